@@ -1,0 +1,3 @@
+//! `cluster.yaml`, from its text to values that the rest of the program may trust.
+pub mod version;
+pub mod words;
