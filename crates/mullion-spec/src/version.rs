@@ -147,9 +147,21 @@ mod tests {
     #[test]
     fn a_wish_keeps_its_exactness() {
         assert_eq!("1.36".parse(), Ok(VersionWish::Minor(Minor::one(36))));
-        assert_eq!("v1.36.4".parse::<VersionWish>().unwrap().to_string(), "1.36.4");
+        assert_eq!(
+            "v1.36.4".parse::<VersionWish>().unwrap().to_string(),
+            "1.36.4"
+        );
         assert_eq!("latest".parse(), Ok(VersionWish::Latest));
-        for bad in ["", "1", "1.", "1.x", "1.36.4.5", "1.36.4-rc.1", "+1.36", "1.99999999"] {
+        for bad in [
+            "",
+            "1",
+            "1.",
+            "1.x",
+            "1.36.4.5",
+            "1.36.4-rc.1",
+            "+1.36",
+            "1.99999999",
+        ] {
             assert!(bad.parse::<VersionWish>().is_err(), "{bad}");
         }
     }
