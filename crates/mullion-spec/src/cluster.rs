@@ -182,7 +182,7 @@ impl System {
     }
 }
 
-/// Windows Server, and how it is set up.
+/// Windows Server of some release and edition.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Windows {
@@ -192,6 +192,14 @@ pub struct Windows {
     pub edition: Edition,
     /// With the desktop, instead of Server Core.
     pub desktop: bool,
+    /// How it is set up.
+    pub settings: WindowsSettings,
+}
+
+/// How a Windows machine is set up.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct WindowsSettings {
     /// The time zone, by Windows' or the IANA name.
     pub timezone: String,
     /// The locale.

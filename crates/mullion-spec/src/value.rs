@@ -22,8 +22,8 @@ pub enum LabelError {
     /// A character that no DNS label has.
     #[error("`{0}` is not a lower-case letter, a digit or a hyphen")]
     Character(char),
-    /// A hyphen at an end, or a digit first where a letter must stand.
-    #[error("it must begin with a letter and end with a letter or a digit")]
+    /// A hyphen at an end.
+    #[error("it must begin and end with a letter or a digit")]
     Ends,
 }
 
@@ -40,7 +40,7 @@ fn dns_label(text: &str) -> Result<(), LabelError> {
     if text.len() > 63 {
         return Err(LabelError::Long(text.len()));
     }
-    if !text.starts_with(|c: char| c.is_ascii_lowercase()) || text.ends_with('-') {
+    if text.starts_with('-') || text.ends_with('-') {
         return Err(LabelError::Ends);
     }
     Ok(())
@@ -471,7 +471,7 @@ mod tests {
             "Demo".parse::<ClusterName>(),
             Err(LabelError::Character('D'))
         );
-        assert_eq!("1st".parse::<GroupName>(), Err(LabelError::Ends));
+        assert_eq!("-a".parse::<GroupName>(), Err(LabelError::Ends));
         assert_eq!(
             "a".repeat(64).parse::<HostName>(),
             Err(LabelError::Long(64))

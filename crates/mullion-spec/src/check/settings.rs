@@ -1,0 +1,226 @@
+//! Hosts, proxy, trust, artifacts and images.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+use super::Checker;
+use crate::cluster::{Artifacts, Host, Image, Login, Network, Proxy};
+use crate::finding::{Finding, Place};
+use crate::raw::{RawArtifacts, RawFile, RawHost, RawImage, RawProxy, RawSsh};
+use crate::rules::{machines as machine_rule, network as network_rule, shape as rule};
+use crate::source::Path;
+use crate::value::{Address, HostName};
+use crate::words::Os;
+
+impl Checker<'_> {
+    pub(super) fn hosts(&mut self, raw: &[RawHost]) -> Vec<Host> {
+        let at = Path::top().key("hosts");
+        let mut seen: BTreeMap<HostName, Path> = BTreeMap::new();
+        raw.iter()
+            .enumerate()
+            .map(|(index, host)| {
+                let at = at.index(index);
+                let fallback = crate::fallback(&format!("unnamed{index}"));
+                let name = match &host.name {
+                    Some(name) => {
+                        self.parse(&machine_rule::BAD_NAME, &at.key("name"), name, fallback)
+                    }
+                    None => fallback,
+                };
+                if let Some(first) = seen.get(&name) {
+                    self.report(
+                        Finding::new(&machine_rule::DUPLICATE_GROUP, at.key("name"))
+                            .message(format!("two hosts are named `{name}`"))
+                            .also(first.clone(), "the first"),
+                    );
+                }
+                seen.insert(name.clone(), at.key("name"));
+                let nowhere = Address::Ip(Ipv4Addr::UNSPECIFIED.into());
+                let address = match &host.address {
+                    Some(address) => {
+                        self.parse(&rule::BAD_VALUE, &at.key("address"), address, nowhere)
+                    }
+                    None => nowhere,
+                };
+                let login = self.login(&at.key("ssh"), host.ssh.as_ref(), Os::Linux);
+                Host {
+                    name,
+                    address,
+                    login,
+                }
+            })
+            .collect()
+    }
+
+    pub(super) fn login(&mut self, at: &Path, raw: Option<&RawSsh>, os: Os) -> Login {
+        let none = RawSsh::default();
+        let raw = raw.unwrap_or(&none);
+        let usual = match os {
+            Os::Linux => "root",
+            Os::Windows => "Administrator",
+        };
+        if let Some(port) = raw.port {
+            self.within(&at.key("port"), port.into(), 1, u16::MAX.into());
+        }
+        if let Some(key) = &raw.host_key
+            && !(key.starts_with("ssh-") || key.starts_with("ecdsa-") || key.starts_with("SHA256:"))
+        {
+            let at = at.key("hostKey");
+            let finding = Finding::new(&rule::BAD_VALUE, at.clone())
+                .message(format!("`{at}` is not an SSH host key"))
+                .hint("take a line such as `ssh-ed25519 AAAA…` from `ssh-keyscan`, after comparing it with the machine's own");
+            self.reject(finding, &at);
+        }
+        if let Some(jump) = &raw.jump {
+            self.jump(&at.key("jump"), jump);
+        }
+        Login {
+            user: match &raw.user {
+                Some(user) => self.text(&at.key("user"), user),
+                None => usual.into(),
+            },
+            key: raw
+                .key
+                .as_ref()
+                .and_then(|key| self.reference(&at.key("key"), key)),
+            port: raw.port.unwrap_or(22),
+            jump: raw.jump.clone(),
+            host_key: raw.host_key.clone(),
+        }
+    }
+
+    fn jump(&mut self, path: &Path, text: &str) {
+        let host = text.rsplit_once('@').map_or(text, |(_, host)| host);
+        let address = match host.rsplit_once(':') {
+            Some((address, port)) if port.parse::<u16>().is_ok_and(|port| port != 0) => address,
+            _ => host,
+        };
+        if address.parse::<Address>().is_err() {
+            let finding = Finding::new(&rule::BAD_VALUE, path.clone()).message(format!(
+                "`{path}`: `{text}` is not of the form user@host:port"
+            ));
+            self.reject(finding, path);
+        }
+    }
+
+    pub(super) fn proxy(&mut self, raw: &RawProxy, network: &Network) -> Proxy {
+        let at = Path::top().key("proxy");
+        let way = |checker: &mut Self, field: &str, text: &Option<String>| {
+            text.as_ref()
+                .map(|text| checker.address(&at.key(field), text))
+        };
+        let http = way(self, "http", &raw.http);
+        let https = way(self, "https", &raw.https);
+        if http.is_some() || https.is_some() {
+            self.exceptions(&at, &raw.no, network);
+        }
+        Proxy {
+            http,
+            https,
+            no: raw.no.clone(),
+        }
+    }
+
+    /// Warns where the proxy would be asked for the cluster's own addresses.
+    fn exceptions(&mut self, at: &Path, given: &[String], network: &Network) {
+        let covers = |net: &ipnet::Ipv4Net| {
+            given.iter().any(|given| {
+                given
+                    .parse::<ipnet::Ipv4Net>()
+                    .is_ok_and(|given| given.contains(net))
+            })
+        };
+        let mut missing: Vec<String> =
+            [Some(network.pods), Some(network.services), network.machines]
+                .into_iter()
+                .flatten()
+                .filter(|net| !covers(net))
+                .map(|net| net.to_string())
+                .collect();
+        let suffix = format!(".{}", network.domain);
+        for name in ["localhost", "127.0.0.1", suffix.as_str()] {
+            let known = given.iter().any(|given| {
+                given.trim_start_matches('*') == name || *given == network.domain && name == suffix
+            });
+            if !known {
+                missing.push(name.into());
+            }
+        }
+        if !missing.is_empty() {
+            let place = if given.is_empty() {
+                at.clone()
+            } else {
+                at.key("no")
+            };
+            let all: Vec<_> = given.iter().chain(&missing).map(String::as_str).collect();
+            self.report(
+                Finding::new(&network_rule::PROXY_NO, Place::Key(place))
+                    .message(format!(
+                        "the proxy would be asked for the cluster's own addresses: {}",
+                        missing.join(", ")
+                    ))
+                    .hint(format!("write `no: [{}]`", all.join(", "))),
+            );
+        }
+    }
+
+    pub(super) fn trust(&mut self, raw: &[RawFile]) -> Vec<std::path::PathBuf> {
+        let at = Path::top().key("trust");
+        raw.iter()
+            .enumerate()
+            .filter_map(|(index, certificate)| {
+                let file = certificate.file.as_ref()?;
+                Some(self.text(&at.index(index).key("file"), file).into())
+            })
+            .collect()
+    }
+
+    pub(super) fn artifacts(&mut self, raw: &RawArtifacts) -> Artifacts {
+        let at = Path::top().key("artifacts");
+        let path = |checker: &mut Self, field: &str, text: &Option<String>| {
+            text.as_ref()
+                .map(|text| checker.text(&at.key(field), text).into())
+        };
+        Artifacts {
+            cache: path(self, "cache", &raw.cache),
+            bundle: path(self, "bundle", &raw.bundle),
+            mirror: raw
+                .mirror
+                .as_ref()
+                .map(|mirror| self.address(&at.key("mirror"), mirror)),
+            offline: raw.offline,
+            build: raw.build,
+        }
+    }
+
+    pub(super) fn images(&mut self, raw: &[RawImage]) -> Vec<Image> {
+        let at = Path::top().key("images");
+        raw.iter()
+            .enumerate()
+            .filter_map(|(index, image)| {
+                let at = at.index(index);
+                let reference = image.reference.as_ref()?;
+                let plain = !reference.is_empty()
+                    && reference.bytes().all(|byte| byte.is_ascii_graphic())
+                    && reference
+                        .rsplit('/')
+                        .next()
+                        .is_some_and(|last| last.contains([':', '@']));
+                if !plain {
+                    let at = at.key("ref");
+                    let finding = Finding::new(&rule::BAD_VALUE, at.clone())
+                        .message(format!(
+                            "`{at}`: `{reference}` is not an image with a tag or a digest"
+                        ))
+                        .hint("write it like `registry.example/app:1.0`");
+                    self.reject(finding, &at);
+                }
+                Some(Image {
+                    reference: reference.clone(),
+                    archive: image.archive.as_ref().map(Into::into),
+                    os: image.os.unwrap_or(Os::Linux),
+                })
+            })
+            .collect()
+    }
+}

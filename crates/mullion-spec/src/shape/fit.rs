@@ -1,0 +1,257 @@
+//! Holding a tree of values against the file's shape.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Number, Value};
+
+use super::{Shape, compile, nearest, quoted};
+use crate::finding::{Finding, Place};
+use crate::rules::shape as rule;
+use crate::source::{Kind, Node, Path};
+
+/// What fits the shape.
+#[derive(Debug)]
+pub struct Fitted {
+    /// The values that fit, ready to become raw types.
+    pub value: Value,
+    /// What does not fit.
+    pub findings: Vec<Finding>,
+    /// The values that were left out.
+    pub left_out: BTreeSet<Path>,
+}
+
+/// Holds a file's values against its shape.
+pub fn fit(root: &Node) -> Fitted {
+    let mut fitter = Fitter {
+        findings: Vec::new(),
+        left_out: BTreeSet::new(),
+    };
+    let value = fitter
+        .fit(root, compile::file(), &Path::top())
+        .unwrap_or_else(|| Value::Object(Map::new()));
+    Fitted {
+        value,
+        findings: fitter.findings,
+        left_out: fitter.left_out,
+    }
+}
+
+/// More mistakes than anyone reads; the limit keeps a file of another kind from taking minutes.
+const MOST_FINDINGS: usize = 1000;
+
+struct Fitter {
+    findings: Vec<Finding>,
+    left_out: BTreeSet<Path>,
+}
+
+impl Fitter {
+    /// The value, or none where it does not fit or says nothing.
+    fn fit(&mut self, node: &Node, shape: &Shape, path: &Path) -> Option<Value> {
+        match (shape, &node.kind) {
+            (_, Kind::Unread) => {
+                self.left_out.insert(path.clone());
+                None
+            }
+            (Shape::Optional(_), Kind::Null) => Some(Value::Null),
+            (Shape::Optional(shape), _) => self.fit(node, shape, path),
+            // A key without a value takes the default, as if the line were not there.
+            (_, Kind::Null) if path.segments().is_empty() => None,
+            (Shape::Fields(_) | Shape::Map(_) | Shape::List(_), Kind::Null) => None,
+            (Shape::Either(shapes), _) => self.fit_either(node, shapes, path),
+            (Shape::Fields(fields), Kind::Map(entries)) => {
+                let mut fitted = Map::new();
+                for entry in entries {
+                    let path = path.key(&entry.key);
+                    let Some(field) = fields.get(&entry.key) else {
+                        self.unknown(&entry.key, fields.keys().map(String::as_str), path);
+                        continue;
+                    };
+                    if let Some(value) = self.fit(&entry.value, &field.shape, &path) {
+                        fitted.insert(entry.key.clone(), value);
+                    }
+                }
+                for (name, field) in fields {
+                    if field.required
+                        && node
+                            .entry(name)
+                            .is_none_or(|entry| entry.value.kind == Kind::Null)
+                    {
+                        self.missing(name, &field.shape, path);
+                    }
+                }
+                Some(Value::Object(fitted))
+            }
+            (Shape::Map(shape), Kind::Map(entries)) => {
+                let mut fitted = Map::new();
+                for entry in entries {
+                    if let Some(value) = self.fit(&entry.value, shape, &path.key(&entry.key)) {
+                        fitted.insert(entry.key.clone(), value);
+                    }
+                }
+                Some(Value::Object(fitted))
+            }
+            (Shape::List(shape), Kind::List(items)) => Some(Value::Array(
+                items
+                    .iter()
+                    .enumerate()
+                    // A place in the list is kept even when what stands there does not fit, so that
+                    // the places of its neighbours stay true.
+                    .map(|(index, item)| {
+                        self.fit(item, shape, &path.index(index))
+                            .unwrap_or_else(|| stand_in(shape))
+                    })
+                    .collect(),
+            )),
+            (Shape::Text, Kind::Scalar { text, .. }) => Some(Value::String(text.clone())),
+            (Shape::Word(words), Kind::Scalar { text, .. }) => {
+                if words.contains(text) {
+                    Some(Value::String(text.clone()))
+                } else {
+                    self.unknown_word(text, words, path)
+                }
+            }
+            (
+                Shape::Truth,
+                Kind::Scalar {
+                    text,
+                    quoted: false,
+                },
+            ) => match text.as_str() {
+                "true" | "True" | "TRUE" => Some(Value::Bool(true)),
+                "false" | "False" | "FALSE" => Some(Value::Bool(false)),
+                _ => self.misfit(node, shape, path),
+            },
+            (
+                Shape::Number { least, most },
+                Kind::Scalar {
+                    text,
+                    quoted: false,
+                },
+            ) => match text.parse::<i64>() {
+                Ok(number) if (*least..=*most).contains(&number) => {
+                    Some(Value::Number(Number::from(number)))
+                }
+                Ok(number) => self.leave_out(
+                    Finding::new(&rule::OUT_OF_RANGE, path.clone()).message(format!(
+                        "`{path}` is {number}, and must be from {least} to {most}"
+                    )),
+                    path,
+                ),
+                Err(_) => self.misfit(node, shape, path),
+            },
+            (Shape::Any, _) => None,
+            _ => self.misfit(node, shape, path),
+        }
+    }
+
+    /// Takes the shape that the value was probably meant to have.
+    fn fit_either(&mut self, node: &Node, shapes: &[Shape], path: &Path) -> Option<Value> {
+        let meant = shapes.iter().find(|shape| {
+            matches!(
+                (shape, &node.kind),
+                (Shape::Fields(_) | Shape::Map(_), Kind::Map(_))
+                    | (Shape::List(_), Kind::List(_))
+                    | (Shape::Text, Kind::Scalar { .. })
+            )
+        });
+        match meant {
+            Some(shape) => self.fit(node, shape, path),
+            None => self.misfit(node, &Shape::Either(shapes.to_vec()), path),
+        }
+    }
+
+    fn leave_out<T>(&mut self, finding: Finding, path: &Path) -> Option<T> {
+        self.findings.push(finding);
+        self.left_out.insert(path.clone());
+        None
+    }
+
+    fn misfit<T>(&mut self, node: &Node, shape: &Shape, path: &Path) -> Option<T> {
+        let whole = path.segments().is_empty();
+        let subject = if whole {
+            "the file".into()
+        } else {
+            format!("`{path}`")
+        };
+        let mut finding = Finding::new(&rule::WRONG_TYPE, path.clone()).message(format!(
+            "{subject} must be {}, not {}",
+            shape.noun(),
+            node.noun()
+        ));
+        if let Some(hint) = hint(node, shape) {
+            finding = finding.hint(hint);
+        } else if whole {
+            finding = finding.hint("write at least `machines: {linux: 1, windows: 1}`");
+        }
+        self.leave_out(finding, path)
+    }
+
+    fn unknown<'a>(&mut self, key: &str, known: impl Iterator<Item = &'a str> + Clone, path: Path) {
+        if self.findings.len() >= MOST_FINDINGS {
+            return;
+        }
+        let mut finding = Finding::new(&rule::UNKNOWN_FIELD, Place::Key(path.clone()))
+            .message(format!("there is no field `{path}`"));
+        finding = match nearest(key, known.clone()) {
+            Some(meant) => finding
+                .label(format!("did you mean `{meant}`?"))
+                .hint(format!("write `{meant}`")),
+            None => finding.hint(format!("the fields here are {}", quoted(known))),
+        };
+        self.findings.push(finding);
+    }
+
+    fn unknown_word<T>(&mut self, text: &str, words: &[String], path: &Path) -> Option<T> {
+        let mut finding = Finding::new(&rule::UNKNOWN_WORD, path.clone())
+            .message(format!("`{path}` does not take `{text}`"));
+        if let Some(meant) = nearest(text, words.iter().map(String::as_str)) {
+            finding = finding.label(format!("did you mean `{meant}`?"));
+        }
+        finding = finding.hint(format!("take one of {}", quoted(words)));
+        self.leave_out(finding, path)
+    }
+
+    fn missing(&mut self, name: &str, shape: &Shape, path: &Path) {
+        let inner = path.key(name);
+        self.findings.push(
+            Finding::new(&rule::MISSING_FIELD, Place::Key(inner.clone()))
+                .message(format!("`{inner}` is missing"))
+                .label(format!("`{name}` must be given here"))
+                .hint(format!("add `{name}`: {}", shape.noun())),
+        );
+        self.left_out.insert(inner);
+    }
+}
+
+/// What keeps the place of a list's item that does not fit.
+fn stand_in(shape: &Shape) -> Value {
+    match shape {
+        Shape::Optional(_) | Shape::Any => Value::Null,
+        Shape::Truth => Value::Bool(false),
+        Shape::Number { least, .. } => Value::Number(Number::from(*least)),
+        Shape::Text => Value::String(String::new()),
+        Shape::Word(words) => Value::String(words.first().cloned().unwrap_or_default()),
+        Shape::List(_) => Value::Array(Vec::new()),
+        Shape::Map(_) | Shape::Fields(_) => Value::Object(Map::new()),
+        Shape::Either(shapes) => shapes.first().map_or(Value::Null, stand_in),
+    }
+}
+
+/// The likely slip behind a wrong type.
+fn hint(node: &Node, shape: &Shape) -> Option<String> {
+    let Kind::Scalar { text, quoted } = &node.kind else {
+        return None;
+    };
+    match shape {
+        Shape::Truth => match text.to_lowercase().as_str() {
+            "yes" | "on" | "y" | "true" => Some("write `true`".into()),
+            "no" | "off" | "n" | "false" => Some("write `false`".into()),
+            _ => None,
+        },
+        Shape::Number { .. } if *quoted && text.parse::<i64>().is_ok() => {
+            Some(format!("write {text} without quotes"))
+        }
+        Shape::List(_) => Some(format!("write `[{text}]`")),
+        _ => None,
+    }
+}
