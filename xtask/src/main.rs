@@ -1,1 +1,62 @@
-fn main() {}
+//! The `xtask` program: reads the arguments and calls the library.
+#![allow(clippy::print_stderr, reason = "a failure is told on standard error")]
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use xtask::XtaskError;
+use xtask::generate::{self, Mode};
+
+/// What a developer of Mullion runs.
+#[derive(Debug, Parser)]
+#[command(bin_name = "cargo xtask")]
+enum Arguments {
+    /// Build and install `mullion`, and show the default cluster's plan
+    Up,
+    /// Install what tests need, then check format, lints, tests, documentation and dependencies
+    Test,
+    /// Measure, and print figures beside their limits
+    Bench {
+        /// Measure this one case in this process and print its figures as JSON
+        #[arg(long, hide = true)]
+        case: Option<String>,
+    },
+    /// Write the generated reference files
+    Gen {
+        /// Write nothing; fail when a file differs from what would be written
+        #[arg(long)]
+        check: bool,
+    },
+}
+
+fn run(arguments: &Arguments) -> Result<(), XtaskError> {
+    match arguments {
+        Arguments::Up => xtask::up::run(),
+        Arguments::Test => xtask::test::run(),
+        Arguments::Bench { case: None } => xtask::bench::run(),
+        Arguments::Bench { case: Some(name) } => xtask::bench::run_case(name),
+        Arguments::Gen { check: false } => generate::run(Mode::Write),
+        Arguments::Gen { check: true } => generate::run(Mode::Check),
+    }
+}
+
+fn main() -> ExitCode {
+    match run(&Arguments::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprint!("{}", error.render());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_arguments_hold_together() {
+        Arguments::command().debug_assert();
+    }
+}

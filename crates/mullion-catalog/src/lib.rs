@@ -1,1 +1,100 @@
-//! Placeholder.
+//! What works with what: Kubernetes, Windows, containerd, network plugins and drivers, and where each part comes from.
+//!
+//! # Purpose
+//!
+//! The rest of the program decides nothing about versions by itself. It asks here, and can show the source of every
+//! answer.
+//!
+//! # Flow
+//!
+//! Data files, one a subject, lie in this crate's `data` folder and are part of the program. [`Catalog::builtin`] reads
+//! them once, into types that refuse unknown fields. Each module holds one subject: its types, and the questions about
+//! it as methods of [`Catalog`]. Three modules look across subjects: `needs` ([`Catalog::artifacts_for`]), `listing`
+//! ([`Catalog::sections`]) and `why` ([`Catalog::why`]).
+//!
+//! ```
+//! use mullion_catalog::{Catalog, Support};
+//! use mullion_spec::words::WindowsVersion;
+//!
+//! let catalog = Catalog::builtin();
+//! let release = catalog.resolve_kubernetes("1.36".parse()?)?;
+//! let support = catalog.windows_support(release.version.minor, WindowsVersion::V2022);
+//! assert!(matches!(support, Support::Supported { .. }));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Invariants
+//!
+//! - Pure: no clock, no file, no network, no environment. The same question has the same answer.
+//! - Every row names its source. What could not be established is unknown or left out, never guessed.
+//! - A digest comes from the facts, a go.sum or a file hashed here; any other is [`Digest::Unknown`].
+//! - A new Kubernetes version is a change of the data only: no code names a version.
+//! - Every reference from one data file to another resolves. The tests in `references` hold this and the point before.
+//!
+//! # Current limitations
+//!
+//! - Programs, images and archives for amd64 only.
+//! - Downloads have no digest yet, evaluation discs excepted: they are pinned at the first fetch.
+//! - Staging modules of Kubernetes are not pinned by themselves; the Go checksum database vouches for them.
+//! - Calico and Antrea have rules but no artifacts: this release does not install them.
+//! - The parts of the stand-in for Windows belong to its driver and are not listed here.
+//! - Known-bad Windows updates are the few that the facts name; a revision without an entry is not proven good.
+
+mod admit;
+mod artifacts;
+mod catalog;
+mod cni;
+mod container_os;
+mod containerd;
+mod digest;
+mod drivers;
+mod firewall;
+mod gates;
+mod kube_proxy;
+mod kubernetes;
+mod linux;
+mod listing;
+mod modules;
+mod needs;
+mod number;
+#[cfg(test)]
+mod references;
+mod requirements;
+mod total;
+mod updates;
+mod why;
+mod windows;
+
+pub use admit::{Judgement, Model};
+pub use artifacts::{
+    ArtifactKind, ArtifactRef, Build, CBuild, GoBuild, GoModule, ImageBuild, Purpose, Replace,
+    VersionSource,
+};
+pub use catalog::Catalog;
+pub use cni::{
+    CniBackend, CniPlugins, CniRelease, CniWindows, HnsNetwork, PolicyAgent, Precondition,
+};
+pub use container_os::ContainerBase;
+pub use containerd::{BinKey, ContainerdLine, ContainerdNeed, ContainerdRelease};
+pub use digest::{Digest, DigestError, DigestState};
+pub use drivers::{Carried, DriverFacts, MachineOrigin, MediaNeed, Place};
+pub use firewall::{OpenPort, PortWhen, Protocol};
+pub use gates::LockedGate;
+pub use kube_proxy::{FlagWhen, KubeProxyFlag, KubeProxyWay};
+pub use kubernetes::{
+    Fix, KubernetesMinor, KubernetesRelease, PauseChoice, Support, UnknownVersion, WindowsListing,
+};
+pub use linux::LinuxRelease;
+pub use listing::{Row, Section};
+pub use modules::ModulePin;
+pub use needs::ArtifactWish;
+pub use number::{Number, NumberError};
+pub use requirements::{
+    Accelerator, Activity, ClockLook, Family, KernelFeature, Look, PackageManager, Requirement,
+};
+pub use updates::KnownBad;
+pub use why::{Answer, Key, Verdict, WhyError};
+pub use windows::{
+    KnownMedia, RegistryValue, RegistryWhen, SshServer, WindowsEdition, WindowsMinima,
+    WindowsRelease,
+};

@@ -80,9 +80,7 @@ impl Draft {
 
     /// Whether the file itself says something at a path.
     pub fn says(&self, path: &Path) -> bool {
-        self.root
-            .as_ref()
-            .is_some_and(|root| root.value_at(path).is_some())
+        self.root.as_ref().is_some_and(|root| root.says(path))
     }
 
     /// Adds a finding, unless it is about a value that is wrong in itself.
@@ -182,6 +180,20 @@ pub struct Verdict {
 }
 
 impl Verdict {
+    /// The verdict on a file that could not be read at all.
+    pub fn unreadable(name: &str, finding: Finding) -> Self {
+        Self {
+            cluster: None,
+            findings: vec![Located {
+                finding,
+                span: None,
+                position: None,
+                also: Vec::new(),
+            }],
+            source: Source::new(name, ""),
+        }
+    }
+
     /// How many findings are of a severity.
     pub fn count(&self, severity: Severity) -> usize {
         self.findings

@@ -27,6 +27,7 @@ pub mod cluster;
 pub mod draft;
 pub mod finding;
 pub mod raw;
+pub mod reference;
 pub mod render;
 pub mod rules;
 pub mod shape;

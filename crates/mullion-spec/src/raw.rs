@@ -108,7 +108,7 @@ impl Default for RawKubernetes {
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct RawControlPlane {
-    /// `host:port`; made (a machine `lb1` with HAProxy) when control planes are more than one.
+    /// `host:port`; made (a machine `lb1` with `HAProxy`) when control planes are more than one.
     pub endpoint: Option<String>,
     /// A cluster that exists already and only gets workers, instead of machines with role control-plane.
     pub existing: Option<RawExisting>,
@@ -156,7 +156,7 @@ pub struct RawNetwork {
     /// DNS servers for names outside; the computer's own when empty.
     #[serde(rename = "upstreamDNS")]
     pub upstream_dns: Vec<String>,
-    /// Whether NetworkPolicy is enforced (with flannel: by kube-router's firewall).
+    /// Whether `NetworkPolicy` is enforced (with flannel: by kube-router's firewall).
     pub policy: bool,
 }
 
@@ -399,7 +399,7 @@ pub struct RawWindows {
     pub defender_exclusions: bool,
     /// Whether remote desktop is switched on.
     pub rdp: bool,
-    /// One RuntimeClass for each Windows build present.
+    /// One `RuntimeClass` for each Windows build present.
     pub runtime_classes: bool,
     /// A taint that keeps Linux pods away; null for none.
     pub taint: Option<String>,

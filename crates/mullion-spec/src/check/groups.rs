@@ -1,5 +1,9 @@
 //! Groups of machines, one at a time.
 
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+
 use super::{Checker, GroupPlace};
 use crate::cluster::{
     Carrier, Command, Duty, FileCopy, Group, Host, Media, MediaPlace, NodeIp, Origin, Size, System,
@@ -482,9 +486,9 @@ impl Checker<'_> {
     }
 
     fn node_ip(&mut self, path: &Path, text: &str) -> NodeIp {
-        if let Ok(address) = text.parse() {
+        if let Ok(address) = text.parse::<IpAddr>() {
             NodeIp::Address(address)
-        } else if let Ok(network) = text.parse() {
+        } else if let Ok(network) = text.parse::<IpNet>() {
             NodeIp::Network(network)
         } else {
             NodeIp::Adapter(self.text(path, text))

@@ -209,16 +209,14 @@ impl<'a> Checker<'a> {
         let at = Path::top().key("controlPlane");
         let endpoint = raw.control_plane.endpoint.as_ref().and_then(|endpoint| {
             let at = at.key("endpoint");
-            match endpoint.parse() {
-                Ok(endpoint) => Some(endpoint),
-                Err(_) => {
-                    let finding = Finding::new(&rule::BAD_VALUE, at.clone())
-                        .message(format!("`{at}`: `{endpoint}` is not of the form host:port"))
-                        .hint("write it like `api.example:6443`");
-                    self.reject(finding, &at);
-                    None
-                }
+            let parsed = endpoint.parse().ok();
+            if parsed.is_none() {
+                let finding = Finding::new(&rule::BAD_VALUE, at.clone())
+                    .message(format!("`{at}`: `{endpoint}` is not of the form host:port"))
+                    .hint("write it like `api.example:6443`");
+                self.reject(finding, &at);
             }
+            parsed
         });
         match &raw.control_plane.existing {
             None => ControlPlane::Made { endpoint },

@@ -66,7 +66,7 @@ impl Checker<'_> {
         if let Some(mtu) = raw.mtu {
             self.within(&at.key("mtu"), mtu.into(), 1280, 9000);
         }
-        if raw.cni == Cni::None && raw.policy && self.root.value_at(&at.key("policy")).is_some() {
+        if raw.cni == Cni::None && raw.policy && self.root.says(&at.key("policy")) {
             self.report(
                 Finding::new(&rule::POLICY, at.key("policy"))
                     .also(at.key("cni"), "no plugin is installed"),
@@ -143,7 +143,7 @@ impl Checker<'_> {
             for (other, other_net) in &nets[index + 1..] {
                 if overlap(*net, *other_net) {
                     // A default has no line of its own: the caret goes to the one that was written.
-                    let written = |field: &str| self.root.value_at(&at.key(field)).is_some();
+                    let written = |field: &str| self.root.says(&at.key(field));
                     let (main, second) = if written(field) || !written(other) {
                         ((field, net), (other, other_net))
                     } else {

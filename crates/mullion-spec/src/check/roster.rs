@@ -209,8 +209,7 @@ impl Checker<'_> {
             if group.duty != Duty::ControlPlane {
                 continue;
             }
-            let said =
-                place.has_fields && self.root.value_at(&place.field("schedulable")).is_some();
+            let said = place.has_fields && self.root.says(&place.field("schedulable"));
             if !said {
                 group.schedulable = !has_worker;
             }
@@ -234,12 +233,12 @@ impl Checker<'_> {
         places: &[GroupPlace],
         control_plane: &ControlPlane,
     ) -> Option<(Group, GroupPlace)> {
-        let planes: Vec<_> = groups
+        let control: Vec<_> = groups
             .iter()
             .zip(places)
             .filter(|(group, _)| group.duty == Duty::ControlPlane)
             .collect();
-        let count: usize = planes.iter().map(|(group, _)| group.numbers.len()).sum();
+        let count: usize = control.iter().map(|(group, _)| group.numbers.len()).sum();
         let endpoint = Path::top().key("controlPlane").key("endpoint");
         if count < 2
             || *control_plane != (ControlPlane::Made { endpoint: None })
@@ -260,13 +259,13 @@ impl Checker<'_> {
             );
             return None;
         }
-        let (plane, place) = planes.first()?;
+        let (first, at) = control.first()?;
         let (Carrier::Made { driver, host, .. }, System::Linux { release }) =
-            (&plane.carrier, &plane.system)
+            (&first.carrier, &first.system)
         else {
-            if let Carrier::Existing { .. } = plane.carrier {
+            if let Carrier::Existing { .. } = first.carrier {
                 self.report(
-                    Finding::new(&rule::ENDPOINT_NEEDED, Place::Key(place.field("addresses")))
+                    Finding::new(&rule::ENDPOINT_NEEDED, Place::Key(at.field("addresses")))
                         .message(format!(
                             "{count} existing control planes need an endpoint before them"
                         )),
@@ -299,10 +298,6 @@ impl Checker<'_> {
             after: Vec::new(),
             files: Vec::new(),
         };
-        let place = GroupPlace {
-            path: place.path.clone(),
-            has_fields: place.has_fields,
-        };
-        Some((group, place))
+        Some((group, (*at).clone()))
     }
 }

@@ -56,14 +56,16 @@ impl Fitter {
             (Shape::Optional(shape), _) => self.fit(node, shape, path),
             // A key without a value takes the default, as if the line were not there.
             (_, Kind::Null) if path.segments().is_empty() => None,
-            (Shape::Fields(_) | Shape::Map(_) | Shape::List(_), Kind::Null) => None,
+            (Shape::Fields(_) | Shape::Map(_) | Shape::List(_), Kind::Null) | (Shape::Any, _) => {
+                None
+            }
             (Shape::Either(shapes), _) => self.fit_either(node, shapes, path),
             (Shape::Fields(fields), Kind::Map(entries)) => {
                 let mut fitted = Map::new();
                 for entry in entries {
                     let path = path.key(&entry.key);
                     let Some(field) = fields.get(&entry.key) else {
-                        self.unknown(&entry.key, fields.keys().map(String::as_str), path);
+                        self.unknown(&entry.key, fields.keys().map(String::as_str), &path);
                         continue;
                     };
                     if let Some(value) = self.fit(&entry.value, &field.shape, &path) {
@@ -139,7 +141,6 @@ impl Fitter {
                 ),
                 Err(_) => self.misfit(node, shape, path),
             },
-            (Shape::Any, _) => None,
             _ => self.misfit(node, shape, path),
         }
     }
@@ -186,7 +187,12 @@ impl Fitter {
         self.leave_out(finding, path)
     }
 
-    fn unknown<'a>(&mut self, key: &str, known: impl Iterator<Item = &'a str> + Clone, path: Path) {
+    fn unknown<'a>(
+        &mut self,
+        key: &str,
+        known: impl Iterator<Item = &'a str> + Clone,
+        path: &Path,
+    ) {
         if self.findings.len() >= MOST_FINDINGS {
             return;
         }

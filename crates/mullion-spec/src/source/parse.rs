@@ -273,40 +273,27 @@ impl<'a> Builder<'a> {
             Some(Open::List(_, items)) => items.push(node),
             Some(Open::Map {
                 entries, seen, key, ..
-            }) => match key.take() {
-                Some((name, key_span)) => {
-                    if let Some(first) = seen.get(&name) {
-                        self.findings.push(
-                            Finding::new(&rule::DUPLICATE_KEY, Place::Span(key_span))
-                                .message(format!("`{name}` is given twice"))
-                                .label("given again here")
-                                .also(Place::Span(*first), "first given here"),
-                        );
-                    } else {
-                        seen.insert(name.clone(), key_span);
-                        entries.push(Entry {
-                            key: name,
-                            key_span,
-                            value: node,
-                        });
-                    }
+            }) => {
+                let Some((name, key_span)) = key.take() else {
+                    *key = Some(key_of(node, &mut self.findings));
+                    return;
+                };
+                if let Some(first) = seen.get(&name) {
+                    self.findings.push(
+                        Finding::new(&rule::DUPLICATE_KEY, Place::Span(key_span))
+                            .message(format!("`{name}` is given twice"))
+                            .label("given again here")
+                            .also(Place::Span(*first), "first given here"),
+                    );
+                } else {
+                    seen.insert(name.clone(), key_span);
+                    entries.push(Entry {
+                        key: name,
+                        key_span,
+                        value: node,
+                    });
                 }
-                None => {
-                    let name = match node.kind {
-                        Kind::Scalar { text, .. } => text,
-                        Kind::Null | Kind::Unread => String::new(),
-                        Kind::List(_) | Kind::Map(_) => {
-                            self.findings.push(
-                                Finding::new(&rule::SYNTAX, Place::Span(node.span))
-                                    .message("a key must be a plain word")
-                                    .label("this is a list or a mapping"),
-                            );
-                            String::new()
-                        }
-                    };
-                    *key = Some((name, node.span));
-                }
-            },
+            }
         }
     }
 
@@ -354,6 +341,23 @@ impl<'a> Builder<'a> {
             Some(root) => (Some(root), self.findings),
         }
     }
+}
+
+/// The key that a value is, in the place of one.
+fn key_of(node: Node, findings: &mut Vec<Finding>) -> (String, Span) {
+    let name = match node.kind {
+        Kind::Scalar { text, .. } => text,
+        Kind::Null | Kind::Unread => String::new(),
+        Kind::List(_) | Kind::Map(_) => {
+            findings.push(
+                Finding::new(&rule::SYNTAX, Place::Span(node.span))
+                    .message("a key must be a plain word")
+                    .label("this is a list or a mapping"),
+            );
+            String::new()
+        }
+    };
+    (name, node.span)
 }
 
 #[cfg(test)]

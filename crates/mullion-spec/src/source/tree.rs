@@ -67,7 +67,7 @@ impl Node {
     }
 
     /// The value at a path, where the file has one.
-    pub fn value_at(&self, path: &Path) -> Option<&Self> {
+    fn value_at(&self, path: &Path) -> Option<&Self> {
         path.segments()
             .iter()
             .try_fold(self, |node, segment| match (segment, &node.kind) {
@@ -75,6 +75,12 @@ impl Node {
                 (Segment::Index(index), Kind::List(items)) => items.get(*index),
                 (Segment::Index(_), _) => None,
             })
+    }
+
+    /// Whether the file says something at a path; `null` says nothing.
+    pub fn says(&self, path: &Path) -> bool {
+        self.value_at(path)
+            .is_some_and(|value| value.kind != Kind::Null)
     }
 
     /// Where a value stands, or the nearest value around it that is in the file.

@@ -1,0 +1,116 @@
+//! Whether a file's cluster can be made of what the catalog knows.
+//!
+//! The rules here are those of the error catalogue that need facts: versions, drivers, sizes. They
+//! look at the draft, report into it, and where nothing is wrong give a [`Model`]: the cluster with
+//! every version decided. Planning takes a model and nothing less.
+
+mod carriers;
+mod versions;
+
+use std::collections::BTreeSet;
+
+use mullion_spec::cluster::{Carrier, Cluster, Origin};
+use mullion_spec::draft::{Draft, Verdict};
+use mullion_spec::finding::Severity;
+
+use crate::artifacts::{ArtifactRef, Purpose};
+use crate::catalog::Catalog;
+use crate::kubernetes::KubernetesRelease;
+use crate::needs::ArtifactWish;
+
+/// A cluster that can be made, with every version decided.
+#[derive(Debug)]
+pub struct Model {
+    cluster: Cluster,
+    kubernetes: KubernetesRelease,
+    artifacts: Vec<ArtifactRef>,
+}
+
+impl Model {
+    /// The cluster, as wanted.
+    pub fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    /// The Kubernetes that the wish became.
+    pub fn kubernetes(&self) -> &KubernetesRelease {
+        &self.kubernetes
+    }
+
+    /// Every program, image and archive that it takes.
+    pub fn artifacts(&self) -> &[ArtifactRef] {
+        &self.artifacts
+    }
+}
+
+/// What was found about a file, and the model where nothing is wrong with it.
+#[derive(Debug)]
+pub struct Judgement {
+    /// What was found.
+    pub verdict: Verdict,
+    /// The model.
+    pub model: Option<Model>,
+}
+
+impl Catalog {
+    /// Holds a draft against the catalog and concludes it.
+    pub fn judge(&self, mut draft: Draft) -> Judgement {
+        if let Some(cluster) = draft.provisional().cloned() {
+            self.admit_versions(&cluster, &mut draft);
+            self.admit_carriers(&cluster, &mut draft);
+        }
+        let mut verdict = draft.conclude();
+        let model = verdict.cluster.take().and_then(|cluster| {
+            let kubernetes = self.resolve_kubernetes(cluster.kubernetes.version).ok()?;
+            let artifacts = self.artifacts_for(kubernetes, &wish(&cluster));
+            Some(Model {
+                kubernetes: kubernetes.clone(),
+                artifacts,
+                cluster,
+            })
+        });
+        Judgement { verdict, model }
+    }
+}
+
+/// What artifacts depend on.
+fn wish(cluster: &Cluster) -> ArtifactWish {
+    let installs = cluster.groups.iter().any(|group| {
+        matches!(
+            group.carrier,
+            Carrier::Made {
+                origin: Origin::Media(_),
+                ..
+            }
+        )
+    });
+    let mut purposes = BTreeSet::from([Purpose::Cluster]);
+    if !cluster.verify.is_empty() {
+        purposes.insert(Purpose::Verify);
+    }
+    if installs {
+        purposes.insert(Purpose::Install);
+    }
+    ArtifactWish {
+        cni: cluster.network.cni,
+        network_policy: cluster.network.policy,
+        systems: cluster.systems(),
+        windows: cluster.windows_versions(),
+        purposes,
+    }
+}
+
+/// An error, or a warning where the user asked to be let through.
+fn unsupported(cluster: &Cluster) -> Severity {
+    if cluster.kubernetes.allow_unsupported {
+        Severity::Warning
+    } else {
+        Severity::Error
+    }
+}
+
+/// Words in back-ticks, with commas between.
+fn quoted(words: impl IntoIterator<Item = impl std::fmt::Display>) -> String {
+    let words: Vec<_> = words.into_iter().map(|word| format!("`{word}`")).collect();
+    words.join(", ")
+}

@@ -1,0 +1,99 @@
+//! Which Windows containers run on which Windows host.
+
+use serde::{Deserialize, Serialize};
+
+use crate::catalog::Catalog;
+
+/// `container_os.toml`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ContainerOsFile {
+    pub(crate) first_flexible: u32,
+    pub(crate) long_term: Vec<u32>,
+    pub(crate) source: String,
+    pub(crate) base: Vec<ContainerBase>,
+}
+
+/// A family of Windows base images.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ContainerBase {
+    /// Its name, such as `ltsc2022`.
+    pub name: String,
+    /// The Windows build inside.
+    pub build: u32,
+    /// The images, under `mcr.microsoft.com/windows/`.
+    pub tags: Vec<String>,
+    /// Where this was read.
+    pub source: String,
+}
+
+impl Catalog {
+    /// Whether a host of one build runs a container of another, in process isolation.
+    ///
+    /// Revisions never matter, and `HostProcess` containers need no match at all. Both builds are of Windows 10.0.
+    pub fn container_runs(&self, host_build: u32, container_build: u32) -> bool {
+        let rule = &self.container_os;
+        if host_build < rule.first_flexible {
+            return container_build == host_build;
+        }
+        let oldest = rule
+            .long_term
+            .iter()
+            .copied()
+            .filter(|build| *build < host_build)
+            .max();
+        (oldest.unwrap_or(rule.first_flexible)..=host_build).contains(&container_build)
+    }
+
+    /// Where the rule of [`Self::container_runs`] was read.
+    pub fn container_rule_source(&self) -> &str {
+        &self.container_os.source
+    }
+
+    /// The families of Windows base images, oldest first.
+    pub fn container_bases(&self) -> impl Iterator<Item = &ContainerBase> {
+        self.container_os.base.iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_runs_its_own_build_and_from_2025_on_the_release_before() {
+        let builds = [17763, 20348, 25398, 26100, 26200, 30000];
+        let runs =
+            |host| builds.map(|container| Catalog::builtin().container_runs(host, container));
+        assert_eq!(
+            runs(17763),
+            [true, false, false, false, false, false],
+            "2019"
+        );
+        assert_eq!(
+            runs(20348),
+            [false, true, false, false, false, false],
+            "2022"
+        );
+        assert_eq!(
+            runs(25398),
+            [false, true, true, false, false, false],
+            "23H2"
+        );
+        assert_eq!(runs(26100), [false, true, true, true, false, false], "2025");
+        assert_eq!(
+            runs(30000),
+            [false, false, false, true, true, true],
+            "after 2025"
+        );
+    }
+
+    #[test]
+    fn a_container_never_runs_on_an_older_host() {
+        for host in (17000..30000).step_by(37) {
+            assert!(Catalog::builtin().container_runs(host, host), "{host}");
+            assert!(!Catalog::builtin().container_runs(host, host + 1), "{host}");
+        }
+    }
+}

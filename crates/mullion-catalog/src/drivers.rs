@@ -1,0 +1,133 @@
+//! Drivers: what each can carry, and what it asks for.
+
+use std::collections::BTreeMap;
+
+use mullion_spec::words::{Driver, Os};
+use serde::{Deserialize, Serialize};
+
+use crate::catalog::Catalog;
+use crate::total::Total;
+
+/// `drivers.toml`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DriversFile {
+    pub(crate) driver: Total<Driver, DriverFacts>,
+}
+
+/// What a driver can carry, and what it asks for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DriverFacts {
+    /// The systems it carries.
+    pub carries: BTreeMap<Os, Carried>,
+    /// Whether this release of Mullion has it.
+    pub available: bool,
+    /// Whether it makes machines.
+    pub machines: MachineOrigin,
+    /// Where its machines are.
+    pub place: Place,
+    /// Whether it needs root on this computer.
+    pub needs_root: bool,
+    /// Stands in for Windows: what it shows is not proof about Windows.
+    pub stand_in: bool,
+    /// What it is, in words.
+    pub summary: String,
+    /// Where this was read.
+    pub source: String,
+}
+
+/// How a driver carries a system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Carried {
+    /// Whether something to install from must be given.
+    pub media: MediaNeed,
+}
+
+/// Whether something to install from must be given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MediaNeed {
+    /// It takes none: giving one is an error.
+    None,
+    /// It can take one.
+    Optional,
+    /// It needs one, or a template.
+    Needed,
+}
+
+/// Whether a driver makes machines or takes existing ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MachineOrigin {
+    /// It makes them, and removes them again.
+    Made,
+    /// They exist, and stay.
+    Existing,
+}
+
+/// Where a driver's machines are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Place {
+    /// On this computer.
+    ThisComputer,
+    /// On the file's `hosts`.
+    Hosts,
+    /// In an existing cluster.
+    Cluster,
+    /// Wherever their addresses lead.
+    Anywhere,
+}
+
+impl DriverFacts {
+    /// Whether something to install from must be given for a system; none where it does not carry the system.
+    pub fn media(&self, os: Os) -> Option<MediaNeed> {
+        self.carries.get(&os).map(|carried| carried.media)
+    }
+}
+
+impl Catalog {
+    /// What a driver can carry, and what it asks for.
+    pub fn driver(&self, driver: Driver) -> &DriverFacts {
+        self.drivers.driver.get(driver)
+    }
+
+    /// Every driver.
+    pub fn drivers(&self) -> impl Iterator<Item = (Driver, &DriverFacts)> {
+        self.drivers.driver.iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_driver_that_carries_windows_for_real_and_makes_it_needs_media() {
+        for (name, facts) in Catalog::builtin().drivers() {
+            let made = facts.machines == MachineOrigin::Made && !facts.stand_in;
+            if let (true, Some(media)) = (made, facts.media(Os::Windows)) {
+                assert_eq!(media, MediaNeed::Needed, "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_drivers_of_this_release_are_four() {
+        let drivers = Catalog::builtin().drivers();
+        let available: Vec<_> = drivers
+            .filter(|(_, facts)| facts.available)
+            .map(|(name, _)| name)
+            .collect();
+        assert_eq!(
+            available,
+            [Driver::Nspawn, Driver::Wine, Driver::Qemu, Driver::Ssh]
+        );
+        assert_eq!(
+            Catalog::builtin().driver(Driver::Nspawn).media(Os::Windows),
+            None
+        );
+    }
+}

@@ -1,0 +1,32 @@
+//! What a developer runs: `cargo xtask up`, `test`, `bench` and `gen`.
+//!
+//! Each command is a module. [`steps`] gives long commands their headings and times, [`tools`] finds
+//! cargo and installs what a command needs, [`table`] lines up columns. The tidy tests, which hold the
+//! architecture, live in this package's `tests` folder: they read the whole repository.
+//!
+//! Two invariants:
+//! - A command that needs a tool installs it, at one exact version; a developer needs the toolchain only.
+//! - What `gen` writes is a pure function of the library crates, so that a test can find drift.
+//!
+//! # Current limitations
+//!
+//! - Made for Linux. On Windows a running `xtask` could not be rebuilt by the `test` command.
+//! - Peak memory is read from `/proc`; elsewhere `bench` shows it as not measured.
+//! - `up` installs no host package yet: planning needs none.
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "xtask is a program for a terminal; its library exists so that tests can call it"
+)]
+
+pub mod bench;
+mod error;
+pub mod generate;
+pub mod steps;
+pub mod table;
+pub mod test;
+pub mod tools;
+pub mod up;
+
+pub use error::XtaskError;
+pub use generate::generated;

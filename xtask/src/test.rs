@@ -1,0 +1,155 @@
+//! `cargo xtask test`: everything that must hold before a change is taken.
+
+use std::io::{IsTerminal, stderr};
+use std::process::Stdio;
+
+use crate::steps::{Outcome, Steps};
+use crate::{XtaskError, tools};
+
+/// One step that is one cargo command.
+struct CargoStep {
+    name: &'static str,
+    command: &'static str,
+    output: Output,
+    /// What cargo is asked to do.
+    arguments: &'static [&'static str],
+    /// What stands after `--`.
+    passed_on: &'static [&'static str],
+    environment: &'static [(&'static str, &'static str)],
+}
+
+/// What a command prints besides its findings.
+#[derive(PartialEq, Eq)]
+enum Output {
+    /// Progress, which `--quiet` leaves out.
+    Progress,
+    /// Nothing: `--quiet` would leave out the findings.
+    FindingsOnly,
+}
+
+/// The steps in their order: the cheapest to repair come first.
+const STEPS: &[CargoStep] = &[
+    CargoStep {
+        name: "format",
+        command: "fmt",
+        output: Output::FindingsOnly,
+        arguments: &["--all", "--check"],
+        passed_on: &[],
+        environment: &[],
+    },
+    CargoStep {
+        name: "clippy",
+        command: "clippy",
+        output: Output::Progress,
+        arguments: &["--workspace", "--all-targets"],
+        passed_on: &["-D", "warnings"],
+        environment: &[],
+    },
+    CargoStep {
+        name: "tests",
+        command: "test",
+        output: Output::Progress,
+        arguments: &["--workspace"],
+        passed_on: &[],
+        environment: &[],
+    },
+    CargoStep {
+        name: "documentation",
+        command: "doc",
+        output: Output::Progress,
+        arguments: &["--workspace", "--no-deps"],
+        passed_on: &[],
+        environment: &[("RUSTDOCFLAGS", "-D warnings")],
+    },
+];
+
+/// Runs every step, stops at the first that fails, and prints how long each took.
+pub fn run() -> Result<(), XtaskError> {
+    let mut steps = Steps::default();
+    steps.run("tools", || {
+        tools::ensure_cargo_deny().map(|()| Outcome::Done)
+    })?;
+    for step in STEPS {
+        steps.run(step.name, || run_cargo(step))?;
+    }
+    steps.run("licences, bans and sources", || {
+        tools::run(&mut tools::cargo(&[
+            "deny",
+            "--workspace",
+            "check",
+            "licenses",
+            "bans",
+            "sources",
+        ]))
+        .map(|()| Outcome::Done)
+    })?;
+    steps.run("advisories", check_advisories)?;
+    println!("\n{}", steps.summary());
+    Ok(())
+}
+
+fn run_cargo(step: &CargoStep) -> Result<Outcome, XtaskError> {
+    let mut command = tools::cargo(&[step.command]);
+    // Progress is for someone who watches; a log gets warnings, failures and the tests' own lines.
+    if step.output == Output::Progress && !stderr().is_terminal() {
+        command.arg("--quiet");
+    }
+    command.args(step.arguments);
+    if !step.passed_on.is_empty() {
+        command.arg("--").args(step.passed_on);
+    }
+    command.envs(step.environment.iter().copied());
+    tools::run(&mut command).map(|()| Outcome::Done)
+}
+
+/// Known vulnerabilities, where the database can be reached.
+///
+/// Fetching and checking are two commands, so that a network that is not there is never taken for an
+/// advisory, nor the other way round.
+fn check_advisories() -> Result<Outcome, XtaskError> {
+    let mut fetch = tools::cargo(&["deny", "--workspace", "fetch", "db"]);
+    fetch.stdin(Stdio::null()).env("GIT_TERMINAL_PROMPT", "0");
+    let fetched = fetch.output().map_err(|cause| XtaskError::Start {
+        command: tools::shown(&fetch),
+        cause,
+    })?;
+    if !fetched.status.success() {
+        return Ok(Outcome::Skipped(
+            "the advisory database cannot be reached".into(),
+        ));
+    }
+    tools::run(&mut tools::cargo(&[
+        "deny",
+        "--workspace",
+        "--offline",
+        "check",
+        "advisories",
+    ]))
+    .map(|()| Outcome::Done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lints_and_documentation_take_no_warning() {
+        let step = |name| STEPS.iter().find(|step| step.name == name).unwrap();
+        assert_eq!(step("clippy").passed_on, ["-D", "warnings"]);
+        assert_eq!(
+            step("documentation").environment,
+            [("RUSTDOCFLAGS", "-D warnings")]
+        );
+    }
+
+    #[test]
+    fn every_step_covers_the_whole_workspace() {
+        for step in STEPS {
+            assert!(
+                step.arguments.contains(&"--workspace") || step.arguments.contains(&"--all"),
+                "{}",
+                step.name
+            );
+        }
+    }
+}

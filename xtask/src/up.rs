@@ -1,0 +1,116 @@
+//! `cargo xtask up`: from a fresh clone to a program that can be typed.
+
+use std::env::{self, consts::EXE_SUFFIX};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::{XtaskError, steps, tools};
+
+/// What to type next. Every command in it works after `up`.
+const NEXT: &str = "\
+Next, in a folder of your own:
+  mullion init --profile local   write a commented cluster.yaml
+  mullion validate               see every mistake in it at once
+  mullion plan                   see what would change, and why
+";
+
+/// Builds `mullion`, installs it beside cargo's own programs and prints the default cluster's plan.
+pub fn run() -> Result<(), XtaskError> {
+    let mut steps = steps::Steps::default();
+    steps.run("build mullion", || {
+        tools::run(&mut tools::cargo(&[
+            "build",
+            "--release",
+            "--package",
+            "mullion",
+        ]))
+        .map(|()| steps::Outcome::Done)
+    })?;
+    let folder = tools::cargo_bin()?;
+    let program = format!("mullion{EXE_SUFFIX}");
+    let built = tools::target_folder()?.join("release").join(program);
+    let mut installed = PathBuf::new();
+    steps.run("install mullion", || {
+        installed = install(&built, &folder)?;
+        println!("   {}", installed.display());
+        Ok(steps::Outcome::Done)
+    })?;
+    steps.run("plan of the default cluster", || {
+        // In an empty folder no file is found, so that the built-in cluster is planned.
+        let empty = tempfile::tempdir()?;
+        tools::run(
+            Command::new(&installed)
+                .arg("plan")
+                .current_dir(empty.path()),
+        )
+        .map(|()| steps::Outcome::Done)
+    })?;
+    println!("\n{NEXT}");
+    if !is_on_path(&folder) {
+        println!(
+            "`{}` is not on `PATH`: add it, or type the whole path.",
+            folder.display()
+        );
+    }
+    Ok(())
+}
+
+/// Puts a copy of a program into a folder, in one move: whoever starts it gets the old one or the new one.
+fn install(program: &Path, folder: &Path) -> Result<PathBuf, XtaskError> {
+    fs_err::create_dir_all(folder)?;
+    let name = program.file_name().unwrap_or(program.as_os_str());
+    let installed = folder.join(name);
+    let copy = tempfile::Builder::new()
+        .prefix(".mullion-")
+        .tempfile_in(folder)?;
+    // Takes the permissions along, so that the copy can be run.
+    fs_err::copy(program, copy.path())?;
+    copy.persist(&installed).map_err(|error| error.error)?;
+    Ok(installed)
+}
+
+fn is_on_path(folder: &Path) -> bool {
+    env::var_os("PATH").is_some_and(|path| env::split_paths(&path).any(|entry| entry == folder))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn install_replaces_the_old_program_and_leaves_nothing_else() {
+        let scratch = tempfile::tempdir().unwrap();
+        let built = scratch.path().join("mullion");
+        let folder = scratch.path().join("cargo").join("bin");
+        for content in ["old", "new"] {
+            fs_err::write(&built, content).unwrap();
+            let installed = install(&built, &folder).unwrap();
+            assert_eq!(fs_err::read_to_string(&installed).unwrap(), content);
+            assert_eq!(installed, folder.join("mullion"));
+        }
+        assert_eq!(fs_err::read_dir(&folder).unwrap().count(), 1);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_was_installed_can_be_run() {
+        use std::os::unix::fs::PermissionsExt;
+        let scratch = tempfile::tempdir().unwrap();
+        let built = scratch.path().join("mullion");
+        fs_err::write(&built, "").unwrap();
+        fs_err::set_permissions(&built, PermissionsExt::from_mode(0o755)).unwrap();
+        let installed = install(&built, &scratch.path().join("bin")).unwrap();
+        assert_eq!(
+            fs_err::metadata(installed).unwrap().permissions().mode() & 0o777,
+            0o755
+        );
+    }
+
+    #[test]
+    fn a_program_that_was_not_built_is_an_error_that_names_it() {
+        let scratch = tempfile::tempdir().unwrap();
+        let error =
+            install(&scratch.path().join("mullion"), &scratch.path().join("bin")).unwrap_err();
+        assert!(error.render().contains("mullion"), "{}", error.render());
+    }
+}
