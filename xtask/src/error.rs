@@ -53,7 +53,7 @@ pub enum XtaskError {
     File(#[from] io::Error),
     /// Generated files are not what their generators give.
     #[error("not up to date: {}", .0.join(", "))]
-    Drift(Vec<&'static str>),
+    Drift(Vec<String>),
     /// Figures are above their limits.
     #[error("over the limit: {}", .0.join(", "))]
     OverLimit(Vec<String>),
@@ -114,7 +114,10 @@ mod tests {
         let error = XtaskError::Step {
             name: "generated files",
             took: Duration::from_millis(1250),
-            cause: Box::new(XtaskError::Drift(vec!["docs/a.md", "docs/b.md"])),
+            cause: Box::new(XtaskError::Drift(vec![
+                "docs/a.md".into(),
+                "docs/b.md".into(),
+            ])),
         };
         assert_eq!(
             error.render(),

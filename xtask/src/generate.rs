@@ -3,17 +3,30 @@
 //! To add a file: write a function that gives its text, in a module below this one, and add a row to
 //! [`generated`]. The function must be pure, so that the drift test finds every difference and only those.
 
+mod commands;
+mod environment;
+mod errors;
+
 use std::path::Path;
 
 use crate::{XtaskError, tools};
 
 /// One file that is written by code.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Generated {
     /// Where it stands, from the repository's root, with `/` between folders.
-    pub path: &'static str,
-    /// Gives all of its text.
-    pub render: fn() -> String,
+    pub path: String,
+    /// All of its text.
+    pub text: String,
+}
+
+impl Generated {
+    fn new(path: impl Into<String>, text: impl Into<String>) -> Self {
+        Self {
+            path: path.into(),
+            text: text.into(),
+        }
+    }
 }
 
 /// Whether [`run`] writes or only compares.
@@ -26,19 +39,49 @@ pub enum Mode {
 }
 
 /// Every generated file of the repository.
-pub fn generated() -> &'static [Generated] {
-    &[]
+pub fn generated() -> Vec<Generated> {
+    let reference = |name: &str| format!("docs/reference/{name}");
+    let mut files = vec![
+        Generated::new(
+            reference("cluster.yaml"),
+            mullion_spec::reference::reference(),
+        ),
+        Generated::new(
+            reference("cluster.schema.json"),
+            json(&mullion_spec::schema()),
+        ),
+        Generated::new(
+            reference("facts.schema.json"),
+            json(&mullion::views::schemas::facts()),
+        ),
+        Generated::new(reference("errors.md"), errors::render()),
+        Generated::new(reference("environment.md"), environment::render()),
+        Generated::new(reference("cli.md"), commands::reference()),
+    ];
+    for (kind, schema) in mullion::views::schemas::all() {
+        let path = reference(&format!("json/{}.schema.json", kind.to_lowercase()));
+        files.push(Generated::new(path, json(&schema)));
+    }
+    for (name, page) in commands::manual() {
+        files.push(Generated::new(reference(&format!("man/{name}.1")), page));
+    }
+    files
+}
+
+fn json(value: &serde_json::Value) -> String {
+    format!("{value:#}\n")
 }
 
 /// Writes or compares every generated file.
 pub fn run(mode: Mode) -> Result<(), XtaskError> {
     let root = tools::repository();
-    let changed = drifted(&root, generated())?;
+    let files = generated();
+    let changed = drifted(&root, &files)?;
     match mode {
         Mode::Check if changed.is_empty() => {}
         Mode::Check => {
             return Err(XtaskError::Drift(
-                changed.iter().map(|file| file.path).collect(),
+                changed.iter().map(|file| file.path.clone()).collect(),
             ));
         }
         Mode::Write => {
@@ -50,31 +93,31 @@ pub fn run(mode: Mode) -> Result<(), XtaskError> {
     }
     println!(
         "{} generated files, {} were out of date",
-        generated().len(),
+        files.len(),
         changed.len()
     );
     Ok(())
 }
 
 /// The files whose text on disk is not what their generator gives; a missing file is one of them.
-pub fn drifted(root: &Path, files: &[Generated]) -> Result<Vec<Generated>, XtaskError> {
+pub fn drifted<'a>(root: &Path, files: &'a [Generated]) -> Result<Vec<&'a Generated>, XtaskError> {
     let mut changed = Vec::new();
     for file in files {
-        let path = root.join(file.path);
-        let is_same = path.is_file() && fs_err::read(&path)? == (file.render)().into_bytes();
+        let path = root.join(&file.path);
+        let is_same = path.is_file() && fs_err::read(&path)? == file.text.as_bytes();
         if !is_same {
-            changed.push(*file);
+            changed.push(file);
         }
     }
     Ok(changed)
 }
 
 fn write(root: &Path, file: &Generated) -> Result<(), XtaskError> {
-    let path = root.join(file.path);
+    let path = root.join(&file.path);
     if let Some(folder) = path.parent() {
         fs_err::create_dir_all(folder)?;
     }
-    fs_err::write(path, (file.render)())?;
+    fs_err::write(path, &file.text)?;
     Ok(())
 }
 
@@ -82,42 +125,40 @@ fn write(root: &Path, file: &Generated) -> Result<(), XtaskError> {
 mod tests {
     use super::*;
 
-    const FILES: &[Generated] = &[
-        Generated {
-            path: "docs/reference/a.md",
-            render: || "a\n".into(),
-        },
-        Generated {
-            path: "b.json",
-            render: || "{}\n".into(),
-        },
-    ];
-
-    fn paths(files: &[Generated]) -> Vec<&str> {
-        files.iter().map(|file| file.path).collect()
+    fn paths<'a>(files: &[&'a Generated]) -> Vec<&'a str> {
+        files.iter().map(|file| file.path.as_str()).collect()
     }
 
     #[test]
     fn missing_and_edited_files_are_drift_until_they_are_written() {
+        let files = [
+            Generated::new("docs/reference/a.md", "a\n"),
+            Generated::new("b.json", "{}\n"),
+        ];
         let scratch = tempfile::tempdir().unwrap();
         let root = scratch.path();
         assert_eq!(
-            paths(&drifted(root, FILES).unwrap()),
+            paths(&drifted(root, &files).unwrap()),
             ["docs/reference/a.md", "b.json"]
         );
-        for file in FILES {
+        for file in &files {
             write(root, file).unwrap();
         }
-        assert!(drifted(root, FILES).unwrap().is_empty());
+        assert!(drifted(root, &files).unwrap().is_empty());
         fs_err::write(root.join("b.json"), "{} \n").unwrap();
-        assert_eq!(paths(&drifted(root, FILES).unwrap()), ["b.json"]);
+        assert_eq!(paths(&drifted(root, &files).unwrap()), ["b.json"]);
     }
 
     #[test]
     fn no_two_rows_write_one_file() {
         let mut seen = std::collections::BTreeSet::new();
         for file in generated() {
-            assert!(seen.insert(file.path), "`{}` is there twice", file.path);
+            assert!(!file.text.is_empty(), "`{}` is empty", file.path);
+            assert!(
+                seen.insert(file.path.clone()),
+                "`{}` is there twice",
+                file.path
+            );
         }
     }
 }

@@ -106,6 +106,8 @@ pub enum Purpose {
     Cluster,
     /// To prove that it works.
     Verify,
+    /// To run upstream's own tests.
+    E2e,
     /// To install an operating system on a machine.
     Install,
 }

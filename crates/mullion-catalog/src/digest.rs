@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// What a file or a module is known by, or that nothing is known.
 ///
-/// A digest enters the catalog only from the facts, from a go.sum or from a file that was hashed here.
+/// A digest enters the catalog only from a published record, from a go.sum or from a file that was hashed here.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Digest {

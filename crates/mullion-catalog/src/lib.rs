@@ -27,7 +27,7 @@
 //!
 //! - Pure: no clock, no file, no network, no environment. The same question has the same answer.
 //! - Every row names its source. What could not be established is unknown or left out, never guessed.
-//! - A digest comes from the facts, a go.sum or a file hashed here; any other is [`Digest::Unknown`].
+//! - A digest comes from a published record, a go.sum or a file hashed here; any other is [`Digest::Unknown`].
 //! - A new Kubernetes version is a change of the data only: no code names a version.
 //! - Every reference from one data file to another resolves. The tests in `references` hold this and the point before.
 //!
@@ -38,7 +38,7 @@
 //! - Staging modules of Kubernetes are not pinned by themselves; the Go checksum database vouches for them.
 //! - Calico and Antrea have rules but no artifacts: this release does not install them.
 //! - The parts of the stand-in for Windows belong to its driver and are not listed here.
-//! - Known-bad Windows updates are the few that the facts name; a revision without an entry is not proven good.
+//! - Known-bad Windows updates are the few that a named source reports; a revision without an entry is not proven good.
 
 mod admit;
 mod artifacts;
@@ -93,7 +93,7 @@ pub use requirements::{
     Accelerator, Activity, ClockLook, Family, KernelFeature, Look, PackageManager, Requirement,
 };
 pub use updates::KnownBad;
-pub use why::{Answer, Key, Verdict, WhyError};
+pub use why::{Answer, Key, Standing, WhyError};
 pub use windows::{
     KnownMedia, RegistryValue, RegistryWhen, SshServer, WindowsEdition, WindowsMinima,
     WindowsRelease,

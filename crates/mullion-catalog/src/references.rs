@@ -334,7 +334,12 @@ fn every_recipe_and_program_that_an_artifact_names_is_known() {
 /// Every release, with every network plugin, gives each artifact a version and leaves no brace unfilled.
 #[test]
 fn every_artifact_of_every_release_is_filled_in() {
-    let purposes = BTreeSet::from([Purpose::Cluster, Purpose::Verify, Purpose::Install]);
+    let purposes = BTreeSet::from([
+        Purpose::Cluster,
+        Purpose::Verify,
+        Purpose::E2e,
+        Purpose::Install,
+    ]);
     for release in catalog().kubernetes_releases() {
         let mut seen = BTreeSet::new();
         for cni in catalog().cni.cni.keys() {

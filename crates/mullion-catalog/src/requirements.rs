@@ -168,6 +168,8 @@ pub enum Look {
     Network {
         /// The network.
         cidr: String,
+        /// What the names of our own bridges begin with: they are in nobody's way.
+        own: String,
     },
     /// A clock that is about right.
     Clock(ClockLook),

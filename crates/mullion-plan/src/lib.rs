@@ -1,1 +1,76 @@
-//! Placeholder.
+//! Planning: what is wanted and what was found go in, steps come out.
+//!
+//! ```text
+//! Wanted (file + catalog) ──┐
+//!                           ├─► plan() ─► Plan ─► engine, one Perform::perform a step
+//! Observed (facts) ─────────┘                        │
+//!       ▲                                            ▼
+//!       └───────────── Discover::observe ◄──────── the world
+//! ```
+//!
+//! [`plan`] compares, machine by machine, and lays what each lacks into one graph: [`Stage`] and
+//! [`STAGES`] say where in a run a step belongs, [`Action`] what it does, [`Step::reason`] why. Whoever
+//! runs a plan runs its steps and nothing else. [`World`] is the first implementation of both ports
+//! ([`Discover`], [`Perform`]): a set of hosts, machines, agents and an API server in memory that refuse
+//! what real ones refuse, and can be struck by faults.
+//!
+//! What holds always:
+//! - planning is pure and total: no clock, no file, no network; the same arguments give the same bytes;
+//! - a [`Plan`] can be run to its end: no step is there twice, none waits for what is not there, for a
+//!   later stage, or for itself;
+//! - a world that is as wanted gives an empty plan; an interrupted run goes on by planning again;
+//! - what nobody could look at is never treated as absent: it gets steps that do nothing where nothing
+//!   is needed, never a removal;
+//! - a plan with an [`Obstacle`] touches nothing;
+//! - a machine's blueprint does not change because another machine came or went.
+//!
+//! # Current limitations
+//!
+//! - A running cluster's Kubernetes, endpoint, pod and service networks and network plugin cannot be
+//!   changed, nor a machine's driver, host, size or template: each is an obstacle with its way out.
+//! - Suites are planned when something changes; a run that ends before them is not proven by the next.
+//! - A machine that cannot be looked at gets all its steps, most of which then do nothing.
+//! - Templates and artifacts that nothing needs any more are kept.
+//! - All hosts share one machine network.
+
+mod action;
+mod address;
+mod conform;
+mod dice;
+mod fingerprint;
+mod model;
+mod observed;
+mod obstacle;
+mod plan;
+mod planner;
+mod port;
+mod stage;
+mod step;
+mod took;
+mod undo;
+mod wanted;
+mod world;
+
+pub use action::{Action, Connection, Membership, Prior, StepKind};
+pub use conform::{Breach, conforms};
+pub use dice::Dice;
+pub use fingerprint::{Blueprint, Fingerprint, Topics};
+pub use observed::{
+    ClusterFacts, ClusterId, FactsVersion, HostFacts, Inside, MachineFacts, NodeFacts, Observed,
+    Place, Power, Size,
+};
+pub use obstacle::Obstacle;
+pub use plan::{Plan, PlanError, PlanVersion, Walk};
+pub use planner::plan;
+pub use port::{Discover, DiscoverError, ErrorClass, Perform, Retry, StepError};
+pub use stage::{STAGES, Stage, StageRow};
+pub use step::{Reboot, Step, StepId};
+pub use took::{Estimate, Took};
+pub use undo::{Resource, Undo};
+pub use wanted::{Part, PartKind, TemplateId, UserCommand, Wanted};
+pub use world::{Blow, Fault, Outcome, Until, World, run};
+
+/// The JSON Schema of facts that were written down.
+pub fn facts_schema() -> serde_json::Value {
+    schemars::schema_for!(Observed).into()
+}

@@ -1,1 +1,48 @@
-fn main() {}
+//! The program `mullion`: the process around [`mullion::run`].
+
+use std::io::{self, IsTerminal as _, Write as _};
+use std::panic::{self, AssertUnwindSafe};
+use std::process::ExitCode;
+
+use mullion::Streams;
+use mullion::environment::Environment;
+use mullion::failure::Class;
+
+fn main() -> ExitCode {
+    panic::set_hook(Box::new(|info| {
+        // Standard error may be closed; a panic inside the hook would abort without our exit code.
+        let _ = writeln!(
+            io::stderr(),
+            "mullion: this is a bug of ours: {info}\n\n\
+             hint: please report it with the command that you gave and the line above; mullion {}",
+            env!("CARGO_PKG_VERSION")
+        );
+    }));
+    let code = panic::catch_unwind(AssertUnwindSafe(|| {
+        let folder = std::env::current_dir().unwrap_or_else(|_| ".".into());
+        let environment = Environment::new(folder, |name| std::env::var_os(name));
+        // Results are written at once, not line by line: a long catalog is thousands of lines.
+        let mut out = io::BufWriter::new(io::stdout().lock());
+        let mut err = io::stderr().lock();
+        let streams = Streams {
+            input: &mut io::stdin().lock(),
+            out: &mut out,
+            err: &mut err,
+            is_attended: io::stdin().is_terminal() && io::stderr().is_terminal(),
+            out_is_terminal: io::stdout().is_terminal(),
+            err_is_terminal: io::stderr().is_terminal(),
+        };
+        let code = mullion::run(std::env::args_os(), &environment, streams);
+        match out.flush() {
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                let _ = writeln!(
+                    err,
+                    "error: the output could not be written\n  because: {error}"
+                );
+                Class::ThisComputer.exit_code()
+            }
+            _ => code,
+        }
+    }));
+    ExitCode::from(code.unwrap_or(Class::OurBug.exit_code()))
+}

@@ -3,7 +3,14 @@
 //! To add work: write a function that prepares it and gives one round of it as a closure, and add a
 //! [`Case`] to [`CASES`]. To show a figure of it: add a [`Row`] to [`ROWS`].
 
+use std::fmt::Write as _;
+use std::hint::black_box;
 use std::time::Duration;
+
+use mullion_catalog::Catalog;
+use mullion_plan::{Observed, Wanted, plan};
+use mullion_spec::draft::{Draft, Surroundings};
+use mullion_spec::source::Source;
 
 /// One piece of work, measured in a process of its own.
 #[derive(Debug, Clone, Copy)]
@@ -65,13 +72,68 @@ impl Bytes {
 }
 
 /// The work.
-pub const CASES: &[Case] = &[];
+pub const CASES: &[Case] = &[
+    Case {
+        name: THOUSAND,
+        rounds: 10,
+        prepare: || plan_of(1_000),
+    },
+    Case {
+        name: TEN_THOUSAND,
+        rounds: 5,
+        prepare: || plan_of(10_000),
+    },
+];
+
+const THOUSAND: &str = "validate and plan 1,000 machines";
+const TEN_THOUSAND: &str = "validate and plan 10,000 machines";
 
 /// The table, line by line.
-pub const ROWS: &[Row] = &[Row::Start {
-    arguments: &["--version"],
-    limit: Duration::from_millis(10),
-}];
+pub const ROWS: &[Row] = &[
+    Row::Start {
+        arguments: &["--version"],
+        limit: Duration::from_millis(10),
+    },
+    Row::Time {
+        case: THOUSAND,
+        limit: Duration::from_millis(100),
+    },
+    Row::Peak {
+        case: THOUSAND,
+        limit: Bytes::mega(100),
+    },
+    Row::Growth {
+        from: THOUSAND,
+        to: TEN_THOUSAND,
+        limit: 12.0,
+    },
+];
+
+/// Reading, judging and planning a file of so many machines in groups of ten, half of them Windows.
+///
+/// Groups of ten, because a file of one large group would measure the counting and not the checking.
+fn plan_of(machines: usize) -> Box<dyn FnMut()> {
+    let mut text = String::from(
+        "network: {podCIDR: 10.0.0.0/9, serviceCIDR: 172.16.0.0/16, machineCIDR: 10.128.0.0/16}\n\
+         machines:\n  - {name: cp, role: control-plane, count: 3}\n",
+    );
+    for group in 0..machines / 10 {
+        let os = if group % 2 == 0 { "linux" } else { "windows" };
+        let _ = writeln!(text, "  - {{name: g{group}x, os: {os}, count: 10}}");
+    }
+    Box::new(move || {
+        let source = Source::new("cluster.yaml", text.as_str());
+        let draft = Draft::read(source, &Surroundings::default());
+        let judgement = Catalog::builtin().judge(draft);
+        let model = judgement.model.unwrap_or_else(|| {
+            let findings: Vec<_> = judgement.verdict.findings.iter().take(3).collect();
+            panic!("the measured file is sound: {findings:?}")
+        });
+        let plan = plan(&Wanted::of(&model), &Observed::default());
+        assert!(plan.steps().len() > machines, "{:?}", plan.obstacles());
+        black_box(plan);
+    })
+}
 
 /// The case of that name.
 pub fn find<'a>(cases: &'a [Case], name: &str) -> Option<&'a Case> {

@@ -20,7 +20,7 @@ use crate::number::Number;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Answer {
     /// Whether it works.
-    pub verdict: Verdict,
+    pub standing: Standing,
     /// What was asked about, such as `kubernetes 1.36.4 with windows 2019`.
     pub about: String,
     /// Why, in words.
@@ -32,7 +32,7 @@ pub struct Answer {
 /// Whether something works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Verdict {
+pub enum Standing {
     /// It works.
     Works,
     /// It does not.
@@ -144,7 +144,7 @@ impl Display for Key {
     }
 }
 
-impl Verdict {
+impl Standing {
     /// The word that lists show.
     pub const fn word(self) -> &'static str {
         match self {
@@ -155,7 +155,7 @@ impl Verdict {
     }
 }
 
-impl Display for Verdict {
+impl Display for Standing {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
         out.pad(self.word())
     }
@@ -397,7 +397,7 @@ impl Catalog {
             .retain(|answer: &Answer| said.insert((answer.reason.clone(), answer.source.clone())));
         for key in keys.into_iter().filter(|key| !related.contains(key)) {
             answers.push(Answer {
-                verdict: Verdict::Unknown,
+                standing: Standing::Unknown,
                 about: question.name(key),
                 reason: "the catalog holds nothing about it together with the rest of the question"
                     .into(),

@@ -3,7 +3,7 @@
 use mullion_spec::words::Word;
 
 use super::rules::answer;
-use super::{Answer, Host, Question, Verdict};
+use super::{Answer, Host, Question, Standing};
 use crate::catalog::Catalog;
 use crate::cni::CniRelease;
 
@@ -13,7 +13,7 @@ impl Catalog {
         let Some(release) = self.cni(cni) else {
             let reason = "no network plugin is installed, so nothing is known of it";
             return Some(vec![answer(
-                Verdict::Unknown,
+                Standing::Unknown,
                 about.into(),
                 reason,
                 "by definition",
@@ -24,7 +24,7 @@ impl Catalog {
         let needs = release.precondition.iter();
         answers.extend(needs.map(|need| {
             let reason = format!("it needs: {}", need.what);
-            answer(Verdict::Works, about.into(), reason, &need.source)
+            answer(Standing::Works, about.into(), reason, &need.source)
         }));
         if question.kubernetes.is_none() {
             answers.extend(self.revision_faults(question, about));
@@ -37,41 +37,44 @@ impl Catalog {
         let Some(listed) = release.windows(host.version) else {
             let known = release.unlisted_windows.as_deref();
             let reason = known.unwrap_or("it does not list the release");
-            return answer(Verdict::Unknown, about.into(), reason, &release.source);
+            return answer(Standing::Unknown, about.into(), reason, &release.source);
         };
         let Some(minimum) = listed.minimum_revision else {
             return answer(
-                Verdict::Works,
+                Standing::Works,
                 about.into(),
                 "nothing of it stands against the release",
                 &listed.source,
             );
         };
-        let verdict = if host.revision.is_some_and(|revision| revision < minimum) {
-            Verdict::DoesNot
+        let standing = if host.revision.is_some_and(|revision| revision < minimum) {
+            Standing::DoesNot
         } else {
-            Verdict::Works
+            Standing::Works
         };
         let reason = format!(
             "it lists Server {} from revision {minimum} on",
             host.version
         );
-        answer(verdict, about.into(), reason, &listed.source)
+        answer(standing, about.into(), reason, &listed.source)
     }
 
     pub(super) fn cni_update(&self, question: &Question<'_>, about: &str) -> Option<Vec<Answer>> {
         let (cni, update) = (question.cni?, question.update.as_ref()?);
         let mut known = self.known_bad_updates();
         let bad = known.find(|bad| bad.update.as_ref() == Some(update))?;
-        let (verdict, reason) = if bad.shows_with(cni) {
-            (Verdict::DoesNot, format!("{}; {}", bad.symptom, bad.remedy))
+        let (standing, reason) = if bad.shows_with(cni) {
+            (
+                Standing::DoesNot,
+                format!("{}; {}", bad.symptom, bad.remedy),
+            )
         } else {
             (
-                Verdict::Works,
+                Standing::Works,
                 format!("its fault is not known to show with {cni}"),
             )
         };
-        Some(vec![answer(verdict, about.into(), reason, &bad.source)])
+        Some(vec![answer(standing, about.into(), reason, &bad.source)])
     }
 
     pub(super) fn containerd_cni(
@@ -81,13 +84,13 @@ impl Catalog {
     ) -> Option<Vec<Answer>> {
         let (version, release) = (question.containerd.as_ref()?, self.cni(question.cni?)?);
         let minimum = release.windows_minimum_containerd.as_ref()?;
-        let verdict = if version >= minimum {
-            Verdict::Works
+        let standing = if version >= minimum {
+            Standing::Works
         } else {
-            Verdict::DoesNot
+            Standing::DoesNot
         };
         let reason = format!("its Windows parts run on containerd {minimum} and later");
-        Some(vec![answer(verdict, about, reason, &release.source)])
+        Some(vec![answer(standing, about, reason, &release.source)])
     }
 
     pub(super) fn cni_backend(
@@ -109,7 +112,7 @@ impl Catalog {
                 format!("{cni} has {}", names.join(", "))
             };
             return Some(vec![answer(
-                Verdict::DoesNot,
+                Standing::DoesNot,
                 about,
                 reason,
                 &release.source,
@@ -119,19 +122,19 @@ impl Catalog {
         answers.push(match (question.with_windows(), known.on_windows) {
             (true, false) => {
                 let reason = known.refusal.as_deref().unwrap_or("Windows cannot use it");
-                answer(Verdict::DoesNot, about, reason, &known.source)
+                answer(Standing::DoesNot, about, reason, &known.source)
             }
             (true, true) => {
                 let reason = format!("Windows can use it; it needs: {}", known.needs.join("; "));
-                answer(Verdict::Works, about, reason, &known.source)
+                answer(Standing::Works, about, reason, &known.source)
             }
             (false, true) => answer(
-                Verdict::Works,
+                Standing::Works,
                 about,
                 "both systems can use it",
                 &known.source,
             ),
-            (false, false) => answer(Verdict::Works, about, "on Linux nodes only", &known.source),
+            (false, false) => answer(Standing::Works, about, "on Linux nodes only", &known.source),
         });
         Some(answers)
     }
@@ -153,15 +156,15 @@ impl Catalog {
             .iter()
             .filter_map(|(cni, release)| Some((cni, release.backend(backend)?)));
         let answers = having.map(|(cni, known)| {
-            let (verdict, reason) = if question.with_windows() && !known.on_windows {
+            let (standing, reason) = if question.with_windows() && !known.on_windows {
                 let refusal = known.refusal.as_deref().unwrap_or("Windows cannot use it");
-                (Verdict::DoesNot, format!("{cni}: {refusal}"))
+                (Standing::DoesNot, format!("{cni}: {refusal}"))
             } else if known.on_windows {
-                (Verdict::Works, format!("{cni}: both systems can use it"))
+                (Standing::Works, format!("{cni}: both systems can use it"))
             } else {
-                (Verdict::Works, format!("{cni}: on Linux nodes only"))
+                (Standing::Works, format!("{cni}: on Linux nodes only"))
             };
-            answer(verdict, about.into(), reason, &known.source)
+            answer(standing, about.into(), reason, &known.source)
         });
         Some(answers.collect())
     }
@@ -176,7 +179,7 @@ impl Catalog {
             "is not"
         };
         let reason = format!("it runs there; NetworkPolicy {policy} enforced on {os} nodes");
-        answers.push(answer(Verdict::Works, about, reason, &release.source));
+        answers.push(answer(Standing::Works, about, reason, &release.source));
         Some(answers)
     }
 }
@@ -187,7 +190,7 @@ fn not_in_this_release(release: &CniRelease, about: &str) -> Vec<Answer> {
     }
     let reason = "this release of Mullion does not install it yet";
     vec![answer(
-        Verdict::DoesNot,
+        Standing::DoesNot,
         about.into(),
         reason,
         &release.source,

@@ -4,19 +4,19 @@
 
 use mullion_spec::words::{Os, Word};
 
-use super::{Answer, Key, Question, Verdict};
+use super::{Answer, Key, Question, Standing};
 use crate::catalog::Catalog;
 use crate::drivers::MediaNeed;
 use crate::kubernetes::Support;
 
 pub(super) fn answer(
-    verdict: Verdict,
+    standing: Standing,
     about: String,
     reason: impl Into<String>,
     source: impl Into<String>,
 ) -> Answer {
     Answer {
-        verdict,
+        standing,
         about,
         reason: reason.into(),
         source: source.into(),
@@ -44,7 +44,7 @@ impl Catalog {
             (Key::Windows, Key::Os) => Some(match question.os? {
                 Os::Windows => Vec::new(),
                 Os::Linux => vec![answer(
-                    Verdict::DoesNot,
+                    Standing::DoesNot,
                     about,
                     "a Windows release does not run on a Linux machine",
                     "by definition",
@@ -69,12 +69,12 @@ impl Catalog {
                     "its kubeadm asks for etcd {}, CoreDNS {} and pause {}",
                     release.etcd, release.coredns, release.pause
                 );
-                vec![answer(Verdict::Works, about.clone(), reason, &release.source)]
+                vec![answer(Standing::Works, about.clone(), reason, &release.source)]
             }),
             Key::Windows => question.windows.map(|host| {
                 let facts = self.windows(host.version);
                 let reason = format!("build {}, extended support ends on {}", facts.build, facts.extended_end);
-                let mut answers = vec![answer(Verdict::Works, about.clone(), reason, &facts.source)];
+                let mut answers = vec![answer(Standing::Works, about.clone(), reason, &facts.source)];
                 answers.extend(self.revision_faults(question, &about));
                 answers
             }),
@@ -86,18 +86,18 @@ impl Catalog {
                     line.bin_key.key(),
                     line.default_pause
                 );
-                Some(vec![answer(Verdict::Works, about.clone(), reason, &line.source)])
+                Some(vec![answer(Standing::Works, about.clone(), reason, &line.source)])
             }),
             Key::Cni => question.cni.and_then(|cni| {
                 let release = self.cni(cni)?;
-                let (verdict, state) = availability(release.available);
+                let (standing, state) = availability(release.available);
                 let reason = format!("version {}{state}; {}", release.version, release.policy);
-                Some(vec![answer(verdict, about.clone(), reason, &release.source)])
+                Some(vec![answer(standing, about.clone(), reason, &release.source)])
             }),
             Key::Driver => question.driver.map(|driver| {
                 let facts = self.driver(driver);
-                let (verdict, state) = availability(facts.available);
-                vec![answer(verdict, about.clone(), format!("{}{state}", facts.summary), &facts.source)]
+                let (standing, state) = availability(facts.available);
+                vec![answer(standing, about.clone(), format!("{}{state}", facts.summary), &facts.source)]
             }),
             Key::Update => question.update.as_ref().map(|update| self.update_alone(update, &about)),
             Key::Backend => self.backend_system(question, &about),
@@ -105,7 +105,7 @@ impl Catalog {
         };
         found.unwrap_or_else(|| {
             let reason = "the catalog holds nothing about it alone: ask together with another key";
-            vec![answer(Verdict::Unknown, about, reason, "no row")]
+            vec![answer(Standing::Unknown, about, reason, "no row")]
         })
     }
 
@@ -118,21 +118,21 @@ impl Catalog {
                     "the documentation of {minor} names Server {} as supported",
                     host.version
                 );
-                answer(Verdict::Works, about.into(), reason, source)
+                answer(Standing::Works, about.into(), reason, source)
             }
             Support::Unsupported { last_good, source } => {
                 let reason = format!(
                     "the documentation names Server {} no more; {last_good} is the last minor that did",
                     host.version
                 );
-                answer(Verdict::DoesNot, about.into(), reason, source)
+                answer(Standing::DoesNot, about.into(), reason, source)
             }
             Support::NotYet { first_good, source } => {
                 let reason = format!(
                     "the documentation of {minor} does not name Server {}; {first_good} is the first minor that does",
                     host.version
                 );
-                answer(Verdict::DoesNot, about.into(), reason, source)
+                answer(Standing::DoesNot, about.into(), reason, source)
             }
         }];
         for fix in self.missing_fixes(release.version) {
@@ -145,7 +145,7 @@ impl Catalog {
                 "{} has a known fault: {}{remedy}",
                 release.version, fix.symptom
             );
-            answers.push(answer(Verdict::DoesNot, about.into(), reason, &fix.source));
+            answers.push(answer(Standing::DoesNot, about.into(), reason, &fix.source));
         }
         let pause = self.pause_for(release, &[host.version]);
         if pause.because_of.is_some() {
@@ -153,7 +153,7 @@ impl Catalog {
                 "kubeadm's own pause {} has no variant for this build: the sandbox image is set to {}",
                 release.pause, pause.tag
             );
-            answers.push(answer(Verdict::Works, about.into(), reason, pause.source));
+            answers.push(answer(Standing::Works, about.into(), reason, pause.source));
         }
         answers.extend(self.revision_faults(question, about));
         Some(answers)
@@ -162,13 +162,13 @@ impl Catalog {
     fn kubernetes_containerd(&self, question: &Question<'_>, about: String) -> Option<Vec<Answer>> {
         let (release, version) = (question.kubernetes?, question.containerd.as_ref()?);
         let need = self.containerd_need(release.version.minor)?;
-        let (verdict, reason) = match need.minimum_of(version) {
+        let (standing, reason) = match need.minimum_of(version) {
             Some(minimum) if version >= minimum => (
-                Verdict::Works,
+                Standing::Works,
                 format!("{minimum} and later of this line are listed for it"),
             ),
             Some(minimum) => (
-                Verdict::DoesNot,
+                Standing::DoesNot,
                 format!(
                     "{minimum} is the first of this line that is listed for it; {} is taken",
                     need.take
@@ -185,14 +185,14 @@ impl Catalog {
                     .minimum
                     .iter()
                     .all(|minimum| minimum.line() < version.line());
-                let verdict = if newer {
-                    Verdict::Unknown
+                let standing = if newer {
+                    Standing::Unknown
                 } else {
-                    Verdict::DoesNot
+                    Standing::DoesNot
                 };
                 let listed = listed.join(", ");
                 (
-                    verdict,
+                    standing,
                     format!(
                         "its line is not listed for it, only {listed}; {} is taken",
                         need.take
@@ -200,7 +200,7 @@ impl Catalog {
                 )
             }
         };
-        Some(vec![answer(verdict, about, reason, &need.source)])
+        Some(vec![answer(standing, about, reason, &need.source)])
     }
 
     /// The faults of the revision in the question; with a network plugin in it, only those that show with that one.
@@ -219,7 +219,7 @@ impl Catalog {
                     "revision {revision} is known to be bad: {}; {}",
                     bad.symptom, bad.remedy
                 );
-                answer(Verdict::DoesNot, about.into(), reason, &bad.source)
+                answer(Standing::DoesNot, about.into(), reason, &bad.source)
             })
             .collect()
     }
@@ -243,7 +243,7 @@ impl Catalog {
                 "the catalog knows nothing of {update} on Server {}",
                 host.version
             );
-            return Some(vec![answer(Verdict::Unknown, about, reason, "no row")]);
+            return Some(vec![answer(Standing::Unknown, about, reason, "no row")]);
         }
         Some(found)
     }
@@ -256,15 +256,15 @@ impl Catalog {
                     "Server {} from revision {} to before {}: {}; {}",
                     bad.release, bad.first_bad, bad.first_good, bad.symptom, bad.remedy
                 );
-                answers.push(answer(Verdict::DoesNot, about.into(), reason, &bad.source));
+                answers.push(answer(Standing::DoesNot, about.into(), reason, &bad.source));
             } else if bad.fixed_by.as_deref() == Some(update) {
                 let reason = format!("on Server {} it mends: {}", bad.release, bad.symptom);
-                answers.push(answer(Verdict::Works, about.into(), reason, &bad.source));
+                answers.push(answer(Standing::Works, about.into(), reason, &bad.source));
             }
         }
         if answers.is_empty() {
             let reason = format!("the catalog knows nothing of {update}");
-            answers.push(answer(Verdict::Unknown, about.into(), reason, "no row"));
+            answers.push(answer(Standing::Unknown, about.into(), reason, "no row"));
         }
         answers
     }
@@ -272,9 +272,9 @@ impl Catalog {
     fn windows_container(&self, question: &Question<'_>, about: String) -> Option<Vec<Answer>> {
         let (host, container) = (question.windows?, question.container?);
         let build = self.windows(host.version).build;
-        let (verdict, reason) = if self.container_runs(build, container) {
+        let (standing, reason) = if self.container_runs(build, container) {
             (
-                Verdict::Works,
+                Standing::Works,
                 format!("a host of build {build} runs it in process isolation"),
             )
         } else {
@@ -286,10 +286,10 @@ impl Catalog {
                 "a host of build {build} runs {} in process isolation",
                 names.join(" and ")
             );
-            (Verdict::DoesNot, reason)
+            (Standing::DoesNot, reason)
         };
         Some(vec![answer(
-            verdict,
+            standing,
             about,
             reason,
             self.container_rule_source(),
@@ -307,28 +307,33 @@ impl Catalog {
         let Some(media) = facts.media(os) else {
             let carried: Vec<_> = facts.carries.keys().map(|os| os.word()).collect();
             let reason = format!("{driver} carries {} machines only", carried.join(" and "));
-            return Some(vec![answer(Verdict::DoesNot, about, reason, &facts.source)]);
+            return Some(vec![answer(
+                Standing::DoesNot,
+                about,
+                reason,
+                &facts.source,
+            )]);
         };
         let media = match media {
             MediaNeed::None => "takes no media",
             MediaNeed::Optional => "can take media",
             MediaNeed::Needed => "needs media or a template",
         };
-        let (verdict, state) = availability(facts.available);
+        let (standing, state) = availability(facts.available);
         let stand_in = if facts.stand_in && os == Os::Windows {
             "; it stands in for Windows and proves nothing about it"
         } else {
             ""
         };
         let reason = format!("{driver} carries {os} machines{state} and {media}{stand_in}");
-        Some(vec![answer(verdict, about, reason, &facts.source)])
+        Some(vec![answer(standing, about, reason, &facts.source)])
     }
 }
 
-fn availability(available: bool) -> (Verdict, &'static str) {
+fn availability(available: bool) -> (Standing, &'static str) {
     if available {
-        (Verdict::Works, "")
+        (Standing::Works, "")
     } else {
-        (Verdict::DoesNot, " (not in this release of Mullion yet)")
+        (Standing::DoesNot, " (not in this release of Mullion yet)")
     }
 }

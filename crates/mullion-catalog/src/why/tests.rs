@@ -9,18 +9,18 @@ fn why(question: &str) -> Result<Vec<Answer>, WhyError> {
     Catalog::builtin().why(&pairs)
 }
 
-fn verdicts(question: &str) -> Vec<Verdict> {
+fn verdicts(question: &str) -> Vec<Standing> {
     why(question)
         .unwrap()
         .into_iter()
-        .map(|answer| answer.verdict)
+        .map(|answer| answer.standing)
         .collect()
 }
 
 #[test]
 fn server_2019_with_1_36_names_the_last_good_minor() {
     let answers = why("kubernetes=1.36 windows=2019").unwrap();
-    assert_eq!(answers[0].verdict, Verdict::DoesNot);
+    assert_eq!(answers[0].standing, Standing::DoesNot);
     assert_eq!(answers[0].about, "kubernetes 1.36.4 with windows 2019");
     assert!(
         answers[0].reason.contains("1.34 is the last minor"),
@@ -37,18 +37,21 @@ fn server_2019_with_1_36_names_the_last_good_minor() {
 #[test]
 fn an_old_patch_names_its_faults_and_the_patch_without_them() {
     let answers = why("kubernetes=1.34.1 windows=2022").unwrap();
-    assert_eq!(answers[0].verdict, Verdict::Works);
+    assert_eq!(answers[0].standing, Standing::Works);
     assert!(
         answers
             .iter()
             .any(|answer| answer.reason.contains("take 1.34.8 or later"))
     );
-    assert_eq!(verdicts("kubernetes=1.36.4 windows=2022"), [Verdict::Works]);
+    assert_eq!(
+        verdicts("kubernetes=1.36.4 windows=2022"),
+        [Standing::Works]
+    );
 }
 
 #[test]
 fn containerd_is_judged_by_its_line() {
-    use Verdict::{DoesNot, Unknown, Works};
+    use Standing::{DoesNot, Unknown, Works};
     assert_eq!(verdicts("kubernetes=1.36 containerd=2.2.2"), [Works]);
     assert_eq!(
         verdicts("kubernetes=1.34 containerd=2.2.2"),
@@ -63,7 +66,7 @@ fn containerd_is_judged_by_its_line() {
 
 #[test]
 fn a_backend_is_judged_for_the_systems_in_the_question() {
-    use Verdict::{DoesNot, Works};
+    use Standing::{DoesNot, Works};
     assert_eq!(
         verdicts("cni=flannel backend=vxlan windows=2022"),
         [Works, Works]
@@ -76,12 +79,12 @@ fn a_backend_is_judged_for_the_systems_in_the_question() {
 
 #[test]
 fn a_windows_release_that_a_plugin_does_not_list_is_unknown() {
-    assert_eq!(verdicts("windows=2025 cni=flannel"), [Verdict::Works]);
-    assert_eq!(verdicts("windows=2025 cni=calico")[0], Verdict::Unknown);
-    assert_eq!(verdicts("windows=2022 cni=calico")[0], Verdict::Works);
+    assert_eq!(verdicts("windows=2025 cni=flannel"), [Standing::Works]);
+    assert_eq!(verdicts("windows=2025 cni=calico")[0], Standing::Unknown);
+    assert_eq!(verdicts("windows=2022 cni=calico")[0], Standing::Works);
     assert_eq!(
         verdicts("windows=20348.100 cni=calico")[0],
-        Verdict::DoesNot
+        Standing::DoesNot
     );
 }
 
@@ -101,14 +104,14 @@ fn a_revision_is_judged_with_its_network_plugin() {
 
 #[test]
 fn an_update_is_known_by_its_number_and_by_its_cure() {
-    assert_eq!(verdicts("kb=5040437"), [Verdict::DoesNot]);
-    assert_eq!(verdicts("update=KB5044281"), [Verdict::Works]);
-    assert_eq!(verdicts("update=KB1 windows=2022"), [Verdict::Unknown]);
+    assert_eq!(verdicts("kb=5040437"), [Standing::DoesNot]);
+    assert_eq!(verdicts("update=KB5044281"), [Standing::Works]);
+    assert_eq!(verdicts("update=KB1 windows=2022"), [Standing::Unknown]);
 }
 
 #[test]
 fn a_container_is_judged_by_the_build_of_its_host() {
-    use Verdict::{DoesNot, Works};
+    use Standing::{DoesNot, Works};
     assert_eq!(verdicts("windows=2025 container=ltsc2022"), [Works]);
     assert_eq!(
         verdicts("windows=2022 container=servercore:ltsc2025"),
@@ -119,7 +122,7 @@ fn a_container_is_judged_by_the_build_of_its_host() {
 
 #[test]
 fn a_driver_is_judged_by_what_it_carries_and_whether_it_is_there() {
-    use Verdict::{DoesNot, Works};
+    use Standing::{DoesNot, Works};
     assert_eq!(verdicts("driver=nspawn os=windows"), [DoesNot]);
     assert_eq!(verdicts("driver=qemu windows=2022"), [Works]);
     assert_eq!(verdicts("driver=libvirt os=linux"), [DoesNot]);
@@ -135,9 +138,9 @@ fn a_driver_is_judged_by_what_it_carries_and_whether_it_is_there() {
 fn what_the_catalog_does_not_relate_is_unknown_not_silent() {
     assert_eq!(
         verdicts("kubernetes=1.36 driver=qemu"),
-        [Verdict::Unknown, Verdict::Unknown]
+        [Standing::Unknown, Standing::Unknown]
     );
-    assert_eq!(verdicts("cni=none windows=2022"), [Verdict::Unknown]);
+    assert_eq!(verdicts("cni=none windows=2022"), [Standing::Unknown]);
 }
 
 #[test]

@@ -1,0 +1,391 @@
+//! What a step does, as data: the engine matches on [`Action`] and does nothing else.
+//!
+//! What a person reads follows from the action, here and nowhere else; what a step makes and how it is
+//! undone follow from it in [`crate::undo`].
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+
+use ipnet::Ipv4Net;
+use mullion_spec::cluster::Duty;
+use mullion_spec::value::{MachineName, Taint};
+use mullion_spec::version::Patch;
+use mullion_spec::words::{Driver, Os};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::fingerprint::{Blueprint, Fingerprint};
+use crate::observed::{Place, Size};
+use crate::wanted::{Part, TemplateId, UserCommand};
+
+/// What was there before a step: only what was not there is undone by removing it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Prior {
+    /// Nothing.
+    Absent,
+    /// The thing, in another state.
+    Different,
+    /// Nobody could look.
+    Unknown,
+}
+
+/// Whether the connection to a machine must be found again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Connection {
+    /// It stays.
+    Stays,
+    /// The node's network replaces the adapter's, and with it every connection (Windows).
+    Drops,
+}
+
+/// Whether etcd has to forget a machine too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Membership {
+    /// It was a worker.
+    NodeOnly,
+    /// It was a control plane.
+    NodeAndMember,
+}
+
+macro_rules! actions {
+    ($($(#[$doc:meta])* $name:ident = $word:literal $({ $($(#[$fdoc:meta])* $field:ident : $type:ty),+ $(,)? })?),+ $(,)?) => {
+        /// What a step does. The machine it does it to stands in the step.
+        ///
+        /// Every action names a state to reach: where it is so already, the step does nothing.
+        #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+        #[serde(tag = "kind", rename_all_fields = "camelCase")]
+        pub enum Action {
+            $($(#[$doc])* #[serde(rename = $word)] $name $({ $($(#[$fdoc])* $field: $type),+ })?),+
+        }
+
+        /// An action without its data: the key of past durations, and the first part of step ids.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+        pub enum StepKind {
+            $($(#[$doc])* #[serde(rename = $word)] $name),+
+        }
+
+        impl StepKind {
+            /// Every kind, in the order they happen.
+            pub const ALL: &'static [Self] = &[$(Self::$name),+];
+
+            /// Its word, as in `join/win1`.
+            pub const fn word(self) -> &'static str {
+                match self { $(Self::$name => $word),+ }
+            }
+        }
+
+        impl Action {
+            /// The action without its data.
+            pub const fn kind(&self) -> StepKind {
+                match self { $(Self::$name { .. } => StepKind::$name),+ }
+            }
+        }
+    };
+}
+
+actions! {
+    /// A part is in the cache, and its digest is right.
+    Fetch = "fetch" {
+        /// The part.
+        part: Part,
+    },
+    /// Every part for a system is in the cache: what needs them all waits for this one step.
+    CheckStock = "stock" {
+        /// The system.
+        os: Os,
+        /// The parts.
+        parts: Vec<Part>,
+    },
+    /// A template is finished, with its parts inside.
+    BuildTemplate = "template" {
+        /// The template.
+        template: TemplateId,
+        /// The driver it is for.
+        driver: Driver,
+        /// The system in it.
+        os: Os,
+        /// The parts it holds.
+        parts: Vec<Part>,
+    },
+    /// A host has the machines' network: bridge, address, way out.
+    MakeNetwork = "host-network" {
+        /// The host.
+        #[schemars(with = "String")]
+        place: Place,
+        /// The network.
+        #[schemars(with = "String")]
+        network: Ipv4Net,
+        /// What was there.
+        prior: Prior,
+    },
+    /// A machine exists, with our label on it.
+    MakeMachine = "make" {
+        /// The host.
+        #[schemars(with = "String")]
+        place: Place,
+        /// The driver.
+        driver: Driver,
+        /// The template it is cloned from.
+        template: TemplateId,
+        /// The system in it.
+        os: Os,
+        /// How large it is.
+        size: Size,
+        /// Its address.
+        address: Ipv4Addr,
+        /// The network of that address; the gateway is its first.
+        #[schemars(with = "String")]
+        network: Ipv4Net,
+    },
+    /// A machine runs.
+    StartMachine = "start",
+    /// A login on the machine works, and its host key is pinned.
+    Reach = "reach" {
+        /// Where it is.
+        address: String,
+    },
+    /// Build, disk, memory, host name and clock of the machine are good enough.
+    Inspect = "inspect" {
+        /// The system it should have.
+        os: Os,
+    },
+    /// The agent answers on the machine.
+    InstallAgent = "agent" {
+        /// Its version; any will do when none is named.
+        version: Option<String>,
+        /// What was there.
+        prior: Prior,
+    },
+    /// The user's commands before Kubernetes have run.
+    RunBefore = "before" {
+        /// Those that have not run yet, in order.
+        commands: Vec<UserCommand>,
+    },
+    /// Windows features are installed.
+    EnableFeatures = "features" {
+        /// Those that are missing.
+        features: Vec<String>,
+        /// What was there.
+        prior: Prior,
+    },
+    /// The machine was started anew, and answers.
+    Reboot = "reboot",
+    /// The machine is what its blueprint says.
+    ApplyBlueprint = "apply" {
+        /// The blueprint.
+        blueprint: Blueprint,
+        /// The machine's system.
+        os: Os,
+        /// What was there.
+        prior: Prior,
+    },
+    /// The API server answers.
+    AwaitApi = "api" {
+        /// Where.
+        endpoint: String,
+    },
+    /// The first control plane is up.
+    Init = "init" {
+        /// Where clients reach it.
+        endpoint: String,
+        /// Its Kubernetes.
+        #[schemars(with = "String")]
+        kubernetes: Patch,
+        /// Addresses of pods.
+        #[schemars(with = "String")]
+        pods: Ipv4Net,
+        /// Addresses of services.
+        #[schemars(with = "String")]
+        services: Ipv4Net,
+        /// What was there.
+        prior: Prior,
+    },
+    /// A node takes no new pods, and those it had run elsewhere.
+    Drain = "drain",
+    /// Nothing of a cluster is left on the machine; a control plane has left etcd.
+    Reset = "reset",
+    /// The API server knows the node no more.
+    Forget = "forget" {
+        /// Whether it was a member of etcd.
+        membership: Membership,
+    },
+    /// The machine is a node of the cluster, with a token that lives minutes.
+    Join = "join" {
+        /// As what.
+        #[schemars(with = "String")]
+        duty: Duty,
+        /// Where the API server is.
+        endpoint: String,
+        /// Taints that it registers with, so that no pod is quicker than they are.
+        #[schemars(with = "BTreeSet<String>")]
+        taints: BTreeSet<Taint>,
+        /// What was there.
+        prior: Prior,
+    },
+    /// A set of objects is applied.
+    ApplyObjects = "objects" {
+        /// Its name.
+        set: String,
+        /// What is in it.
+        fingerprint: Fingerprint,
+        /// What was there.
+        prior: Prior,
+    },
+    /// A set of objects is gone.
+    RemoveObjects = "no-objects" {
+        /// Its name.
+        set: String,
+    },
+    /// The node's certificates are approved.
+    ApproveCertificates = "certificates",
+    /// The node has its labels and taints, and takes pods.
+    Mark = "mark" {
+        /// The labels it should have.
+        labels: BTreeMap<String, String>,
+        /// The taints it should have.
+        #[schemars(with = "BTreeSet<String>")]
+        taints: BTreeSet<Taint>,
+        /// Labels of ours that it should not have any more.
+        drop_labels: BTreeSet<String>,
+        /// Taints of ours that it should not have any more.
+        #[schemars(with = "BTreeSet<String>")]
+        drop_taints: BTreeSet<Taint>,
+    },
+    /// The node's own network is up, and the machine is reached again.
+    AwaitNodeNetwork = "node-network" {
+        /// What becomes of the connection.
+        connection: Connection,
+    },
+    /// The node is Ready.
+    AwaitReady = "ready",
+    /// The user's commands after the node is ready have run.
+    RunAfter = "after" {
+        /// Those that have not run yet, in order.
+        commands: Vec<UserCommand>,
+    },
+    /// A machine that existed before us is as it was: blueprint and agent are gone.
+    ReleaseMachine = "release",
+    /// Nothing of the machine is left.
+    RemoveMachine = "remove",
+    /// The machines' network is gone from a host.
+    RemoveNetwork = "no-host-network" {
+        /// The host.
+        #[schemars(with = "String")]
+        place: Place,
+    },
+    /// A suite of checks has passed.
+    Verify = "verify" {
+        /// The suite.
+        suite: String,
+    },
+}
+
+impl Action {
+    /// What a person reads before it happens.
+    pub fn title(&self, machine: Option<&MachineName>) -> String {
+        // Cluster-wide actions never print it.
+        let on = machine.map_or("the cluster", MachineName::as_str);
+        match self {
+            Self::Fetch { part } => format!("get {part}"),
+            Self::CheckStock { os, .. } => format!("check that every part for {os} is there"),
+            Self::BuildTemplate { template, .. } => format!("build template {}", template.name),
+            Self::MakeNetwork { place, network, .. } => {
+                format!("make network {network} on {place}")
+            }
+            Self::MakeMachine { size, address, .. } => format!("make {on} ({size}) at {address}"),
+            Self::StartMachine => format!("start {on}"),
+            Self::Reach { address } => format!("wait for a login on {on} at {address}"),
+            Self::Inspect { os } => format!("check that {on} is fit to be a {os} node"),
+            Self::InstallAgent { .. } => format!("install the agent on {on}"),
+            Self::RunBefore { commands } | Self::RunAfter { commands } => {
+                format!(
+                    "run {} on {on}",
+                    count(commands.len(), "command of yours", "commands of yours")
+                )
+            }
+            Self::EnableFeatures { features, .. } => {
+                format!("install {} on {on}", features.join(", "))
+            }
+            Self::Reboot => format!("reboot {on}"),
+            Self::ApplyBlueprint { .. } => format!("lay down files, settings and services on {on}"),
+            Self::AwaitApi { endpoint } => format!("wait for the API server at {endpoint}"),
+            Self::Init { kubernetes, .. } => format!("start Kubernetes {kubernetes} on {on}"),
+            Self::Drain => format!("drain {on}"),
+            Self::Reset => format!("reset {on}"),
+            Self::Forget {
+                membership: Membership::NodeOnly,
+            } => format!("delete node {on}"),
+            Self::Forget {
+                membership: Membership::NodeAndMember,
+            } => {
+                format!("delete node {on} and its membership of etcd")
+            }
+            Self::Join {
+                duty: Duty::ControlPlane,
+                ..
+            } => format!("join {on} as a control plane"),
+            Self::Join { .. } => format!("join {on} to the cluster"),
+            Self::ApplyObjects { set, .. } => format!("apply objects {set}"),
+            Self::RemoveObjects { set } => format!("delete objects {set}"),
+            Self::ApproveCertificates => format!("approve the certificates of {on}"),
+            Self::Mark { .. } => format!("set labels and taints of {on}"),
+            Self::AwaitNodeNetwork {
+                connection: Connection::Stays,
+            } => {
+                format!("wait for the network of {on}")
+            }
+            Self::AwaitNodeNetwork {
+                connection: Connection::Drops,
+            } => {
+                format!("wait for the network of {on} and reach it again")
+            }
+            Self::AwaitReady => format!("wait until {on} is Ready"),
+            Self::ReleaseMachine => format!("leave {on} as it was found"),
+            Self::RemoveMachine => format!("remove {on}"),
+            Self::RemoveNetwork { place } => format!("remove the machines' network from {place}"),
+            Self::Verify { suite } => format!("run suite {suite}"),
+        }
+    }
+
+    /// The part of the step's id after the kind.
+    pub(crate) fn subject(&self, machine: Option<&MachineName>) -> String {
+        match self {
+            Self::Fetch { part } => part.key(),
+            Self::CheckStock { os, .. } => os.to_string(),
+            Self::BuildTemplate { template, .. } => template.to_string(),
+            Self::MakeNetwork { place, .. } | Self::RemoveNetwork { place } => {
+                place.as_str().into()
+            }
+            Self::ApplyObjects { set, .. } | Self::RemoveObjects { set } => set.clone(),
+            Self::Verify { suite } => suite.clone(),
+            _ => machine.map_or("cluster", MachineName::as_str).into(),
+        }
+    }
+}
+
+pub(crate) fn count(number: usize, one: &str, many: &str) -> String {
+    if number == 1 {
+        format!("1 {one}")
+    } else {
+        format!("{number} {many}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_kind_has_a_word_of_its_own() {
+        let words: BTreeSet<_> = StepKind::ALL.iter().map(|kind| kind.word()).collect();
+        assert_eq!(words.len(), StepKind::ALL.len());
+        for kind in StepKind::ALL {
+            assert_eq!(serde_json::to_value(kind).unwrap(), kind.word());
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! Which network the machines are in, and which address each has.
+//!
+//! Stable: what has an address keeps it. A new machine takes the lowest free one; a machine that is gone
+//! but still known to the cluster gets the address it had.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr};
+
+use ipnet::{IpNet, Ipv4Net};
+use mullion_spec::cluster::{Carrier, ControlPlane, Duty, Machine};
+use mullion_spec::value::{Address, Endpoint};
+
+use crate::observed::{MachineFacts, Observed, Place};
+use crate::obstacle::Obstacle;
+use crate::wanted::{API_PORT, Wanted};
+
+/// The machines' network and addresses, the latter in the order of the machines.
+#[derive(Debug)]
+pub(crate) struct Addresses {
+    pub(crate) network: Option<Ipv4Net>,
+    of: Vec<Option<Address>>,
+    pub(crate) endpoint: Option<String>,
+}
+
+impl Addresses {
+    /// The address of the machine at that position, as text.
+    pub(crate) fn text(&self, position: usize) -> String {
+        self.of
+            .get(position)
+            .and_then(Option::as_ref)
+            .map(ToString::to_string)
+            .unwrap_or_default()
+    }
+
+    /// The address of a machine that we make.
+    pub(crate) fn made(&self, position: usize) -> Option<Ipv4Addr> {
+        match self.of.get(position)? {
+            Some(Address::Ip(IpAddr::V4(address))) => Some(*address),
+            _ => None,
+        }
+    }
+}
+
+/// Decides network, addresses and endpoint, and says what is in the way.
+pub(crate) fn assign(
+    wanted: &Wanted<'_>,
+    observed: &Observed,
+    machines: &[Machine<'_>],
+    obstacles: &mut BTreeSet<Obstacle>,
+) -> Addresses {
+    let network = choose_network(wanted, observed, machines, obstacles);
+    let mut of: Vec<_> = machines
+        .iter()
+        .map(|machine| machine.given_address().cloned())
+        .collect();
+    let owner = endpoint_owner(wanted, machines);
+    if let Some(network) = network {
+        assign_made(network, observed, machines, owner, &mut of, obstacles);
+    }
+    let endpoint = match &wanted.cluster.control_plane {
+        ControlPlane::Made {
+            endpoint: Some(endpoint),
+        } => Some(endpoint.to_string()),
+        ControlPlane::Made { endpoint: None } => {
+            owner.and_then(|owner| of[owner].clone()).map(|address| {
+                let port = API_PORT;
+                Endpoint { address, port }.to_string()
+            })
+        }
+        ControlPlane::Existing { .. } => observed
+            .cluster
+            .as_ref()
+            .and_then(|cluster| cluster.endpoint.clone()),
+    };
+    Addresses {
+        network,
+        of,
+        endpoint,
+    }
+}
+
+/// The machine whose address is the cluster's endpoint, unless the user has one.
+fn endpoint_owner(wanted: &Wanted<'_>, machines: &[Machine<'_>]) -> Option<usize> {
+    if !matches!(
+        wanted.cluster.control_plane,
+        ControlPlane::Made { endpoint: None }
+    ) {
+        return None;
+    }
+    let first = |duty| {
+        machines
+            .iter()
+            .position(|machine| machine.group.duty == duty)
+    };
+    first(Duty::LoadBalancer).or_else(|| first(Duty::ControlPlane))
+}
+
+fn choose_network(
+    wanted: &Wanted<'_>,
+    observed: &Observed,
+    machines: &[Machine<'_>],
+    obstacles: &mut BTreeSet<Obstacle>,
+) -> Option<Ipv4Net> {
+    let places: BTreeSet<_> = machines.iter().filter_map(place).collect();
+    if places.is_empty() {
+        return None;
+    }
+    let network = &wanted.cluster.network;
+    let found = || observed.hosts.values().find_map(|host| host.network);
+    let chosen = network.machines.or_else(found).or_else(|| {
+        let mut taken: Vec<_> = vec![IpNet::V4(network.pods), IpNet::V4(network.services)];
+        taken.extend(observed.hosts.values().flat_map(|host| &host.foreign));
+        (0..=255)
+            .filter_map(|third| Ipv4Net::new(Ipv4Addr::new(10, 99, third, 0), 24).ok())
+            .find(|net| !taken.iter().any(|other| overlaps(*net, other)))
+    });
+    let Some(chosen) = chosen else {
+        obstacles.insert(Obstacle::NoFreeNetwork);
+        return None;
+    };
+    for place in places {
+        let Some(host) = observed.hosts.get(&place) else {
+            continue;
+        };
+        // A network that is ours already works beside whatever came later.
+        if host.network == Some(chosen) {
+            continue;
+        }
+        if let Some(foreign) = host.foreign.iter().find(|other| overlaps(chosen, other)) {
+            obstacles.insert(Obstacle::NetworkTaken {
+                foreign: *foreign,
+                place,
+                wanted: chosen,
+            });
+        }
+    }
+    Some(chosen)
+}
+
+fn overlaps(net: Ipv4Net, other: &IpNet) -> bool {
+    match other {
+        IpNet::V4(other) => net.contains(other) || other.contains(&net),
+        IpNet::V6(_) => false,
+    }
+}
+
+/// The computer that carries a machine that we make.
+pub(crate) fn place(machine: &Machine<'_>) -> Option<Place> {
+    match &machine.group.carrier {
+        Carrier::Made { host, .. } => Some(Place::from(host.as_ref())),
+        Carrier::Existing { .. } => None,
+    }
+}
+
+fn assign_made(
+    network: Ipv4Net,
+    observed: &Observed,
+    machines: &[Machine<'_>],
+    owner: Option<usize>,
+    of: &mut [Option<Address>],
+    obstacles: &mut BTreeSet<Obstacle>,
+) {
+    let v4 = |address: Option<IpAddr>| match address {
+        Some(IpAddr::V4(address)) => Some(address),
+        _ => None,
+    };
+    let found = |facts: &MachineFacts| v4(facts.address);
+    let mut used: BTreeSet<Ipv4Addr> = observed.machines.values().filter_map(found).collect();
+    let mut homeless = Vec::new();
+    for (position, machine) in machines.iter().enumerate() {
+        if place(machine).is_none() {
+            continue;
+        }
+        let facts = observed.machines.get(&machine.name);
+        match facts.and_then(found) {
+            Some(address) => {
+                if !network.contains(&address) {
+                    obstacles.insert(Obstacle::AddressOutside {
+                        machine: machine.name.clone(),
+                        address: address.to_string(),
+                        network,
+                    });
+                }
+                of[position] = Some(Address::Ip(address.into()));
+            }
+            None => homeless.push(position),
+        }
+    }
+    // Machines that the cluster still knows come first, so that no new one takes what was theirs.
+    let gateway = network.hosts().next();
+    let cluster = observed.cluster.as_ref();
+    let remembered = |position: usize| {
+        let name = machines[position].name.as_str();
+        let cluster = cluster?;
+        let of_node = || v4(cluster.nodes.get(name)?.address);
+        let of_endpoint = || cluster.endpoint.as_ref()?.rsplit_once(':')?.0.parse().ok();
+        let kept = if owner == Some(position) {
+            of_endpoint().or_else(of_node)
+        } else {
+            of_node()
+        };
+        kept.filter(|address| network.contains(address) && Some(*address) != gateway)
+    };
+    homeless.retain(|&position| match remembered(position) {
+        Some(address) if used.insert(address) => {
+            of[position] = Some(Address::Ip(address.into()));
+            false
+        }
+        _ => true,
+    });
+    if let Some(cluster) = cluster {
+        used.extend(cluster.nodes.values().filter_map(|node| v4(node.address)));
+    }
+    let needed = homeless.len();
+    let mut free = network
+        .hosts()
+        .skip(1)
+        .filter(|address| !used.contains(address));
+    for (count, position) in homeless.into_iter().enumerate() {
+        let Some(address) = free.next() else {
+            obstacles.insert(Obstacle::TooFewAddresses {
+                network,
+                free: count,
+                needed,
+            });
+            return;
+        };
+        of[position] = Some(Address::Ip(address.into()));
+    }
+}

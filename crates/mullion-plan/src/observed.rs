@@ -1,0 +1,345 @@
+//! What was found: the facts that planning compares with the wish.
+//!
+//! Facts are plain data that can be written down and read again, so that a plan can be explained or
+//! repeated later. What nobody could look at is `None`, never a made-up "absent": the planner treats
+//! the unknown with steps that do nothing where nothing is needed, and never with removal.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::{self, Display, Formatter};
+use std::net::IpAddr;
+
+use ipnet::{IpNet, Ipv4Net};
+use mullion_spec::cluster;
+use mullion_spec::value::{ByteSize, HostName, LabelError, MachineName, Taint};
+use mullion_spec::version::Patch;
+use mullion_spec::words::Driver;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::fingerprint::{Blueprint, Fingerprint};
+use crate::wanted::{Part, TemplateId};
+
+/// The form in which facts are written down.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize, JsonSchema,
+)]
+pub enum FactsVersion {
+    /// The first.
+    #[default]
+    #[serde(rename = "mullion.dev/facts/v1")]
+    V1,
+}
+
+/// Everything that was found of one cluster. The default is the empty world.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Observed {
+    /// The form of this document.
+    pub version: FactsVersion,
+    /// Programs and images in the cache.
+    #[serde(default)]
+    pub artifacts: BTreeSet<Part>,
+    /// Finished templates.
+    #[serde(default)]
+    pub templates: BTreeSet<TemplateId>,
+    /// The computers that carry machines, this one among them.
+    #[serde(default)]
+    #[schemars(with = "BTreeMap<String, HostFacts>")]
+    pub hosts: BTreeMap<Place, HostFacts>,
+    /// Machines of this cluster, and machines of others that have a wanted name.
+    #[serde(default)]
+    #[schemars(with = "BTreeMap<String, MachineFacts>")]
+    pub machines: BTreeMap<MachineName, MachineFacts>,
+    /// The cluster, once a control plane was initialised.
+    #[serde(default)]
+    pub cluster: Option<ClusterFacts>,
+}
+
+/// A computer that carries machines: this one, or one of the file's hosts.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Place {
+    /// This computer.
+    #[default]
+    Here,
+    /// A host out of the file.
+    On(HostName),
+}
+
+/// How [`Place::Here`] is written: no host of the file can have this name.
+const HERE: &str = "@local";
+
+impl TryFrom<String> for Place {
+    type Error = LabelError;
+    fn try_from(text: String) -> Result<Self, LabelError> {
+        if text == HERE {
+            Ok(Self::Here)
+        } else {
+            text.parse().map(Self::On)
+        }
+    }
+}
+
+impl From<Place> for String {
+    fn from(place: Place) -> Self {
+        match place {
+            Place::Here => HERE.into(),
+            Place::On(host) => host.into(),
+        }
+    }
+}
+
+impl From<Option<&HostName>> for Place {
+    fn from(host: Option<&HostName>) -> Self {
+        host.cloned().map_or(Self::Here, Self::On)
+    }
+}
+
+impl Display for Place {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Here => out.pad("this computer"),
+            Self::On(host) => host.fmt(out),
+        }
+    }
+}
+
+impl Place {
+    /// Its text in step names and documents.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Here => HERE,
+            Self::On(host) => host.as_str(),
+        }
+    }
+}
+
+/// What was found on a computer that carries machines.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct HostFacts {
+    /// The machine network that carries this cluster's label.
+    #[schemars(with = "Option<String>")]
+    pub network: Option<Ipv4Net>,
+    /// Networks in use there that are not this cluster's.
+    #[serde(default)]
+    #[schemars(with = "BTreeSet<String>")]
+    pub foreign: BTreeSet<IpNet>,
+}
+
+/// Whether a machine runs.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Power {
+    /// It runs.
+    #[default]
+    On,
+    /// It does not.
+    Off,
+    /// It was made and never ran: inside is what its template holds and nothing else.
+    New,
+}
+
+/// How large a machine was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Size {
+    /// Virtual processors.
+    pub cpus: u32,
+    /// Memory.
+    #[schemars(with = "String")]
+    pub memory: ByteSize,
+    /// Disk.
+    #[schemars(with = "String")]
+    pub disk: ByteSize,
+}
+
+impl From<cluster::Size> for Size {
+    fn from(size: cluster::Size) -> Self {
+        Self {
+            cpus: size.cpus,
+            memory: size.memory,
+            disk: size.disk,
+        }
+    }
+}
+
+impl Display for Size {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        let plural = if self.cpus == 1 { "" } else { "s" };
+        write!(
+            out,
+            "{} cpu{plural}, {} memory, {} disk",
+            self.cpus, self.memory, self.disk
+        )
+    }
+}
+
+/// What was found of one machine, seen from outside.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct MachineFacts {
+    /// Whether it carries this cluster's label.
+    pub ours: bool,
+    /// Whether we made it, so that we may remove it.
+    pub made: bool,
+    /// Whether its making was finished.
+    pub whole: bool,
+    /// The driver that found it.
+    pub driver: Driver,
+    /// The computer that carries it.
+    #[schemars(with = "String")]
+    pub place: Place,
+    /// Whether it runs.
+    pub power: Power,
+    /// How large it was made; unknown for a machine that exists already.
+    #[serde(default)]
+    pub size: Option<Size>,
+    /// The template it was made from.
+    #[serde(default)]
+    pub template: Option<TemplateId>,
+    /// Its address.
+    #[serde(default)]
+    pub address: Option<IpAddr>,
+    /// What was found inside; `None` when nobody could log in.
+    #[serde(default)]
+    pub inside: Option<Inside>,
+}
+
+/// What was found inside a machine.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Inside {
+    /// The agent's version.
+    #[serde(default)]
+    pub agent: Option<String>,
+    /// Windows features that are installed.
+    #[serde(default)]
+    pub features: BTreeSet<String>,
+    /// Whether the system waits for a reboot.
+    #[serde(default)]
+    pub reboot_pending: bool,
+    /// The blueprint that was applied, wholly.
+    #[serde(default)]
+    pub blueprint: Option<Blueprint>,
+    /// The user's commands that were run before Kubernetes.
+    #[serde(default)]
+    pub before: BTreeSet<Fingerprint>,
+    /// The user's commands that were run after the node was ready.
+    #[serde(default)]
+    pub after: BTreeSet<Fingerprint>,
+    /// The cluster that its kubelet belongs to.
+    #[serde(default)]
+    pub joined: Option<ClusterId>,
+    /// Whether a control plane was begun on it.
+    #[serde(default)]
+    pub control_plane: bool,
+}
+
+/// Tells one cluster from another of the same name: the digest of its certificate authority.
+#[derive(
+    Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(transparent)]
+pub struct ClusterId(pub String);
+
+/// What was found of the cluster.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ClusterFacts {
+    /// Which one it is.
+    pub id: ClusterId,
+    /// Whether the API server answered. If not, nodes and objects are not known.
+    pub answers: bool,
+    /// The Kubernetes that its control plane runs.
+    #[schemars(with = "Option<String>")]
+    pub kubernetes: Option<Patch>,
+    /// Where its clients reach it.
+    #[serde(default)]
+    pub endpoint: Option<String>,
+    /// Addresses of pods.
+    #[serde(default)]
+    #[schemars(with = "Option<String>")]
+    pub pods: Option<Ipv4Net>,
+    /// Addresses of services.
+    #[serde(default)]
+    #[schemars(with = "Option<String>")]
+    pub services: Option<Ipv4Net>,
+    /// Members of etcd, as any of them tells; known also while the API server is silent.
+    #[serde(default)]
+    #[schemars(with = "BTreeSet<String>")]
+    pub members: BTreeSet<MachineName>,
+    /// Its nodes by name, those of others among them.
+    #[serde(default)]
+    pub nodes: BTreeMap<String, NodeFacts>,
+    /// Sets of objects that carry our label, each with the fingerprint it was applied with.
+    #[serde(default)]
+    pub objects: BTreeMap<String, Fingerprint>,
+}
+
+/// What was found of one node.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct NodeFacts {
+    /// Whether it carries this cluster's label.
+    pub ours: bool,
+    /// Whether it is Ready.
+    pub ready: bool,
+    /// The kubelet's version.
+    #[schemars(with = "Option<String>")]
+    pub kubernetes: Option<Patch>,
+    /// Its address.
+    #[serde(default)]
+    pub address: Option<IpAddr>,
+    /// Whether its certificates were approved.
+    pub certificates: bool,
+    /// Whether its own network is up.
+    pub network: bool,
+    /// Whether new pods are kept away for its removal.
+    pub cordoned: bool,
+    /// All its labels.
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
+    /// All its taints.
+    #[serde(default)]
+    #[schemars(with = "BTreeSet<String>")]
+    pub taints: BTreeSet<Taint>,
+    /// Keys of the labels that an earlier run set.
+    #[serde(default)]
+    pub set_labels: BTreeSet<String>,
+    /// The taints that an earlier run set.
+    #[serde(default)]
+    #[schemars(with = "BTreeSet<String>")]
+    pub set_taints: BTreeSet<Taint>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_empty_world_is_the_default_and_survives_being_written_down() {
+        let empty = Observed::default();
+        let text = serde_json::to_string(&empty).unwrap();
+        assert_eq!(serde_json::from_str::<Observed>(&text).unwrap(), empty);
+        let least = r#"{"version":"mullion.dev/facts/v1"}"#;
+        assert_eq!(serde_json::from_str::<Observed>(least).unwrap(), empty);
+    }
+
+    #[test]
+    fn facts_of_a_form_we_do_not_know_are_refused() {
+        let newer = r#"{"version":"mullion.dev/facts/v2"}"#;
+        assert!(serde_json::from_str::<Observed>(newer).is_err());
+    }
+
+    #[test]
+    fn this_computer_is_never_mistaken_for_a_host_of_the_file() {
+        assert!(HERE.parse::<HostName>().is_err());
+        for place in [Place::Here, Place::On("local".parse().unwrap())] {
+            let text = String::from(place.clone());
+            assert_eq!(Place::try_from(text), Ok(place));
+        }
+    }
+}

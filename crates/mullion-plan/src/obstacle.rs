@@ -1,0 +1,209 @@
+//! What a plan cannot cure, with the words and the way out.
+
+use ipnet::{IpNet, Ipv4Net};
+use mullion_spec::value::MachineName;
+use mullion_spec::version::Patch;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::observed::Place;
+
+/// A reason why nothing may be touched until a person decides.
+///
+/// A plan with obstacles has no steps: all obstacles are shown at once, before anything changes.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(
+    tag = "kind",
+    rename_all = "kebab-case",
+    rename_all_fields = "camelCase"
+)]
+#[non_exhaustive]
+pub enum Obstacle {
+    /// The cluster runs another Kubernetes than the file wants.
+    Version {
+        /// What it runs.
+        #[schemars(with = "String")]
+        found: Patch,
+        /// What the file wants.
+        #[schemars(with = "String")]
+        wanted: Patch,
+    },
+    /// Something of a wanted name exists and does not carry our label.
+    NotOurs {
+        /// The name.
+        #[schemars(with = "String")]
+        machine: MachineName,
+    },
+    /// A machine that exists was made otherwise than the file now says.
+    MachineDiffers {
+        /// The machine.
+        #[schemars(with = "String")]
+        machine: MachineName,
+        /// In what it differs.
+        what: String,
+        /// How it is.
+        found: String,
+        /// How the file wants it.
+        wanted: String,
+    },
+    /// The cluster was made with a setting that cannot change while it runs.
+    ClusterDiffers {
+        /// Which setting.
+        what: String,
+        /// How it is.
+        found: String,
+        /// How the file wants it.
+        wanted: String,
+    },
+    /// The machine network is in use by someone else.
+    NetworkTaken {
+        /// Where.
+        #[schemars(with = "String")]
+        place: Place,
+        /// The network that the file wants.
+        #[schemars(with = "String")]
+        wanted: Ipv4Net,
+        /// The network that is in the way.
+        #[schemars(with = "String")]
+        foreign: IpNet,
+    },
+    /// A machine has an address outside the machine network.
+    AddressOutside {
+        /// The machine.
+        #[schemars(with = "String")]
+        machine: MachineName,
+        /// Its address.
+        address: String,
+        /// The network.
+        #[schemars(with = "String")]
+        network: Ipv4Net,
+    },
+    /// No network is free for the machines.
+    NoFreeNetwork,
+    /// The machine network has fewer addresses than there are machines.
+    TooFewAddresses {
+        /// The network.
+        #[schemars(with = "String")]
+        network: Ipv4Net,
+        /// How many machines it can hold beside those that have an address.
+        free: usize,
+        /// How many machines need one.
+        needed: usize,
+    },
+    /// A template that the file names does not exist.
+    TemplateMissing {
+        /// Its name.
+        template: String,
+    },
+    /// More than half of etcd's members are gone for good.
+    QuorumLost {
+        /// How many there were.
+        members: usize,
+        /// How many are left.
+        left: usize,
+    },
+    /// The existing cluster that the file names does not answer.
+    ExistingSilent,
+    /// The file has no machine that could be a control plane.
+    NoControlPlane,
+    /// The planner made steps that are no plan: a fault of this program.
+    OurFault {
+        /// What is wrong with the steps.
+        words: String,
+    },
+}
+
+impl Obstacle {
+    /// What is in the way, in one sentence.
+    pub fn words(&self) -> String {
+        match self {
+            Self::Version { found, wanted } => {
+                format!("the cluster runs Kubernetes {found}, and {wanted} is wanted")
+            }
+            Self::NotOurs { machine } => {
+                format!("a machine `{machine}` exists that does not belong to this cluster")
+            }
+            Self::MachineDiffers {
+                machine,
+                what,
+                found,
+                wanted,
+            } => format!("`{machine}` exists with {what} {found}, and {wanted} is wanted"),
+            Self::ClusterDiffers {
+                what,
+                found,
+                wanted,
+            } => format!("the cluster's {what} is {found}, and {wanted} is wanted"),
+            Self::NetworkTaken {
+                place,
+                wanted,
+                foreign,
+            } => format!("the machine network {wanted} overlaps {foreign}, in use on {place}"),
+            Self::AddressOutside {
+                machine,
+                address,
+                network,
+            } => format!("`{machine}` has the address {address}, outside of {network}"),
+            Self::NoFreeNetwork => "no network 10.99.N.0/24 is free for the machines".into(),
+            Self::TooFewAddresses {
+                network,
+                free,
+                needed,
+            } => format!("{needed} machines need an address, and {network} has {free} free"),
+            Self::TemplateMissing { template } => format!("there is no template `{template}`"),
+            Self::QuorumLost { members, left } => format!(
+                "{left} of {members} control planes are left, fewer than etcd can work with"
+            ),
+            Self::ExistingSilent => "the existing cluster does not answer".into(),
+            Self::NoControlPlane => "the file has no machine for the control plane".into(),
+            Self::OurFault { words } => format!("the steps are no plan: {words}"),
+        }
+    }
+
+    /// What the user can do, in one sentence.
+    pub fn hint(&self) -> String {
+        match self {
+            Self::Version { found, .. } => format!(
+                "write `version: \"{found}\"`; this release does not upgrade a running cluster"
+            ),
+            Self::NotOurs { machine } => {
+                format!("rename the group in the file, or remove `{machine}` yourself")
+            }
+            Self::MachineDiffers { machine, .. } => format!(
+                "undo the change, or `mullion node remove {machine}` and add a machine anew"
+            ),
+            Self::ClusterDiffers { found, .. } => {
+                format!("write {found} into the file, or `mullion down` and `mullion up`")
+            }
+            Self::NetworkTaken { .. } | Self::NoFreeNetwork => {
+                "give `network.machineCIDR` a network that is free".into()
+            }
+            Self::AddressOutside { .. } => {
+                "give `network.machineCIDR` the network that the machines are in".into()
+            }
+            Self::TooFewAddresses { .. } => {
+                "ask for fewer machines, or make the cluster anew with a larger `network.machineCIDR`"
+                    .into()
+            }
+            Self::TemplateMissing { .. } => {
+                "`mullion template list` shows those that exist; give `media` to have one built"
+                    .into()
+            }
+            Self::QuorumLost { .. } => {
+                "restore a snapshot, or `mullion down` and `mullion up`".into()
+            }
+            Self::ExistingSilent => {
+                "check `controlPlane.existing`, and that its API server can be reached from here"
+                    .into()
+            }
+            Self::NoControlPlane => "add a group with `role: control-plane`".into(),
+            Self::OurFault { .. } => "please report it with the file and `mullion plan --json`".into(),
+        }
+    }
+}
+
+impl std::fmt::Display for Obstacle {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str(&self.words())
+    }
+}

@@ -1,0 +1,262 @@
+//! From the comparison to steps.
+//!
+//! Each machine gives a chain of links (what it lacks); here the chains are laid into one graph. Links
+//! wait for few things: the template, the host's network, the last step of the control plane, the last
+//! set of objects. So the number of edges grows with the machines and not with their square.
+
+mod machine;
+mod node;
+mod retire;
+mod supply;
+mod view;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use mullion_spec::cluster::Duty;
+use mullion_spec::value::MachineName;
+use mullion_spec::words::Os;
+
+use self::machine::{Link, Wait, Work};
+use self::view::{Api, Item, View};
+use crate::action::{Action, Prior, StepKind};
+use crate::observed::{Observed, Place};
+use crate::obstacle::Obstacle;
+use crate::plan::Plan;
+use crate::stage::Stage;
+use crate::step::{Step, StepId};
+use crate::wanted::{ADDON_PREFIX, TemplateId, Wanted};
+
+/// What must happen so that what was found becomes what is wanted.
+///
+/// Pure and total: the same arguments give the same plan, byte for byte, and there is one for every
+/// pair of them. When nothing differs the plan is empty; when something is in the way that no step can
+/// cure, the plan has obstacles and no steps.
+pub fn plan(wanted: &Wanted<'_>, observed: &Observed) -> Plan {
+    let view = match View::new(wanted, observed) {
+        Ok(view) => view,
+        Err(obstacles) => return Plan::blocked(obstacles),
+    };
+    let mut sheet = Sheet::default();
+    sheet.lay_all(&view);
+    Plan::new(sheet.steps).unwrap_or_else(|error| {
+        let words = error.to_string();
+        Plan::blocked(BTreeSet::from([Obstacle::OurFault { words }]))
+    })
+}
+
+/// The steps so far, and those that others wait for.
+#[derive(Debug, Default)]
+struct Sheet {
+    steps: Vec<Step>,
+    templates: BTreeMap<TemplateId, StepId>,
+    stock: BTreeMap<Os, StepId>,
+    networks: BTreeMap<Place, StepId>,
+    /// The last steps of the control plane; whatever talks to the API server waits for them.
+    control_plane: Vec<StepId>,
+    /// The last of the cluster's own objects.
+    objects: Option<StepId>,
+}
+
+impl Sheet {
+    fn push(
+        &mut self,
+        stage: Stage,
+        machine: Option<&MachineName>,
+        action: Action,
+        reason: impl Into<String>,
+        needs: Vec<StepId>,
+    ) -> StepId {
+        let step = Step::new(stage, machine.cloned(), action, reason.into(), needs);
+        let id = step.id.clone();
+        self.steps.push(step);
+        id
+    }
+
+    fn lay_all(&mut self, view: &View<'_>) {
+        let first_seat = view
+            .items
+            .iter()
+            .position(|item| item.duty() == Duty::ControlPlane);
+        let mut works: Vec<_> = view
+            .items
+            .iter()
+            .enumerate()
+            .map(|(position, item)| machine::work(view, item, first_seat == Some(position)))
+            .collect();
+        self.lay_supply(view, &works);
+        self.lay_networks(view);
+        let mut tails = self.lay_preparation(view, &mut works);
+        self.lay_control_plane(view, &mut works, &mut tails);
+        self.lay_objects(view);
+        for (position, item) in view.items.iter().enumerate() {
+            let work = &mut works[position];
+            let enter = std::mem::take(&mut work.enter);
+            let tail = tails[position].take();
+            let tail = self.lay(item.name(), enter, tail);
+            self.lay(item.name(), std::mem::take(&mut work.settle), tail);
+        }
+        self.lay_retirement(view);
+        self.lay_suites(view);
+    }
+
+    /// Lays a chain behind `tail`; gives its last step, or `tail` when the chain is empty.
+    fn lay(
+        &mut self,
+        machine: &MachineName,
+        links: Vec<Link>,
+        mut tail: Option<StepId>,
+    ) -> Option<StepId> {
+        for link in links {
+            let mut needs: Vec<_> = tail.into_iter().collect();
+            for wait in &link.waits {
+                match wait {
+                    Wait::Template(id) => needs.extend(self.templates.get(id).cloned()),
+                    Wait::Network(place) => needs.extend(self.networks.get(place).cloned()),
+                    Wait::Stock(os) => needs.extend(self.stock.get(os).cloned()),
+                    Wait::ControlPlane => needs.extend_from_slice(&self.control_plane),
+                    Wait::Objects => needs.extend(self.objects.clone()),
+                }
+            }
+            tail = Some(self.push(link.stage, Some(machine), link.action, link.reason, needs));
+        }
+        tail
+    }
+
+    fn lay_preparation(&mut self, view: &View<'_>, works: &mut [Work]) -> Vec<Option<StepId>> {
+        let mut before: Option<StepId> = None;
+        let is_running = !matches!(view.api, Api::Absent);
+        let items = view.items.iter().zip(works);
+        items
+            .map(|(item, work)| {
+                let links = std::mem::take(&mut work.prepare);
+                if !is_running || item.duty() != Duty::ControlPlane {
+                    return self.lay(item.name(), links, None);
+                }
+                // Control planes of a running cluster are disturbed one after another.
+                let calm = links.iter().position(disturbs).unwrap_or(links.len());
+                let mut links = links;
+                let rest = links.split_off(calm);
+                let tail = self.lay(item.name(), links, None);
+                let first = self.steps.len();
+                let last = self.lay(item.name(), rest, tail);
+                if let Some(step) = self.steps.get_mut(first) {
+                    step.needs.extend(before.take());
+                    step.needs.sort_unstable();
+                    before.clone_from(&last);
+                }
+                last
+            })
+            .collect()
+    }
+
+    fn lay_control_plane(
+        &mut self,
+        view: &View<'_>,
+        works: &mut [Work],
+        tails: &mut [Option<StepId>],
+    ) {
+        let of_duty = |tails: &[Option<StepId>], duty: Duty| -> Vec<StepId> {
+            let pairs = view.items.iter().zip(tails);
+            pairs
+                .filter(|(item, _)| item.duty() == duty)
+                .filter_map(|(_, tail)| tail.clone())
+                .collect()
+        };
+        self.control_plane = of_duty(tails, Duty::LoadBalancer);
+        if matches!(view.api, Api::Silent { .. }) {
+            let mut needs = self.control_plane.clone();
+            needs.append(&mut of_duty(tails, Duty::ControlPlane));
+            needs.append(&mut self.lay_wakes(view));
+            let action = Action::AwaitApi {
+                endpoint: view.endpoint.clone(),
+            };
+            let reason = "the API server does not answer";
+            let id = self.push(Stage::ControlPlane, None, action, reason, needs);
+            self.control_plane = vec![id];
+        }
+        for (position, item) in view.items.iter().enumerate() {
+            if item.duty() != Duty::ControlPlane || works[position].enter.is_empty() {
+                continue;
+            }
+            let links = std::mem::take(&mut works[position].enter);
+            let tail = self.lay(item.name(), links, tails[position].take());
+            self.control_plane = tail.iter().cloned().collect();
+            tails[position] = tail;
+        }
+    }
+
+    /// The sets wait for each other: their order is wanted, and whoever needs them all waits for one.
+    fn lay_objects(&mut self, view: &View<'_>) {
+        let wanted = view.wanted.object_sets();
+        for (set, fingerprint) in &wanted {
+            let found = match view.api {
+                Api::Absent => Ok(None),
+                Api::Silent { .. } | Api::Hidden => Err(()),
+                Api::Known(cluster) => Ok(cluster.objects.get(set)),
+            };
+            let (prior, reason) = match found {
+                Ok(Some(found)) if found == fingerprint => continue,
+                Ok(Some(_)) => (Prior::Different, format!("{set} changed")),
+                Ok(None) => (Prior::Absent, format!("{set} was never applied")),
+                Err(()) => (Prior::Unknown, "the API server did not answer".into()),
+            };
+            let action = Action::ApplyObjects {
+                set: set.clone(),
+                fingerprint: fingerprint.clone(),
+                prior,
+            };
+            self.lay_set(set, action, reason);
+        }
+        if let Api::Known(cluster) = view.api {
+            let is_wanted = |set: &String| wanted.iter().any(|(name, _)| name == set);
+            for set in cluster.objects.keys().filter(|set| !is_wanted(set)) {
+                let action = Action::RemoveObjects { set: set.clone() };
+                self.lay_set(set, action, format!("the file no longer asks for {set}"));
+            }
+        }
+    }
+
+    fn lay_set(&mut self, set: &str, action: Action, reason: String) {
+        let mut needs = self.control_plane.clone();
+        needs.extend(self.objects.clone());
+        if set.starts_with(ADDON_PREFIX) {
+            self.push(Stage::After, None, action, reason, needs);
+        } else {
+            self.objects = Some(self.push(Stage::Network, None, action, reason, needs));
+        }
+    }
+
+    /// Suites come last, and only when something changes; without a network there is nothing to prove.
+    fn lay_suites(&mut self, view: &View<'_>) {
+        if self.steps.is_empty() || !view.has_network_plugin() {
+            return;
+        }
+        let needed: BTreeSet<_> = self.steps.iter().flat_map(|step| &step.needs).collect();
+        let ends: Vec<_> = self
+            .steps
+            .iter()
+            .map(|step| &step.id)
+            .filter(|id| !needed.contains(id))
+            .cloned()
+            .collect();
+        for suite in view.wanted.cluster.verify.iter().collect::<BTreeSet<_>>() {
+            let action = Action::Verify {
+                suite: suite.clone(),
+            };
+            let reason = "something changes";
+            self.push(Stage::Verify, None, action, reason, ends.clone());
+        }
+    }
+}
+
+fn disturbs(link: &Link) -> bool {
+    matches!(
+        link.action.kind(),
+        StepKind::EnableFeatures | StepKind::Reboot | StepKind::ApplyBlueprint
+    )
+}
+
+/// The wanted machines by name, for those who look at what is not wanted.
+fn wanted_names<'v>(items: &'v [Item<'_>]) -> BTreeSet<&'v MachineName> {
+    items.iter().map(Item::name).collect()
+}

@@ -1,0 +1,329 @@
+//! What one machine lacks, as a chain of links: each waits for the one before it.
+
+use std::collections::BTreeSet;
+
+use mullion_spec::cluster::{Carrier, Duty};
+use mullion_spec::words::Os;
+
+use super::node::{entry, node, settling};
+use super::view::{Item, Sight, View};
+use crate::action::{Action, Prior, StepKind, count};
+use crate::fingerprint::{Fingerprint, Topics};
+use crate::observed::{Inside, Place, Size};
+use crate::stage::Stage;
+use crate::wanted::{self, TemplateId, UserCommand};
+
+/// What a link waits for besides the link before it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Wait {
+    Template(TemplateId),
+    Network(Place),
+    Stock(Os),
+    ControlPlane,
+    Objects,
+}
+
+/// One step of a machine, before it is known what it waits for.
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) stage: Stage,
+    pub(super) action: Action,
+    pub(super) reason: String,
+    pub(super) waits: Vec<Wait>,
+}
+
+impl Link {
+    pub(super) fn new(stage: Stage, action: Action, reason: impl Into<String>) -> Self {
+        Self {
+            stage,
+            action,
+            reason: reason.into(),
+            waits: Vec::new(),
+        }
+    }
+
+    pub(super) fn waits(mut self, wait: Wait) -> Self {
+        self.waits.push(wait);
+        self
+    }
+}
+
+/// Everything that one machine lacks, in three parts that are laid at different moments.
+#[derive(Debug, Default)]
+pub(super) struct Work {
+    /// Until it is what its blueprint says.
+    pub(super) prepare: Vec<Link>,
+    /// Until it is a node.
+    pub(super) enter: Vec<Link>,
+    /// Until the node is as wanted.
+    pub(super) settle: Vec<Link>,
+}
+
+/// What the machine lacks.
+pub(super) fn work(view: &View<'_>, item: &Item<'_>, is_first_seat: bool) -> Work {
+    let mut arrive = arrival(view, item);
+    let mut prepare = preparation(view, item);
+    let enter = entry(view, item, is_first_seat);
+    let is_restarted = arrive.iter().chain(&prepare).any(|link| {
+        !matches!(
+            link.action.kind(),
+            StepKind::InstallAgent | StepKind::RunBefore
+        )
+    });
+    let settle = settling(view, item, !enter.is_empty(), is_restarted);
+    if !(arrive.is_empty() && prepare.is_empty() && enter.is_empty()) {
+        let os = item.group().system.os();
+        let reason = "nothing is laid down on a machine that was not looked at";
+        arrive.push(Link::new(Stage::Inspect, Action::Inspect { os }, reason));
+    }
+    arrive.append(&mut prepare);
+    Work {
+        prepare: arrive,
+        enter,
+        settle,
+    }
+}
+
+/// Until somebody can log in.
+fn arrival(view: &View<'_>, item: &Item<'_>) -> Vec<Link> {
+    let name = item.name();
+    let reach = |reason: String| {
+        let address = item.address.clone();
+        Link::new(Stage::Machines, Action::Reach { address }, reason)
+    };
+    let Carrier::Made {
+        driver, host, size, ..
+    } = &item.group().carrier
+    else {
+        return match item.sight {
+            Sight::Seen(_) => Vec::new(),
+            _ => vec![reach(format!("{name} does not answer"))],
+        };
+    };
+    let place = Place::from(host.as_ref());
+    let start = |reason: String| {
+        Link::new(Stage::Machines, Action::StartMachine, reason).waits(Wait::Network(place.clone()))
+    };
+    match item.sight {
+        Sight::Seen(_) => Vec::new(),
+        Sight::Blind if item.is_off() => vec![
+            start(format!("{name} is off")),
+            reach(format!("{name} is off")),
+        ],
+        Sight::Blind => vec![reach(format!("{name} does not answer"))],
+        Sight::Fresh if item.is_made() => vec![
+            start(format!("{name} never ran")),
+            reach(format!("{name} never ran")),
+        ],
+        Sight::Fresh => {
+            // Both are there whenever the obstacles are gone; without them nothing can be made.
+            let (Some(template), Some(network), Some(address)) =
+                (view.template(item), view.network, item.made_address)
+            else {
+                return Vec::new();
+            };
+            let reason = match item.facts {
+                None => format!("{name} does not exist"),
+                Some(_) => format!("the making of {name} was cut off"),
+            };
+            let make = Action::MakeMachine {
+                place: place.clone(),
+                driver: *driver,
+                template: template.clone(),
+                os: item.group().system.os(),
+                size: Size::from(*size),
+                address,
+                network,
+            };
+            vec![
+                Link::new(Stage::Machines, make, reason.clone())
+                    .waits(Wait::Template(template))
+                    .waits(Wait::Network(place.clone())),
+                start(reason.clone()),
+                reach(reason),
+            ]
+        }
+    }
+}
+
+/// Until it is what its blueprint says.
+fn preparation(view: &View<'_>, item: &Item<'_>) -> Vec<Link> {
+    let name = item.name();
+    let wish = &view.wishes[item.wish];
+    let mut links: Vec<_> = agent(view, item).into_iter().collect();
+    let mut link = |action, reason: String| links.push(Link::new(Stage::Prepare, action, reason));
+
+    let commands = pending(&wish.before, item.sight, |inside| &inside.before);
+    if !commands.is_empty() {
+        let reason = pending_reason(commands.len());
+        link(Action::RunBefore { commands }, reason);
+    }
+
+    let wanted_features = wanted::features(item.group());
+    let is_missing = |feature: &&&str| match item.sight {
+        Sight::Seen(inside) => !inside.features.contains(**feature),
+        _ => true,
+    };
+    let features: Vec<String> = wanted_features
+        .iter()
+        .filter(is_missing)
+        .map(|feature| (*feature).to_owned())
+        .collect();
+    let reboots = match item.sight {
+        Sight::Seen(inside) => inside.reboot_pending,
+        _ => false,
+    };
+    if !features.is_empty() {
+        let prior = prior(item.sight);
+        let reason = match item.sight {
+            Sight::Seen(_) => format!("{name} lacks {}", features.join(", ")),
+            _ => unseen_reason(item, "features"),
+        };
+        link(Action::EnableFeatures { features, prior }, reason);
+    } else if reboots {
+        link(Action::Reboot, format!("{name} waits for a reboot"));
+    }
+    links.extend(application(view, item));
+    links
+}
+
+fn agent(view: &View<'_>, item: &Item<'_>) -> Option<Link> {
+    let name = item.name();
+    let wanted = view.wanted.agent_version(item.group().system.os());
+    let (prior, reason) = match item.sight {
+        Sight::Seen(inside) => match (&inside.agent, wanted) {
+            (None, _) => (Prior::Absent, format!("{name} has no agent")),
+            (Some(found), Some(wanted)) if found != wanted => (
+                Prior::Different,
+                format!("the agent changes from {found} to {wanted}"),
+            ),
+            _ => return None,
+        },
+        unseen => (prior(unseen), unseen_reason(item, "agent")),
+    };
+    let version = wanted.map(str::to_owned);
+    let action = Action::InstallAgent { version, prior };
+    Some(stocked(
+        view,
+        item,
+        Link::new(Stage::Prepare, action, reason),
+    ))
+}
+
+/// The link, waiting for its parts: a template that we build holds them, and whatever else a machine
+/// comes from may lack some.
+fn stocked(view: &View<'_>, item: &Item<'_>, mut link: Link) -> Link {
+    if !view.holds_parts(item) {
+        for os in wanted::part_systems(item.group()) {
+            link = link.waits(Wait::Stock(*os));
+        }
+    }
+    link
+}
+
+fn application(view: &View<'_>, item: &Item<'_>) -> Option<Link> {
+    let blueprint = view.blueprint(item);
+    let (prior, reason) = match item.sight {
+        Sight::Seen(Inside {
+            blueprint: Some(applied),
+            ..
+        }) => {
+            if applied.fingerprint != blueprint.fingerprint {
+                let changes = describe_changes(&applied.topics, &blueprint.topics);
+                (Prior::Different, format!("blueprint changed: {changes}"))
+            } else {
+                let found = node(view, item)?.kubernetes?;
+                if found == view.wanted.kubernetes {
+                    return None;
+                }
+                let wanted = view.wanted.kubernetes;
+                (
+                    Prior::Different,
+                    format!("the node runs Kubernetes {found}, and {wanted} is wanted"),
+                )
+            }
+        }
+        Sight::Seen(_) => (
+            Prior::Absent,
+            format!("no blueprint was applied to {}", item.name()),
+        ),
+        unseen => (prior(unseen), unseen_reason(item, "blueprint")),
+    };
+    let os = item.group().system.os();
+    let action = Action::ApplyBlueprint {
+        blueprint,
+        os,
+        prior,
+    };
+    let link = Link::new(Stage::Prepare, action, reason);
+    if item.duty() == Duty::LoadBalancer {
+        return Some(link);
+    }
+    Some(stocked(view, item, link))
+}
+
+pub(super) fn pending(
+    commands: &[UserCommand],
+    sight: Sight<'_>,
+    done: impl Fn(&Inside) -> &BTreeSet<Fingerprint>,
+) -> Vec<UserCommand> {
+    let is_pending = |command: &&UserCommand| match sight {
+        Sight::Seen(inside) => !done(inside).contains(&command.fingerprint),
+        _ => true,
+    };
+    commands.iter().filter(is_pending).cloned().collect()
+}
+
+pub(super) fn pending_reason(number: usize) -> String {
+    let have = if number == 1 { "has" } else { "have" };
+    format!(
+        "{} {have} not run yet",
+        count(number, "command", "commands")
+    )
+}
+
+/// What is known of something inside a machine that nobody saw.
+pub(super) fn prior(sight: Sight<'_>) -> Prior {
+    match sight {
+        Sight::Blind => Prior::Unknown,
+        Sight::Fresh | Sight::Seen(_) => Prior::Absent,
+    }
+}
+
+fn unseen_reason(item: &Item<'_>, what: &str) -> String {
+    let name = item.name();
+    match item.sight {
+        Sight::Fresh => format!("{name} is new"),
+        _ => format!("nobody could look at the {what} of {name}"),
+    }
+}
+
+/// At most three changes, then how many more.
+fn describe_changes(old: &Topics, new: &Topics) -> String {
+    let mut words: Vec<_> = old
+        .changes(new)
+        .map(|(topic, old, new)| match (old, new) {
+            (Some(old), Some(new)) if is_version(old) && is_version(new) => {
+                format!("{topic} {old} to {new}")
+            }
+            (Some(_), Some(_)) => topic.to_owned(),
+            (None, _) => format!("{topic} is new"),
+            (Some(_), None) => format!("{topic} is gone"),
+        })
+        .collect();
+    if words.is_empty() {
+        return "its name or address".into();
+    }
+    let more = words.len().saturating_sub(3);
+    words.truncate(3);
+    let words = words.join(", ");
+    match more {
+        0 => words,
+        more => format!("{words} and {more} more"),
+    }
+}
+
+/// Version numbers have dots and fingerprints have none.
+fn is_version(value: &str) -> bool {
+    value.contains('.') && value.len() <= 32
+}

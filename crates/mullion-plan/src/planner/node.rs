@@ -1,0 +1,301 @@
+//! What a prepared machine lacks to be a node, and what the node lacks to be as wanted.
+
+use std::collections::BTreeSet;
+
+use mullion_spec::cluster::Duty;
+use mullion_spec::words::Os;
+
+use super::machine::{Link, Wait, pending, pending_reason, prior};
+use super::view::{Api, Item, Sight, View};
+use crate::action::{Action, Connection, Membership, Prior};
+use crate::observed::{ClusterFacts, ClusterId, Inside, NodeFacts};
+use crate::stage::Stage;
+use crate::wanted;
+
+/// Until it is a node of the cluster.
+pub(super) fn entry(view: &View<'_>, item: &Item<'_>, is_first_seat: bool) -> Vec<Link> {
+    let stage = match item.duty() {
+        Duty::LoadBalancer => return Vec::new(),
+        Duty::ControlPlane => Stage::ControlPlane,
+        Duty::Worker => Stage::Join,
+    };
+    let name = item.name();
+    let residue = match item.sight {
+        Sight::Seen(inside) => inside.joined.is_some() || inside.control_plane,
+        _ => false,
+    };
+    let reset = |reason: String| Link::new(stage, Action::Reset, reason);
+    let join = |prior, reason: String| {
+        let action = Action::Join {
+            duty: item.duty(),
+            endpoint: view.endpoint.clone(),
+            taints: view.wishes[item.wish].taints.clone(),
+            prior,
+        };
+        Link::new(stage, action, reason).waits(Wait::ControlPlane)
+    };
+    match view.api {
+        Api::Absent => {
+            let mut links = Vec::new();
+            if residue {
+                links.push(reset(format!(
+                    "{name} holds the rest of a cluster that is gone"
+                )));
+            }
+            let prior = prior(item.sight);
+            if is_first_seat {
+                links.push(initialise(view, stage, prior));
+            } else {
+                links.push(join(prior, "the cluster is new".into()));
+            }
+            links
+        }
+        // A control plane that holds its data already is left as it is by initialising it.
+        Api::Hidden if is_first_seat => vec![initialise(view, stage, prior(item.sight))],
+        Api::Hidden | Api::Silent { .. } => {
+            let (id, members) = match view.api {
+                Api::Silent { id, members } => (id, members),
+                _ => (None, None),
+            };
+            let is_member = members.is_some_and(|members| members.contains(name));
+            match item.sight {
+                Sight::Seen(inside) if belongs(inside, id, item.duty()) => return Vec::new(),
+                // Where it is a node already, joining changes nothing.
+                Sight::Blind => {
+                    let reason = format!("nobody could look whether {name} is a node");
+                    return vec![join(Prior::Unknown, reason)];
+                }
+                _ => {}
+            }
+            let mut links = Vec::new();
+            if residue {
+                links.push(reset(format!("{name} holds the rest of another cluster")));
+            }
+            if is_member {
+                links.push(forget(stage, item, "it left etcd without a word"));
+            }
+            links.push(join(
+                Prior::Unknown,
+                format!("{name} is no node of this cluster"),
+            ));
+            links
+        }
+        Api::Known(cluster) => rejoin(item, cluster, stage, residue, join),
+    }
+}
+
+/// Compares what the machine and the API server say of each other.
+fn rejoin(
+    item: &Item<'_>,
+    cluster: &ClusterFacts,
+    stage: Stage,
+    residue: bool,
+    join: impl Fn(Prior, String) -> Link,
+) -> Vec<Link> {
+    let name = item.name();
+    let node = cluster.nodes.get(name.as_str());
+    let is_member = cluster.members.contains(name);
+    let says_so = match item.sight {
+        Sight::Fresh => false,
+        // Nobody could ask it; the API server's word is good enough to leave it alone.
+        Sight::Blind => true,
+        Sight::Seen(inside) => belongs(inside, Some(&cluster.id), item.duty()),
+    };
+    // The control plane of an existing cluster has members that are no machines of ours.
+    let fits = is_member == (item.duty() == Duty::ControlPlane);
+    if node.is_some() && says_so && fits {
+        return Vec::new();
+    }
+    let mut links = Vec::new();
+    let why = match (node, item.sight) {
+        (None, Sight::Seen(_)) if residue => format!("{name} began to join and is no node"),
+        (None, _) => format!("{name} is no node"),
+        (Some(_), Sight::Fresh) => format!("{name} is made anew, and its old node is left"),
+        (Some(_), _) if !fits => format!("{name} changes its role"),
+        (Some(_), _) => format!("{name} lost its membership"),
+    };
+    let is_there = !matches!(item.sight, Sight::Fresh);
+    if node.is_some() && is_there {
+        links.push(Link::new(stage, Action::Drain, why.clone()).waits(Wait::ControlPlane));
+    }
+    if residue || (is_there && node.is_some()) {
+        let reset = Link::new(stage, Action::Reset, why.clone());
+        links.push(reset.waits(Wait::ControlPlane));
+    }
+    if node.is_some() || is_member {
+        links.push(forget_as(stage, why.clone(), is_member));
+    }
+    let prior = match item.sight {
+        _ if node.is_some() || is_member => Prior::Different,
+        sight => prior(sight),
+    };
+    links.push(join(prior, why));
+    links
+}
+
+fn initialise(view: &View<'_>, stage: Stage, prior: Prior) -> Link {
+    let network = &view.wanted.cluster.network;
+    let action = Action::Init {
+        endpoint: view.endpoint.clone(),
+        kubernetes: view.wanted.kubernetes,
+        pods: network.pods,
+        services: network.services,
+        prior,
+    };
+    let reason = match prior {
+        Prior::Unknown => "it is not known whether there is a cluster",
+        _ => "there is no cluster",
+    };
+    Link::new(stage, action, reason).waits(Wait::ControlPlane)
+}
+
+fn forget(stage: Stage, item: &Item<'_>, why: &str) -> Link {
+    forget_as(stage, format!("{}: {why}", item.name()), true)
+}
+
+fn forget_as(stage: Stage, reason: String, is_member: bool) -> Link {
+    let membership = if is_member {
+        Membership::NodeAndMember
+    } else {
+        Membership::NodeOnly
+    };
+    Link::new(stage, Action::Forget { membership }, reason).waits(Wait::ControlPlane)
+}
+
+/// Whether a machine says that it belongs to that cluster, in that role.
+fn belongs(inside: &Inside, id: Option<&ClusterId>, duty: Duty) -> bool {
+    let is_here = match id {
+        Some(id) => inside.joined.as_ref() == Some(id),
+        None => inside.joined.is_some(),
+    };
+    is_here && inside.control_plane == (duty == Duty::ControlPlane)
+}
+
+/// Until the node is as wanted, and the user's last commands have run.
+pub(super) fn settling(
+    view: &View<'_>,
+    item: &Item<'_>,
+    enters: bool,
+    is_restarted: bool,
+) -> Vec<Link> {
+    let mut links = Vec::new();
+    let name = item.name();
+    if item.duty() != Duty::LoadBalancer {
+        let node = node(view, item).filter(|_| !enters);
+        // Why everything is planned: the node is new, or nobody could ask for it.
+        let new = if enters {
+            format!("{name} is a new node")
+        } else {
+            "the API server did not answer".into()
+        };
+        match node {
+            Some(node) if node.certificates => {}
+            Some(_) => links.push(certificates(format!("{name} waits for its certificates"))),
+            None => links.push(certificates(new.clone())),
+        }
+        links.extend(marking(view, item, node, &new));
+        if view.has_network_plugin() {
+            let is_windows = item.group().system.os() == Os::Windows;
+            let network = match node {
+                None => Some(new.clone()),
+                Some(node) if !node.network => Some(format!("the network of {name} is not up")),
+                Some(_) if is_windows && is_restarted => {
+                    Some(format!("{name} may have been restarted"))
+                }
+                Some(_) => None,
+            };
+            let ready = match node {
+                None => Some(new),
+                Some(node) if !node.ready => Some(format!("{name} is not Ready")),
+                Some(_) if is_restarted => Some(format!("the services of {name} were restarted")),
+                Some(_) => network.clone(),
+            };
+            let connection = if is_windows {
+                Connection::Drops
+            } else {
+                Connection::Stays
+            };
+            links.extend(network.map(|reason| {
+                let action = Action::AwaitNodeNetwork { connection };
+                Link::new(Stage::Settle, action, reason).waits(Wait::Objects)
+            }));
+            links.extend(ready.map(|reason| {
+                Link::new(Stage::Settle, Action::AwaitReady, reason).waits(Wait::Objects)
+            }));
+        }
+    }
+    let wish = &view.wishes[item.wish];
+    let commands = pending(&wish.after, item.sight, |inside| &inside.after);
+    if !commands.is_empty() {
+        let reason = pending_reason(commands.len());
+        links.push(Link::new(
+            Stage::After,
+            Action::RunAfter { commands },
+            reason,
+        ));
+    }
+    links
+}
+
+fn certificates(reason: String) -> Link {
+    Link::new(Stage::Settle, Action::ApproveCertificates, reason).waits(Wait::ControlPlane)
+}
+
+fn marking(view: &View<'_>, item: &Item<'_>, node: Option<&NodeFacts>, new: &str) -> Option<Link> {
+    let labels = &item.group().labels;
+    let taints = &view.wishes[item.wish].taints;
+    let mut drop_labels = BTreeSet::new();
+    let mut drop_taints = BTreeSet::new();
+    let reason = match node {
+        None => new.to_owned(),
+        Some(node) => {
+            drop_labels = node
+                .set_labels
+                .iter()
+                .filter(|key| !labels.contains_key(*key))
+                .cloned()
+                .collect();
+            let kubeadm = wanted::control_plane_taint();
+            drop_taints = node
+                .taints
+                .iter()
+                .filter(|taint| node.set_taints.contains(taint) || **taint == kubeadm)
+                .filter(|taint| !taints.contains(taint))
+                .cloned()
+                .collect();
+            let keys: BTreeSet<_> = labels.keys().cloned().collect();
+            let lacks_label = labels
+                .iter()
+                .any(|(key, value)| node.labels.get(key) != Some(value));
+            if lacks_label || node.set_labels != keys {
+                "its labels differ from the file's".into()
+            } else if !taints.is_subset(&node.taints)
+                || !drop_taints.is_empty()
+                || node.set_taints != *taints
+            {
+                "its taints differ from the file's".into()
+            } else if node.cordoned {
+                "it takes no pods since it was drained".into()
+            } else if !node.ours {
+                "it does not carry the cluster's label".into()
+            } else {
+                return None;
+            }
+        }
+    };
+    let action = Action::Mark {
+        labels: labels.clone(),
+        taints: taints.clone(),
+        drop_labels,
+        drop_taints,
+    };
+    Some(Link::new(Stage::Settle, action, reason).waits(Wait::ControlPlane))
+}
+
+/// The machine's node, if the API server answers and knows it.
+pub(super) fn node<'a>(view: &View<'a>, item: &Item<'_>) -> Option<&'a NodeFacts> {
+    match view.api {
+        Api::Known(cluster) => cluster.nodes.get(item.name().as_str()),
+        _ => None,
+    }
+}

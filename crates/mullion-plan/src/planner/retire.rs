@@ -1,0 +1,192 @@
+//! What the file no longer has: machines, nodes without a machine, networks without machines.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use mullion_spec::value::MachineName;
+
+use super::view::{Api, View};
+use super::{Sheet, wanted_names};
+use crate::action::{Action, Membership};
+use crate::address;
+use crate::observed::{MachineFacts, Place, Power};
+use crate::stage::Stage;
+use crate::step::StepId;
+
+impl Sheet {
+    pub(super) fn lay_retirement(&mut self, view: &View<'_>) {
+        let wanted = wanted_names(&view.items);
+        // Control planes leave one after another, so that etcd keeps its majority.
+        let mut seat: Option<StepId> = None;
+        let mut gone: BTreeMap<&Place, Vec<StepId>> = BTreeMap::new();
+        for (name, facts) in &view.observed.machines {
+            if !facts.ours || wanted.contains(name) {
+                continue;
+            }
+            let last = self.lay_machine_retirement(view, name, facts, &mut seat);
+            if facts.made {
+                gone.entry(&facts.place).or_default().extend(last);
+            }
+        }
+        self.lay_stale_nodes(view, &wanted, &mut seat);
+        let used: BTreeSet<_> = view
+            .items
+            .iter()
+            .filter_map(|item| address::place(&item.machine))
+            .collect();
+        for (place, host) in &view.observed.hosts {
+            if host.network.is_none() || used.contains(place) {
+                continue;
+            }
+            let action = Action::RemoveNetwork {
+                place: place.clone(),
+            };
+            let reason = format!("no machine is on {place} any more");
+            let needs = gone.remove(place).unwrap_or_default();
+            self.push(Stage::Retire, None, action, reason, needs);
+        }
+    }
+
+    /// Members of etcd that are to go but whose vote is needed until then: a silent API server cannot
+    /// let them leave. Gives the steps to wait for.
+    pub(super) fn lay_wakes(&mut self, view: &View<'_>) -> Vec<StepId> {
+        let Api::Silent {
+            members: Some(members),
+            ..
+        } = view.api
+        else {
+            return Vec::new();
+        };
+        let wanted = wanted_names(&view.items);
+        let mut ends = Vec::new();
+        for name in members.iter().filter(|name| !wanted.contains(name)) {
+            let Some(facts) = view.observed.machines.get(name) else {
+                continue;
+            };
+            if !facts.ours || facts.inside.is_some() {
+                continue;
+            }
+            let reason = format!("{name} is needed until it can leave etcd");
+            let mut needs = Vec::new();
+            if facts.made && facts.power == Power::Off {
+                needs.extend(self.networks.get(&facts.place).cloned());
+                let action = Action::StartMachine;
+                let start = self.push(Stage::Machines, Some(name), action, reason.clone(), needs);
+                needs = vec![start];
+            }
+            let address = facts.address.map(|ip| ip.to_string()).unwrap_or_default();
+            let action = Action::Reach { address };
+            ends.push(self.push(Stage::Machines, Some(name), action, reason, needs));
+        }
+        ends
+    }
+
+    fn lay_machine_retirement(
+        &mut self,
+        view: &View<'_>,
+        name: &MachineName,
+        facts: &MachineFacts,
+        seat: &mut Option<StepId>,
+    ) -> Option<StepId> {
+        let inside = facts.inside.as_ref();
+        let belongs = inside.is_some_and(|inside| inside.joined.is_some() || inside.control_plane);
+        let (is_node, is_member) = match view.api {
+            Api::Absent => (false, false),
+            // Not known: what it says of itself decides, and where it says nothing it may be one.
+            Api::Silent { .. } | Api::Hidden => {
+                let is_member = match view.api {
+                    Api::Silent {
+                        members: Some(members),
+                        ..
+                    } => members.contains(name),
+                    _ => inside.is_some_and(|inside| inside.control_plane),
+                };
+                (belongs || inside.is_none(), is_member)
+            }
+            Api::Known(cluster) => (
+                cluster.nodes.contains_key(name.as_str()),
+                cluster.members.contains(name),
+            ),
+        };
+        let mut tail = None;
+        let mut actions = Vec::new();
+        if is_node {
+            actions.push(Action::Drain);
+        }
+        if belongs {
+            actions.push(Action::Reset);
+        }
+        if is_node || is_member {
+            let membership = membership(is_member);
+            actions.push(Action::Forget { membership });
+        }
+        // A machine of the user's that does not answer is left alone: there is no way to tidy it.
+        match inside {
+            _ if facts.made => actions.push(Action::RemoveMachine),
+            Some(inside) if inside.agent.is_some() => actions.push(Action::ReleaseMachine),
+            _ => {}
+        }
+        for action in actions {
+            let mut needs: Vec<_> = tail.into_iter().collect();
+            if needs.is_empty() {
+                needs.extend_from_slice(&self.control_plane);
+                if is_member {
+                    needs.extend(seat.take());
+                }
+            }
+            let reason = format!("{name} is not in the file");
+            tail = Some(self.push(Stage::Retire, Some(name), action, reason, needs));
+        }
+        if is_member {
+            seat.clone_from(&tail);
+        }
+        tail
+    }
+
+    /// Nodes and members of ours whose machine is gone.
+    fn lay_stale_nodes(
+        &mut self,
+        view: &View<'_>,
+        wanted: &BTreeSet<&MachineName>,
+        seat: &mut Option<StepId>,
+    ) {
+        let Api::Known(cluster) = view.api else {
+            return;
+        };
+        let nodes = cluster.nodes.iter().filter(|(_, node)| node.ours);
+        let mut stale: BTreeSet<MachineName> =
+            nodes.filter_map(|(name, _)| name.parse().ok()).collect();
+        if view.runs_control_plane() {
+            stale.extend(cluster.members.iter().cloned());
+        }
+        stale.retain(|name| {
+            !wanted.contains(name)
+                && !view
+                    .observed
+                    .machines
+                    .get(name)
+                    .is_some_and(|facts| facts.ours)
+        });
+        for name in stale {
+            let is_member = cluster.members.contains(&name);
+            let mut needs = self.control_plane.clone();
+            if is_member {
+                needs.extend(seat.take());
+            }
+            let membership = membership(is_member);
+            let action = Action::Forget { membership };
+            let reason = format!("{name} is neither in the file nor a machine");
+            let id = self.push(Stage::Retire, Some(&name), action, reason, needs);
+            if is_member {
+                *seat = Some(id);
+            }
+        }
+    }
+}
+
+const fn membership(is_member: bool) -> Membership {
+    if is_member {
+        Membership::NodeAndMember
+    } else {
+        Membership::NodeOnly
+    }
+}

@@ -1,0 +1,132 @@
+//! Artifacts, templates and the hosts' networks: made because something else needs them.
+//!
+//! A part that nobody needs now is not fetched, and a template that no machine is to be made from is
+//! not built: they are means. So an emptied cache does not disturb a cluster that is as wanted.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use mullion_spec::words::Os;
+
+use super::Sheet;
+use super::machine::{Wait, Work};
+use super::view::View;
+use crate::action::{Action, Prior};
+use crate::address;
+use crate::stage::Stage;
+use crate::step::StepId;
+use crate::wanted::{self, TemplateId};
+
+impl Sheet {
+    pub(super) fn lay_supply(&mut self, view: &View<'_>, works: &[Work]) {
+        // The first machine that needs each template stands for all: they are alike in it.
+        let mut templates: BTreeMap<&TemplateId, usize> = BTreeMap::new();
+        let mut systems: BTreeSet<Os> = BTreeSet::new();
+        for (position, work) in works.iter().enumerate() {
+            for wait in work.prepare.iter().flat_map(|link| &link.waits) {
+                match wait {
+                    Wait::Template(id) => {
+                        templates.entry(id).or_insert(position);
+                    }
+                    Wait::Stock(os) => {
+                        systems.insert(*os);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        templates.retain(|id, _| !view.observed.templates.contains(*id));
+        for position in templates.values() {
+            systems.extend(wanted::part_systems(view.items[*position].group()));
+        }
+        self.lay_stock(view, &systems);
+        for (id, position) in templates {
+            self.lay_template(view, id, position);
+        }
+    }
+
+    fn lay_stock(&mut self, view: &View<'_>, systems: &BTreeSet<Os>) {
+        let parts: BTreeSet<_> = view.wanted.parts.iter().collect();
+        for os in systems {
+            let parts: Vec<_> = parts.iter().filter(|part| part.os == *os).collect();
+            let missing: Vec<StepId> = parts
+                .iter()
+                .filter(|part| !view.observed.artifacts.contains(***part))
+                .map(|part| {
+                    let reason = "it is not in the cache";
+                    let part = (**part).clone();
+                    self.push(
+                        Stage::Artifacts,
+                        None,
+                        Action::Fetch { part },
+                        reason,
+                        Vec::new(),
+                    )
+                })
+                .collect();
+            if missing.is_empty() {
+                continue;
+            }
+            let action = Action::CheckStock {
+                os: *os,
+                parts: parts.into_iter().map(|part| (*part).clone()).collect(),
+            };
+            let reason = format!("machines with {os} need them all");
+            let id = self.push(Stage::Artifacts, None, action, reason, missing);
+            self.stock.insert(*os, id);
+        }
+    }
+
+    fn lay_template(&mut self, view: &View<'_>, id: &TemplateId, position: usize) {
+        let group = view.items[position].group();
+        let parts = view.wanted.parts_of(group).into_iter().cloned().collect();
+        let needs = wanted::part_systems(group)
+            .iter()
+            .filter_map(|os| self.stock.get(os).cloned())
+            .collect();
+        let is_stale = view
+            .observed
+            .templates
+            .iter()
+            .any(|found| found.name == id.name);
+        let reason = if is_stale {
+            format!("template {} holds other parts than are wanted", id.name)
+        } else {
+            format!("there is no template {}", id.name)
+        };
+        let action = Action::BuildTemplate {
+            template: id.clone(),
+            driver: group.carrier.driver(),
+            os: group.system.os(),
+            parts,
+        };
+        let step = self.push(Stage::Templates, None, action, reason, needs);
+        self.templates.insert(id.clone(), step);
+    }
+
+    pub(super) fn lay_networks(&mut self, view: &View<'_>) {
+        let Some(network) = view.network else { return };
+        let places: BTreeSet<_> = view
+            .items
+            .iter()
+            .filter_map(|item| address::place(&item.machine))
+            .collect();
+        for place in places {
+            let host = view.observed.hosts.get(&place);
+            let (prior, reason) = match host.and_then(|host| host.network) {
+                Some(found) if found == network => continue,
+                Some(found) => (Prior::Different, format!("the network there is {found}")),
+                None => (
+                    Prior::Absent,
+                    format!("{place} has no network for machines"),
+                ),
+            };
+            let action = Action::MakeNetwork {
+                place: place.clone(),
+                network,
+                prior,
+            };
+            let id = self.push(Stage::Hosts, None, action, reason, Vec::new());
+            self.networks.insert(place, id);
+        }
+    }
+}

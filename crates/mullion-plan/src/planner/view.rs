@@ -1,0 +1,396 @@
+//! The wish and the facts side by side, and what is in the way.
+
+use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
+
+use ipnet::Ipv4Net;
+use mullion_spec::cluster::{Carrier, ControlPlane, Duty, Group, Machine};
+use mullion_spec::value::{MachineName, Taint};
+use mullion_spec::words::Cni;
+
+use crate::address::{self, Addresses};
+use crate::fingerprint::{Blueprint, Fingerprint, Topics};
+use crate::observed::{
+    ClusterFacts, ClusterId, Inside, MachineFacts, Observed, Place, Power, Size,
+};
+use crate::obstacle::Obstacle;
+use crate::wanted::{
+    self, PLUGIN_PREFIX, TemplateId, TemplateWish, UserCommand, Wanted, user_commands,
+};
+
+/// What machines of one group have in common, worked out once.
+#[derive(Debug)]
+pub(super) struct GroupWish {
+    topics: Topics,
+    shared: Fingerprint,
+    template: Option<TemplateWish>,
+    pub(super) taints: BTreeSet<Taint>,
+    pub(super) before: Vec<UserCommand>,
+    pub(super) after: Vec<UserCommand>,
+}
+
+/// What is known of a machine's inside.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Sight<'a> {
+    /// It is yet to be made: there is nothing inside.
+    Fresh,
+    /// It exists, and nobody could look.
+    Blind,
+    /// This is inside.
+    Seen(&'a Inside),
+}
+
+/// One wanted machine, with what was found of it.
+#[derive(Debug)]
+pub(super) struct Item<'a> {
+    pub(super) machine: Machine<'a>,
+    pub(super) wish: usize,
+    pub(super) facts: Option<&'a MachineFacts>,
+    pub(super) sight: Sight<'a>,
+    pub(super) address: String,
+    pub(super) made_address: Option<Ipv4Addr>,
+}
+
+impl Item<'_> {
+    pub(super) fn name(&self) -> &MachineName {
+        &self.machine.name
+    }
+
+    pub(super) fn duty(&self) -> Duty {
+        self.machine.group.duty
+    }
+
+    pub(super) fn group(&self) -> &Group {
+        self.machine.group
+    }
+
+    /// It is made, and waits to be started for the first time.
+    pub(super) fn is_made(&self) -> bool {
+        self.facts.is_some_and(|facts| facts.whole)
+    }
+
+    pub(super) fn is_off(&self) -> bool {
+        self.facts.is_some_and(|facts| facts.power == Power::Off)
+    }
+}
+
+/// What is known of the cluster.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Api<'a> {
+    /// No control plane was ever initialised, or nothing of it is left.
+    Absent,
+    /// There is one, and it does not answer: nodes and objects are not known.
+    Silent {
+        id: Option<&'a ClusterId>,
+        members: Option<&'a BTreeSet<MachineName>>,
+    },
+    /// The only control plane cannot be looked at: there may be a cluster on it, or not yet.
+    Hidden,
+    /// It answers.
+    Known(&'a ClusterFacts),
+}
+
+/// Everything that the planner decides on.
+#[derive(Debug)]
+pub(super) struct View<'a> {
+    pub(super) wanted: &'a Wanted<'a>,
+    pub(super) observed: &'a Observed,
+    pub(super) items: Vec<Item<'a>>,
+    pub(super) wishes: Vec<GroupWish>,
+    pub(super) network: Option<Ipv4Net>,
+    pub(super) endpoint: String,
+    pub(super) api: Api<'a>,
+}
+
+impl<'a> View<'a> {
+    /// Both sides together, or everything that is in the way.
+    pub(super) fn new(
+        wanted: &'a Wanted<'a>,
+        observed: &'a Observed,
+    ) -> Result<Self, BTreeSet<Obstacle>> {
+        let mut obstacles = BTreeSet::new();
+        let cluster = wanted.cluster;
+        let machines: Vec<_> = cluster.machines().collect();
+        let addresses = address::assign(wanted, observed, &machines, &mut obstacles);
+        let endpoint = addresses.endpoint.clone().unwrap_or_default();
+        let wishes = group_wishes(wanted, &machines, &addresses, &endpoint);
+        // Machines come group by group, so the wish changes where the group does.
+        let numbered = cluster.groups.iter().enumerate();
+        let wish_of = numbered.flat_map(|(wish, group)| group.numbers.iter().map(move |_| wish));
+        let items: Vec<_> = machines
+            .into_iter()
+            .zip(wish_of)
+            .enumerate()
+            .map(|(position, (machine, wish))| {
+                let facts = observed.machines.get(&machine.name);
+                Item {
+                    sight: sight(&machine, facts),
+                    address: addresses.text(position),
+                    made_address: addresses.made(position),
+                    facts,
+                    machine,
+                    wish,
+                }
+            })
+            .collect();
+        let view = Self {
+            api: api(wanted, observed, &items),
+            network: addresses.network,
+            wanted,
+            observed,
+            items,
+            wishes,
+            endpoint,
+        };
+        view.machine_obstacles(&mut obstacles);
+        view.cluster_obstacles(&mut obstacles);
+        if obstacles.is_empty() {
+            Ok(view)
+        } else {
+            Err(obstacles)
+        }
+    }
+
+    /// Whether the control plane is ours to change.
+    pub(super) fn runs_control_plane(&self) -> bool {
+        matches!(self.wanted.cluster.control_plane, ControlPlane::Made { .. })
+    }
+
+    pub(super) fn has_network_plugin(&self) -> bool {
+        self.wanted.cluster.network.cni != Cni::None
+    }
+
+    pub(super) fn blueprint(&self, item: &Item<'_>) -> Blueprint {
+        let wish = &self.wishes[item.wish];
+        wanted::blueprint(&wish.shared, &wish.topics, item.name(), &item.address)
+    }
+
+    /// The template that a machine is made from; `None` when it exists already or its template is
+    /// missing, which is an obstacle.
+    pub(super) fn template(&self, item: &Item<'_>) -> Option<TemplateId> {
+        match self.wishes[item.wish].template.as_ref()? {
+            TemplateWish::Built(id) => Some(id.clone()),
+            // Several states of one name: any is the user's own, so take always the same.
+            TemplateWish::Named(name) => self
+                .observed
+                .templates
+                .iter()
+                .rfind(|id| id.name == *name)
+                .cloned(),
+        }
+    }
+
+    /// Whether a new machine holds every wanted part: it comes from the template that we build now.
+    pub(super) fn holds_parts(&self, item: &Item<'_>) -> bool {
+        let Some(TemplateWish::Built(wanted)) = &self.wishes[item.wish].template else {
+            return false;
+        };
+        // Made by an earlier run, and never started: its template may be older.
+        let found = item.facts.filter(|facts| facts.whole);
+        matches!(item.sight, Sight::Fresh)
+            && found.is_none_or(|facts| facts.template.as_ref() == Some(wanted))
+    }
+
+    fn machine_obstacles(&self, obstacles: &mut BTreeSet<Obstacle>) {
+        for item in &self.items {
+            let name = item.name();
+            if let Some(TemplateWish::Named(template)) = &self.wishes[item.wish].template
+                && matches!(item.sight, Sight::Fresh)
+                && self.template(item).is_none()
+            {
+                obstacles.insert(Obstacle::TemplateMissing {
+                    template: template.clone(),
+                });
+            }
+            let Some(facts) = item.facts else { continue };
+            let mut differs = |what: &str, found: String, wanted: String| {
+                if found != wanted {
+                    obstacles.insert(Obstacle::MachineDiffers {
+                        machine: name.clone(),
+                        what: what.into(),
+                        found,
+                        wanted,
+                    });
+                }
+            };
+            let carrier = &item.group().carrier;
+            differs(
+                "driver",
+                facts.driver.to_string(),
+                carrier.driver().to_string(),
+            );
+            let Carrier::Made { host, size, .. } = carrier else {
+                continue;
+            };
+            if !facts.ours {
+                obstacles.insert(Obstacle::NotOurs {
+                    machine: name.clone(),
+                });
+                continue;
+            }
+            let place = Place::from(host.as_ref());
+            differs("host", facts.place.to_string(), place.to_string());
+            // What was never finished is made again, as the file says now.
+            if !facts.whole {
+                continue;
+            }
+            if let Some(found) = facts.size {
+                differs("size", found.to_string(), Size::from(*size).to_string());
+            }
+            if let (Some(found), Some(wish)) = (&facts.template, &self.wishes[item.wish].template) {
+                differs("template", found.name.clone(), wish.name().into());
+            }
+        }
+    }
+
+    fn cluster_obstacles(&self, obstacles: &mut BTreeSet<Obstacle>) {
+        let cluster = self.wanted.cluster;
+        let is_made = self.runs_control_plane();
+        if !is_made && !matches!(self.api, Api::Known(_)) {
+            obstacles.insert(Obstacle::ExistingSilent);
+        }
+        let has_seat = self
+            .items
+            .iter()
+            .any(|item| item.duty() == Duty::ControlPlane);
+        if is_made && !has_seat {
+            obstacles.insert(Obstacle::NoControlPlane);
+        }
+        let Some(found) = &self.observed.cluster else {
+            return;
+        };
+        if let Some(version) = found.kubernetes
+            && version != self.wanted.kubernetes
+        {
+            obstacles.insert(Obstacle::Version {
+                found: version,
+                wanted: self.wanted.kubernetes,
+            });
+        }
+        let mut differs = |what: &str, found: Option<String>, wanted: String| {
+            if let Some(found) = found.filter(|found| *found != wanted) {
+                obstacles.insert(Obstacle::ClusterDiffers {
+                    what: what.into(),
+                    found,
+                    wanted,
+                });
+            }
+        };
+        let network = &cluster.network;
+        let text = |net: Option<Ipv4Net>| net.map(|net| net.to_string());
+        differs("endpoint", found.endpoint.clone(), self.endpoint.clone());
+        differs("pod network", text(found.pods), network.pods.to_string());
+        differs(
+            "service network",
+            text(found.services),
+            network.services.to_string(),
+        );
+        for set in found.objects.keys() {
+            let plugin = set.strip_prefix(PLUGIN_PREFIX).map(str::to_owned);
+            differs("network plugin", plugin, network.cni.to_string());
+        }
+        let members = found.members.len();
+        let left = found.members.iter().filter(|name| self.may_live(name));
+        let left = left.count();
+        if !found.answers && left < members / 2 + 1 && members > 0 {
+            obstacles.insert(Obstacle::QuorumLost { members, left });
+        }
+    }
+
+    /// Whether a member of etcd may come back with its data.
+    fn may_live(&self, name: &MachineName) -> bool {
+        let holds = |facts: &MachineFacts| {
+            let emptied = facts
+                .inside
+                .as_ref()
+                .is_some_and(|inside| !inside.control_plane);
+            facts.whole && !emptied
+        };
+        match self.observed.machines.get(name) {
+            Some(facts) => holds(facts),
+            // A machine of the user's that does not answer may be off.
+            None => self.items.iter().any(|item| {
+                item.name() == name && matches!(item.group().carrier, Carrier::Existing { .. })
+            }),
+        }
+    }
+}
+
+fn group_wishes(
+    wanted: &Wanted<'_>,
+    machines: &[Machine<'_>],
+    addresses: &Addresses,
+    endpoint: &str,
+) -> Vec<GroupWish> {
+    let control_planes: Vec<_> = machines
+        .iter()
+        .enumerate()
+        .filter(|(_, machine)| machine.group.duty == Duty::ControlPlane)
+        .map(|(position, _)| addresses.text(position))
+        .collect();
+    let groups = wanted.cluster.groups.iter();
+    groups
+        .map(|group| {
+            let topics = wanted.topics(group, endpoint, &control_planes);
+            GroupWish {
+                shared: Fingerprint::of(&topics),
+                topics,
+                template: wanted.template(group),
+                taints: wanted::taints(group),
+                before: user_commands(&group.before),
+                after: user_commands(&group.after),
+            }
+        })
+        .collect()
+}
+
+fn sight<'a>(machine: &Machine<'_>, facts: Option<&'a MachineFacts>) -> Sight<'a> {
+    let is_made = matches!(machine.group.carrier, Carrier::Made { .. });
+    match facts {
+        None if is_made => Sight::Fresh,
+        Some(facts) if is_made && (!facts.whole || facts.power == Power::New) => Sight::Fresh,
+        None => Sight::Blind,
+        Some(facts) => facts.inside.as_ref().map_or(Sight::Blind, Sight::Seen),
+    }
+}
+
+fn api<'a>(wanted: &Wanted<'_>, observed: &'a Observed, items: &[Item<'a>]) -> Api<'a> {
+    if let Some(found) = &observed.cluster {
+        return if found.answers {
+            Api::Known(found)
+        } else {
+            Api::Silent {
+                id: Some(&found.id),
+                members: Some(&found.members),
+            }
+        };
+    }
+    if matches!(wanted.cluster.control_plane, ControlPlane::Existing { .. }) {
+        return Api::Absent;
+    }
+    // Whoever found no cluster may have missed it. Where a control plane's data are, or may be, nothing
+    // is initialised: a second cluster beside the first would be worse than waiting in vain.
+    let seat = observed
+        .machines
+        .values()
+        .filter(|facts| facts.ours)
+        .filter_map(|facts| facts.inside.as_ref())
+        .find(|inside| inside.control_plane && inside.joined.is_some());
+    let mut seats = items
+        .iter()
+        .filter(|item| item.duty() == Duty::ControlPlane);
+    let is_alone = seats.clone().count() == 1;
+    let is_hidden = seats.any(|item| matches!(item.sight, Sight::Blind));
+    match seat {
+        Some(inside) => Api::Silent {
+            id: inside.joined.as_ref(),
+            members: None,
+        },
+        None if is_hidden && is_alone => Api::Hidden,
+        None if is_hidden => Api::Silent {
+            id: None,
+            members: None,
+        },
+        None => Api::Absent,
+    }
+}

@@ -1,0 +1,116 @@
+//! The ports: how the world is looked at, and how it is changed.
+//!
+//! Two small traits, so that whoever only looks cannot change: [`Discover`] has no verb that writes.
+//! The contracts stand on the methods; [`crate::conform`] holds any pair of implementations to them.
+
+use mullion_spec::cluster::Cluster;
+
+use crate::observed::Observed;
+use crate::step::Step;
+use crate::undo::Undo;
+
+/// Looks at everything that belongs to a cluster, and changes nothing.
+pub trait Discover {
+    /// Everything that was found.
+    ///
+    /// - **Effect:** none. Two calls in a row give equal facts.
+    /// - **Complete:** finds by labels what earlier runs made, also with every state file gone, and also
+    ///   machines that the file no longer has.
+    /// - **Honest:** what could not be looked at is left unknown, never reported as absent. A machine that
+    ///   does not answer is a fact, not an error.
+    /// - **Cancellation:** may be cut off at any moment.
+    fn observe(&self, cluster: &Cluster) -> Result<Observed, DiscoverError>;
+}
+
+/// Changes the world, one step at a time.
+pub trait Perform {
+    /// Makes the step's state so.
+    ///
+    /// - **Effect:** on success the state that [`crate::action::Action`] names is reached, and seen by
+    ///   [`Discover`].
+    /// - **Idempotent:** where it is so already, this is success and changes nothing. A machine of the
+    ///   wanted name without our label is never "already so": it is refused and not touched.
+    /// - **Order:** a step is refused without effect where what it builds on (the machine, its template,
+    ///   its agent, the API server) is not there.
+    /// - **Cancellation:** a call that was cut off anywhere is repaired by planning again and performing
+    ///   that plan; nothing half made is ever reported as whole.
+    /// - **Concurrency:** steps of different machines may be performed at once; for one machine the
+    ///   engine takes turns.
+    fn perform(&self, step: &Step) -> Result<(), StepError>;
+
+    /// Takes back what a step made.
+    ///
+    /// - **Effect:** nothing of it is left.
+    /// - **Idempotent:** undoing what is not there is success.
+    /// - **Order:** the reverse of the steps' order.
+    /// - **Cancellation:** a call that was cut off is repaired by making it again.
+    fn undo(&self, undo: &Undo) -> Result<(), StepError>;
+}
+
+/// Why the world could not be looked at, at all.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{words}")]
+pub struct DiscoverError {
+    /// What failed.
+    pub words: String,
+}
+
+/// What kind of failure a step met; decides whether it is tried again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum ErrorClass {
+    /// Somebody else changed the same object at the same moment.
+    Conflict,
+    /// The machine or the API server did not answer.
+    Unreachable,
+    /// A gate did not pass in time.
+    NotYet,
+    /// What the step needs is not there.
+    Refused,
+    /// It belongs to somebody else.
+    NotOurs,
+    /// The run was cut off.
+    Interrupted,
+}
+
+/// Whether a failed step is tried again in the same run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Retry {
+    /// At once.
+    Now,
+    /// After a while.
+    Later,
+    /// Not in this run.
+    Never,
+}
+
+impl ErrorClass {
+    /// The one place that decides what is tried again.
+    pub const fn retry(self) -> Retry {
+        match self {
+            Self::Conflict => Retry::Now,
+            Self::Unreachable | Self::NotYet => Retry::Later,
+            Self::Refused | Self::NotOurs | Self::Interrupted => Retry::Never,
+        }
+    }
+}
+
+/// Why a step failed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{words}")]
+pub struct StepError {
+    /// What kind of failure it is.
+    pub class: ErrorClass,
+    /// What failed.
+    pub words: String,
+}
+
+impl StepError {
+    /// A failure of that class.
+    pub fn new(class: ErrorClass, words: impl Into<String>) -> Self {
+        Self {
+            class,
+            words: words.into(),
+        }
+    }
+}

@@ -1,0 +1,292 @@
+//! The stages of a run and the one table that describes them.
+//!
+//! A stage groups steps for people (`--until`, times per stage); what a step really waits for is in its
+//! needs, so that work of a later stage may go beside a slow earlier one.
+
+use mullion_spec::words::Os;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The stages, in the only order they ever happen: the order of the variants *is* the order of the run.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stage {
+    /// Programs and images are fetched or built.
+    Artifacts,
+    /// Root file systems and golden disks are made.
+    Templates,
+    /// The hosts get the machines' network.
+    Hosts,
+    /// Machines are made, started and reached.
+    Machines,
+    /// Machines are looked at before anything is laid down on them.
+    Inspect,
+    /// Machines become what their blueprint says.
+    Prepare,
+    /// The API server comes up, then the further control planes.
+    ControlPlane,
+    /// The cluster's own objects are applied.
+    Network,
+    /// Workers join.
+    Join,
+    /// New nodes are awaited and marked.
+    Settle,
+    /// The user's last commands, and add-ons.
+    After,
+    /// What is no longer in the file goes.
+    Retire,
+    /// The suites prove that it works.
+    Verify,
+}
+
+/// One row of the table of stages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StageRow {
+    /// The stage.
+    pub stage: Stage,
+    /// Its word on the command line and in JSON.
+    pub word: &'static str,
+    /// What a person reads.
+    pub title: &'static str,
+    /// The systems whose machines it concerns; empty when it is about no machine.
+    pub systems: &'static [Os],
+    /// What its steps wait for, in words.
+    pub waits: &'static str,
+    /// Which steps of the rehearsal scripts it covers.
+    pub rehearsal: &'static [&'static str],
+    /// Which numbered gates of a Windows node's bring-up it covers.
+    pub gates: &'static [u8],
+}
+
+const BOTH: &[Os] = &[Os::Linux, Os::Windows];
+
+/// Every stage once, in the order of the run. Nothing else decides the order.
+pub const STAGES: [StageRow; 13] = [
+    StageRow {
+        stage: Stage::Artifacts,
+        word: "artifacts",
+        title: "Fetch or build programs and images",
+        systems: &[],
+        waits: "nothing",
+        rehearsal: &[
+            "build.sh: every program for Linux and Windows",
+            "build.sh: pause",
+            "windows.sh: kubelet with the stand-in's patches",
+            "windows.sh: gateway",
+            "cluster.sh: images.py",
+        ],
+        gates: &[],
+    },
+    StageRow {
+        stage: Stage::Templates,
+        word: "templates",
+        title: "Build templates",
+        systems: BOTH,
+        waits: "the artifacts of its system",
+        rehearsal: &[
+            "cluster.sh template: root file system",
+            "cluster.sh template: programs, containerd and kubelet services",
+            "cluster.sh images: import into containerd's store",
+            "windows.sh: root file system of the stand-in",
+            "windows.sh: prefix made and waited for",
+        ],
+        gates: &[],
+    },
+    StageRow {
+        stage: Stage::Hosts,
+        word: "hosts",
+        title: "Give the hosts the machines' network",
+        systems: &[],
+        waits: "nothing",
+        rehearsal: &["cluster.sh boot: bridge, address, forwarding"],
+        gates: &[],
+    },
+    StageRow {
+        stage: Stage::Machines,
+        word: "machines",
+        title: "Make, start and reach machines",
+        systems: BOTH,
+        waits: "the machine's template and its host's network",
+        rehearsal: &[
+            "machine.sh: clone of the template",
+            "machine.sh: host name and address",
+            "machine.sh: start",
+            "cluster.sh boot: wait until it answers",
+            "windows.sh: start and wait until it answers",
+        ],
+        gates: &[1],
+    },
+    StageRow {
+        stage: Stage::Inspect,
+        word: "inspect",
+        title: "Look at the machines",
+        systems: BOTH,
+        waits: "a login on the machine",
+        rehearsal: &[],
+        gates: &[2],
+    },
+    StageRow {
+        stage: Stage::Prepare,
+        word: "prepare",
+        title: "Prepare the machines",
+        systems: BOTH,
+        waits: "the look at the machine, and the artifacts of its system where no template holds them",
+        rehearsal: &[
+            "cluster.sh template: containerd's and flannel's settings",
+            "windows.sh: session that keeps services alive",
+            "windows.sh: folders and programs",
+            "windows.sh: registry values",
+            "windows.sh: kubelet service",
+        ],
+        gates: &[3, 4, 5, 6],
+    },
+    StageRow {
+        stage: Stage::ControlPlane,
+        word: "control-plane",
+        title: "Bring up the control plane",
+        systems: &[Os::Linux],
+        waits: "the prepared control planes, the load balancer, and one control plane after another",
+        rehearsal: &["cluster.sh init"],
+        gates: &[],
+    },
+    StageRow {
+        stage: Stage::Network,
+        word: "network",
+        title: "Apply the cluster's objects",
+        systems: &[],
+        waits: "the API server",
+        rehearsal: &[
+            "cluster.sh network: flannel",
+            "cluster.sh network: kube-proxy",
+            "cluster.sh network: settings from the node's pod network",
+        ],
+        gates: &[9, 11],
+    },
+    StageRow {
+        stage: Stage::Join,
+        word: "join",
+        title: "Join the workers",
+        systems: BOTH,
+        waits: "the prepared machine and the control plane's last step",
+        rehearsal: &["cluster.sh join", "windows.sh: join"],
+        gates: &[7, 8],
+    },
+    StageRow {
+        stage: Stage::Settle,
+        word: "settle",
+        title: "Wait for the nodes and mark them",
+        systems: BOTH,
+        waits: "the node's join and the cluster's objects",
+        rehearsal: &[
+            "cluster.sh ready: nodes",
+            "windows.sh: flannel of the node",
+            "windows.sh: wait until the node is Ready",
+        ],
+        gates: &[9, 10, 11],
+    },
+    StageRow {
+        stage: Stage::After,
+        word: "after",
+        title: "Run the last commands and add-ons",
+        systems: BOTH,
+        waits: "the Ready node; for add-ons, the cluster's objects",
+        rehearsal: &[],
+        gates: &[],
+    },
+    StageRow {
+        stage: Stage::Retire,
+        word: "retire",
+        title: "Remove what the file no longer has",
+        systems: BOTH,
+        waits: "the control plane's last step; control planes leave one after another",
+        rehearsal: &["cluster.sh down"],
+        gates: &[],
+    },
+    StageRow {
+        stage: Stage::Verify,
+        word: "verify",
+        title: "Prove that it works",
+        systems: BOTH,
+        waits: "every other step",
+        rehearsal: &["cluster.sh ready: CoreDNS"],
+        gates: &[12, 13],
+    },
+];
+
+impl Stage {
+    /// Its row of the table.
+    pub fn row(self) -> &'static StageRow {
+        // The table lists the variants in order, which a test holds.
+        &STAGES[self as usize]
+    }
+
+    /// The stage that a word of the command line stands for.
+    pub fn from_word(word: &str) -> Option<Self> {
+        STAGES
+            .iter()
+            .find(|row| row.word == word)
+            .map(|row| row.stage)
+    }
+}
+
+impl std::fmt::Display for Stage {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.pad(self.row().word)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn the_table_lists_every_stage_once_in_order() {
+        for (position, row) in STAGES.iter().enumerate() {
+            assert_eq!(row.stage as usize, position, "{}", row.word);
+            assert_eq!(row.stage.row(), row);
+            assert_eq!(Stage::from_word(row.word), Some(row.stage));
+            let json = serde_json::to_value(row.stage).unwrap();
+            assert_eq!(json, row.word, "JSON and command line say the same word");
+        }
+        // The last variant: a new one after it would make this number too small.
+        assert_eq!(Stage::Verify as usize + 1, STAGES.len());
+        let words: BTreeSet<_> = STAGES.iter().map(|row| row.word).collect();
+        assert_eq!(words.len(), STAGES.len());
+    }
+
+    #[test]
+    fn every_gate_of_a_windows_node_has_its_stage() {
+        let gates: BTreeSet<u8> = STAGES
+            .iter()
+            .flat_map(|row| row.gates.iter().copied())
+            .collect();
+        assert_eq!(gates, (1..=13).collect());
+    }
+
+    #[test]
+    fn every_phase_of_the_rehearsal_has_its_stage() {
+        let covered: Vec<_> = STAGES.iter().flat_map(|row| row.rehearsal).collect();
+        for phase in [
+            "build.sh",
+            "machine.sh",
+            "cluster.sh template",
+            "cluster.sh boot",
+            "cluster.sh images",
+            "cluster.sh init",
+            "cluster.sh join",
+            "cluster.sh network",
+            "cluster.sh ready",
+            "cluster.sh down",
+            "windows.sh: join",
+        ] {
+            assert!(
+                covered.iter().any(|step| step.starts_with(phase)),
+                "{phase}"
+            );
+        }
+    }
+}

@@ -1,0 +1,391 @@
+//! The resolved wish, and what follows from it alone: parts, templates, blueprints, object sets.
+//!
+//! Nothing here looks at what was found. Fingerprints are made so that a machine's own does not change
+//! when another machine comes or goes; the load balancer's does when a control plane does, since the
+//! control planes are its settings.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::{self, Display, Formatter};
+
+use mullion_spec::cluster::{Carrier, Cluster, Command, Duty, Group, Origin, System};
+use mullion_spec::value::{MachineName, Taint};
+use mullion_spec::version::Patch;
+use mullion_spec::words::{Admission, Cni, Os};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::fingerprint::{Blueprint, Fingerprint, Topics};
+
+/// What planning works on: the checked file, with the catalog's answers.
+#[derive(Debug, Clone)]
+pub struct Wanted<'a> {
+    /// The file.
+    pub cluster: &'a Cluster,
+    /// The exact Kubernetes that the file's wish comes to.
+    pub kubernetes: Patch,
+    /// Every program, image and archive that the cluster's machines need.
+    pub parts: Vec<Part>,
+}
+
+/// What kind of file a part is.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum PartKind {
+    /// A program, built or fetched.
+    Program,
+    /// A container image.
+    Image,
+    /// Anything else that is fetched whole.
+    Archive,
+}
+
+impl PartKind {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Program => "program",
+            Self::Image => "image",
+            Self::Archive => "archive",
+        }
+    }
+}
+
+/// A program, image or archive of one version for one system.
+#[derive(
+    Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Part {
+    /// Its name, as upstream calls it.
+    pub name: String,
+    /// The system it is for.
+    pub os: Os,
+    /// What kind of file it is.
+    pub kind: PartKind,
+    /// Its version.
+    pub version: String,
+}
+
+impl Part {
+    /// Names the part in step ids.
+    pub(crate) fn key(&self) -> String {
+        let kind = self.kind.word();
+        format!("{}/{kind}/{}@{}", self.os, self.name, self.version)
+    }
+
+    /// Whether it is our agent.
+    pub(crate) fn is_agent(&self) -> bool {
+        self.name == AGENT
+    }
+
+    /// Names the part, whatever its version, among the topics of a blueprint.
+    pub(crate) fn topic(&self) -> String {
+        let kind = self.kind.word();
+        format!("{kind} {} for {}", self.name, self.os)
+    }
+
+    /// Whether a topic of a blueprint is about a part.
+    pub(crate) fn is_topic(topic: &str) -> bool {
+        [PartKind::Program, PartKind::Image, PartKind::Archive]
+            .iter()
+            .any(|kind| topic.split(' ').next() == Some(kind.word()))
+            && topic.contains(" for ")
+    }
+}
+
+impl Display for Part {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        let kind = self.kind.word();
+        write!(out, "{kind} {} {} for {}", self.name, self.version, self.os)
+    }
+}
+
+/// One state of one template: machines made from an older state keep it.
+#[derive(
+    Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct TemplateId {
+    /// The template's name.
+    pub name: String,
+    /// What is in it.
+    pub fingerprint: Fingerprint,
+}
+
+impl Display for TemplateId {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        write!(out, "{}@{}", self.name, self.fingerprint)
+    }
+}
+
+/// The template that a group's machines are made from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum TemplateWish {
+    /// One that we build.
+    Built(TemplateId),
+    /// One that the user has, by name.
+    Named(String),
+}
+
+impl TemplateWish {
+    pub(crate) fn name(&self) -> &str {
+        match self {
+            Self::Built(id) => &id.name,
+            Self::Named(name) => name,
+        }
+    }
+}
+
+/// A command of the user's, with the mark by which the agent remembers that it ran.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct UserCommand {
+    /// The command line.
+    pub run: String,
+    /// Of the command line.
+    pub fingerprint: Fingerprint,
+}
+
+pub(crate) fn user_commands(commands: &[Command]) -> Vec<UserCommand> {
+    commands
+        .iter()
+        .map(|command| UserCommand {
+            run: command.run.clone(),
+            fingerprint: Fingerprint::of(&command.run),
+        })
+        .collect()
+}
+
+/// The part whose version the agent reports; without it among the parts, any agent will do.
+const AGENT: &str = "mullion-agent";
+/// The port of the API server on machines that we make.
+pub(crate) const API_PORT: u16 = 6443;
+/// Object sets of network plugins begin so; the plugin's word follows.
+pub(crate) const PLUGIN_PREFIX: &str = "network-";
+/// Object sets of add-ons begin so; the add-on's name follows.
+pub(crate) const ADDON_PREFIX: &str = "addon-";
+
+/// A stand-in needs no media: it has Linux inside, and no Windows features.
+pub(crate) fn is_stand_in(group: &Group) -> bool {
+    let made_of_packages = matches!(
+        &group.carrier,
+        Carrier::Made {
+            origin: Origin::Packages,
+            ..
+        }
+    );
+    made_of_packages && group.system.os() == Os::Windows
+}
+
+/// The Windows features that Kubernetes needs on a group's machines.
+pub(crate) fn features(group: &Group) -> &'static [&'static str] {
+    if group.system.os() == Os::Windows && !is_stand_in(group) {
+        &["Containers"]
+    } else {
+        &[]
+    }
+}
+
+/// The systems whose parts a group's machines hold.
+pub(crate) fn part_systems(group: &Group) -> &'static [Os] {
+    match group.system.os() {
+        _ if is_stand_in(group) => &[Os::Linux, Os::Windows],
+        Os::Linux => &[Os::Linux],
+        Os::Windows => &[Os::Windows],
+    }
+}
+
+/// The taints that a group's nodes should have.
+pub(crate) fn taints(group: &Group) -> BTreeSet<Taint> {
+    let mut taints: BTreeSet<_> = group.taints.iter().cloned().collect();
+    if group.duty == Duty::ControlPlane && !group.schedulable {
+        taints.insert(control_plane_taint());
+    }
+    taints
+}
+
+/// The taint that kubeadm gives to control planes.
+pub(crate) fn control_plane_taint() -> Taint {
+    Taint {
+        key: "node-role.kubernetes.io/control-plane".into(),
+        value: String::new(),
+        effect: mullion_spec::value::Effect::NoSchedule,
+    }
+}
+
+impl Wanted<'_> {
+    pub(crate) fn agent_version(&self, os: Os) -> Option<&str> {
+        self.parts
+            .iter()
+            .find(|part| part.is_agent() && part.os == os)
+            .map(|part| part.version.as_str())
+    }
+
+    /// The parts that a group's machines hold, sorted and without repetition.
+    pub(crate) fn parts_of(&self, group: &Group) -> BTreeSet<&Part> {
+        let systems = part_systems(group);
+        self.parts
+            .iter()
+            .filter(|part| systems.contains(&part.os))
+            .collect()
+    }
+
+    /// The template of a group's machines; none for machines that exist already.
+    pub(crate) fn template(&self, group: &Group) -> Option<TemplateWish> {
+        let Carrier::Made { driver, origin, .. } = &group.carrier else {
+            return None;
+        };
+        if let Origin::Template(name) = origin {
+            return Some(TemplateWish::Named(name.clone()));
+        }
+        let name = match &group.system {
+            System::Linux { release } => format!("linux-{release}-{driver}"),
+            System::Windows(windows) => {
+                let face = if windows.desktop { "desktop" } else { "core" };
+                let (version, edition) = (windows.version, windows.edition);
+                format!("windows-{version}-{edition}-{face}-{driver}")
+            }
+        };
+        let images: Vec<_> = self.images_of(group).collect();
+        let fingerprint = Fingerprint::of(&(
+            &group.system,
+            origin,
+            self.parts_of(group),
+            images,
+            &self.cluster.trust,
+        ));
+        Some(TemplateWish::Built(TemplateId { name, fingerprint }))
+    }
+
+    fn images_of<'a>(&'a self, group: &Group) -> impl Iterator<Item = &'a str> {
+        let os = group.system.os();
+        self.cluster
+            .images
+            .iter()
+            .filter(move |image| image.os == os)
+            .map(|image| image.reference.as_str())
+    }
+
+    /// What the blueprints of a group's machines have in common.
+    pub(crate) fn topics(
+        &self,
+        group: &Group,
+        endpoint: &str,
+        control_planes: &[String],
+    ) -> Topics {
+        let cluster = self.cluster;
+        let mut topics = BTreeMap::from([
+            ("duty".to_owned(), duty_word(group.duty).to_owned()),
+            ("driver".into(), group.carrier.driver().to_string()),
+        ]);
+        let mut settings = |topic: &str, value: Fingerprint| {
+            topics.insert(topic.into(), value.to_string());
+        };
+        settings("system", Fingerprint::of(&group.system));
+        settings("proxy", Fingerprint::of(&cluster.proxy));
+        settings("trust", Fingerprint::of(&cluster.trust));
+        settings("files", Fingerprint::of(&group.files));
+        if group.duty == Duty::LoadBalancer {
+            settings("control planes", Fingerprint::of(&control_planes));
+            return Topics::new(topics);
+        }
+        let images: Vec<_> = self.images_of(group).collect();
+        settings("images", Fingerprint::of(&images));
+        settings("node address", Fingerprint::of(&group.node_ip));
+        let kubernetes = &cluster.kubernetes;
+        settings("feature gates", Fingerprint::of(&kubernetes.feature_gates));
+        settings("kubeadm patches", Fingerprint::of(&kubernetes.patches));
+        let network = &cluster.network;
+        // Not the machines' own network: an address that was given stays, however it was chosen.
+        settings(
+            "network",
+            Fingerprint::of(&(
+                (network.cni, network.backend, network.vni, network.port),
+                (network.mtu, network.pods, network.pods_per_node),
+                (network.services, &network.domain, &network.upstream_dns),
+            )),
+        );
+        topics.insert("endpoint".into(), endpoint.into());
+        topics.insert("kubernetes".into(), self.kubernetes.to_string());
+        // The agent lays the blueprint down; it is no part of it.
+        let parts = self.parts_of(group);
+        for part in parts.into_iter().filter(|part| !part.is_agent()) {
+            topics.insert(part.topic(), part.version.clone());
+        }
+        Topics::new(topics)
+    }
+
+    /// The sets of objects that the cluster should have, in the order they are applied.
+    pub(crate) fn object_sets(&self) -> Vec<(String, Fingerprint)> {
+        let cluster = self.cluster;
+        let network = &cluster.network;
+        let mut sets = Vec::new();
+        if network.cni != Cni::None {
+            let name = format!("{PLUGIN_PREFIX}{}", network.cni);
+            let settings = (
+                (network.backend, network.vni, network.port, network.mtu),
+                (
+                    network.pods,
+                    self.versions(&[network.cni.to_string().as_str(), "flanneld"]),
+                ),
+            );
+            sets.push((name, Fingerprint::of(&settings)));
+        }
+        let proxy = (network.pods, self.versions(&["kube-proxy"]));
+        sets.push(("service-proxy".into(), Fingerprint::of(&proxy)));
+        // The other plugins enforce policies themselves.
+        if network.policy && network.cni == Cni::Flannel {
+            let policy = (
+                network.pods,
+                network.services,
+                self.versions(&["kube-router"]),
+            );
+            sets.push(("policy".into(), Fingerprint::of(&policy)));
+        }
+        let dns = (
+            (&network.domain, &network.upstream_dns),
+            self.versions(&["coredns"]),
+        );
+        sets.push(("dns".into(), Fingerprint::of(&dns)));
+        let builds = cluster.windows_versions();
+        if cluster.runtime_classes && !builds.is_empty() {
+            sets.push(("runtime-classes".into(), Fingerprint::of(&builds)));
+        }
+        if cluster.policies != Admission::Off {
+            sets.push(("admission".into(), Fingerprint::of(&cluster.policies)));
+        }
+        for addon in cluster.addons.iter().collect::<BTreeSet<_>>() {
+            let name = format!("{ADDON_PREFIX}{addon}");
+            sets.push((name, Fingerprint::of(&self.versions(&[addon]))));
+        }
+        sets
+    }
+
+    fn versions(&self, names: &[&str]) -> BTreeSet<&Part> {
+        self.parts
+            .iter()
+            .filter(|part| names.contains(&part.name.as_str()))
+            .collect()
+    }
+}
+
+/// One machine's blueprint: its group's, its own name and its own address.
+pub(crate) fn blueprint(
+    shared: &Fingerprint,
+    topics: &Topics,
+    machine: &MachineName,
+    address: &str,
+) -> Blueprint {
+    Blueprint {
+        fingerprint: Fingerprint::of(&(shared, machine, address)),
+        topics: topics.clone(),
+    }
+}
+
+const fn duty_word(duty: Duty) -> &'static str {
+    match duty {
+        Duty::LoadBalancer => "load-balancer",
+        Duty::ControlPlane => "control-plane",
+        Duty::Worker => "worker",
+    }
+}

@@ -1,0 +1,225 @@
+//! The API server and its nodes: what steps of the cluster do, and what they build on.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use mullion_spec::cluster::Duty;
+use mullion_spec::value::{MachineName, Taint};
+
+use super::perform::{Done, not_yet, refused, unreachable};
+use super::state::{Etcd, Node, State};
+use crate::action::{Action, Membership};
+use crate::observed::ClusterId;
+use crate::port::StepError;
+use crate::wanted::{self, PLUGIN_PREFIX};
+
+impl State {
+    pub(super) fn init(&mut self, name: &MachineName, action: &Action) -> Done {
+        let Action::Init {
+            endpoint,
+            kubernetes,
+            pods,
+            services,
+            ..
+        } = action
+        else {
+            return Err(refused("only init initialises"));
+        };
+        self.prepared(name)?;
+        if let Some(etcd) = &self.etcd {
+            if !etcd.members.contains(name) {
+                return Err(refused("there is a cluster already"));
+            }
+            return self.api().map(|_| ());
+        }
+        self.require_clean(name)?;
+        if !self.is_way_open(endpoint) {
+            return Err(unreachable(format!("nothing works at {endpoint}")));
+        }
+        self.clusters += 1;
+        self.etcd = Some(Etcd {
+            id: ClusterId(format!("cluster-{}", self.clusters)),
+            kubernetes: *kubernetes,
+            endpoint: endpoint.clone(),
+            pods: *pods,
+            services: *services,
+            members: BTreeSet::new(),
+            nodes: BTreeMap::new(),
+            objects: BTreeMap::new(),
+        });
+        self.register(name, Duty::ControlPlane, &BTreeSet::new());
+        Ok(())
+    }
+
+    pub(super) fn join(
+        &mut self,
+        name: &MachineName,
+        duty: Duty,
+        endpoint: &str,
+        taints: &BTreeSet<Taint>,
+    ) -> Done {
+        self.prepared(name)?;
+        let etcd = self.api()?;
+        let (id, way) = (etcd.id.clone(), etcd.endpoint.clone());
+        let has_node = etcd.nodes.contains_key(name);
+        let is_member = etcd.members.contains(name);
+        let inside = &self.unit(name)?.inside;
+        let is_seat = duty == Duty::ControlPlane;
+        if inside.joined.as_ref() == Some(&id)
+            && has_node
+            && is_member == is_seat
+            && inside.control_plane == is_seat
+        {
+            return Ok(());
+        }
+        self.require_clean(name)?;
+        if way != endpoint {
+            return Err(refused(format!("the API server is at {way}")));
+        }
+        if has_node || is_member {
+            return Err(refused(format!("the cluster still knows {name}")));
+        }
+        self.register(name, duty, taints);
+        Ok(())
+    }
+
+    fn register(&mut self, name: &MachineName, duty: Duty, taints: &BTreeSet<Taint>) {
+        let (Some(etcd), Some(unit)) = (&mut self.etcd, self.units.get_mut(name)) else {
+            return;
+        };
+        let mut taints = taints.clone();
+        if duty == Duty::ControlPlane {
+            etcd.members.insert(name.clone());
+            unit.inside.control_plane = true;
+            taints.insert(wanted::control_plane_taint());
+        }
+        unit.inside.joined = Some(etcd.id.clone());
+        let label = |key: &str, value: String| (key.to_owned(), value);
+        let node = Node {
+            address: Some(unit.address),
+            labels: [
+                label("kubernetes.io/os", unit.os.to_string()),
+                label("kubernetes.io/hostname", name.to_string()),
+            ]
+            .into(),
+            taints,
+            ..Node::default()
+        };
+        etcd.nodes.insert(name.clone(), node);
+    }
+
+    /// kubeadm finds its own files in the way.
+    pub(super) fn require_clean(&mut self, name: &MachineName) -> Done {
+        let inside = &self.unit(name)?.inside;
+        if inside.joined.is_some() || inside.control_plane {
+            return Err(refused(format!("{name} holds the rest of a cluster")));
+        }
+        Ok(())
+    }
+
+    pub(super) fn reset(&mut self, name: &MachineName) -> Done {
+        self.agent(name)?;
+        let answers = self.api_answers();
+        if let Some(etcd) = self.etcd.as_mut().filter(|_| answers) {
+            etcd.members.remove(name);
+        }
+        let inside = &mut self.unit(name)?.inside;
+        inside.joined = None;
+        inside.control_plane = false;
+        self.bury();
+        Ok(())
+    }
+
+    pub(super) fn forget(&mut self, name: &MachineName, membership: Membership) -> Done {
+        let etcd = self.api()?;
+        let id = etcd.id.clone();
+        if let Some(unit) = self.units.get(name)
+            && unit.is_reachable()
+            && unit.inside.joined.as_ref() == Some(&id)
+        {
+            return Err(refused(format!("the kubelet of {name} still runs")));
+        }
+        let etcd = self.api()?;
+        if membership == Membership::NodeAndMember {
+            etcd.members.remove(name);
+        } else if etcd.members.contains(name) {
+            return Err(refused(format!("{name} is a member of etcd")));
+        }
+        etcd.nodes.remove(name);
+        Ok(())
+    }
+
+    pub(super) fn mark(&mut self, name: &MachineName, action: &Action) -> Done {
+        let Action::Mark {
+            labels,
+            taints,
+            drop_labels,
+            drop_taints,
+        } = action
+        else {
+            return Err(refused("only mark marks"));
+        };
+        let node = self.node(name)?;
+        node.labels.retain(|key, _| !drop_labels.contains(key));
+        node.labels.extend(labels.clone());
+        node.taints.retain(|taint| !drop_taints.contains(taint));
+        // A node that was unknown when planning may have kubeadm's own taint.
+        let kubeadm = wanted::control_plane_taint();
+        if !taints.contains(&kubeadm) {
+            node.taints.remove(&kubeadm);
+        }
+        node.taints.extend(taints.iter().cloned());
+        node.set_labels = labels.keys().cloned().collect();
+        node.set_taints.clone_from(taints);
+        node.cordoned = false;
+        node.ours = true;
+        Ok(())
+    }
+
+    pub(super) fn await_network(&mut self, name: &MachineName) -> Done {
+        self.node(name)?;
+        self.prepared(name)?;
+        let node_id = self.unit(name)?.inside.joined.clone();
+        let etcd = self.api()?;
+        if !etcd
+            .objects
+            .keys()
+            .any(|set| set.starts_with(PLUGIN_PREFIX))
+        {
+            return Err(not_yet("there is no network plugin"));
+        }
+        if node_id.as_ref() != Some(&etcd.id) {
+            return Err(not_yet(format!("{name} is no node")));
+        }
+        self.node(name)?.network = true;
+        Ok(())
+    }
+
+    pub(super) fn verify(&mut self, suite: &str) -> Done {
+        let names: Vec<_> = self.api()?.nodes.keys().cloned().collect();
+        let is_bad = |name: &&MachineName| {
+            let nodes = self.etcd.as_ref().map(|etcd| &etcd.nodes);
+            let cordoned = nodes.and_then(|nodes| nodes.get(*name));
+            !self.is_ready(name) || cordoned.is_none_or(|node| node.cordoned)
+        };
+        match names.iter().find(is_bad) {
+            Some(name) => Err(not_yet(format!("{suite}: {name} takes no pods"))),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn api(&mut self) -> Result<&mut Etcd, StepError> {
+        let answers = self.api_answers();
+        match &mut self.etcd {
+            Some(etcd) if answers => Ok(etcd),
+            Some(_) => Err(unreachable("the API server does not answer")),
+            None => Err(refused("there is no cluster")),
+        }
+    }
+
+    pub(super) fn node(&mut self, name: &MachineName) -> Result<&mut Node, StepError> {
+        self.api()?
+            .nodes
+            .get_mut(name)
+            .ok_or_else(|| refused(format!("{name} is no node")))
+    }
+}

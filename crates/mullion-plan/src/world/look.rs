@@ -1,0 +1,107 @@
+//! What can be seen of the world from outside.
+
+use std::collections::BTreeMap;
+
+use mullion_spec::cluster::Cluster;
+use mullion_spec::value::MachineName;
+
+use super::state::{Etcd, State, Unit};
+use crate::observed::{ClusterFacts, FactsVersion, MachineFacts, NodeFacts, Observed};
+
+impl State {
+    pub(super) fn look(&self, cluster: &Cluster) -> Observed {
+        let is_named = |name: &MachineName| cluster.machines().any(|machine| machine.name == *name);
+        let is_seen = |name: &MachineName, unit: &Unit| {
+            // A machine of the user's is known from the file, or by its agent as long as it answers.
+            unit.made || is_named(name) || (unit.is_reachable() && unit.inside.agent.is_some())
+        };
+        let machines = self
+            .units
+            .iter()
+            .filter(|(name, unit)| is_seen(name, unit))
+            .map(|(name, unit)| (name.clone(), facts(unit)))
+            .collect();
+        let hosts = self.hosts.iter();
+        Observed {
+            version: FactsVersion::V1,
+            artifacts: self.cache.clone(),
+            templates: self.templates.keys().cloned().collect(),
+            hosts: hosts
+                .filter(|(_, host)| host.network.is_some() || !host.foreign.is_empty())
+                .map(|(place, host)| (place.clone(), host.clone()))
+                .collect(),
+            machines,
+            cluster: self.etcd.as_ref().and_then(|etcd| self.look_at(etcd)),
+        }
+    }
+
+    /// Seen through the API server, or on the disk of a control plane that can be reached.
+    fn look_at(&self, etcd: &Etcd) -> Option<ClusterFacts> {
+        let answers = self.api_answers();
+        let on_disk = self.units.values().any(|unit| {
+            unit.is_reachable()
+                && unit.inside.control_plane
+                && unit.inside.joined.as_ref() == Some(&etcd.id)
+        });
+        if !answers && !on_disk {
+            return None;
+        }
+        let (nodes, objects) = if answers {
+            (self.nodes(etcd), etcd.objects.clone())
+        } else {
+            (BTreeMap::new(), BTreeMap::new())
+        };
+        Some(ClusterFacts {
+            id: etcd.id.clone(),
+            answers,
+            kubernetes: Some(etcd.kubernetes),
+            endpoint: Some(etcd.endpoint.clone()),
+            pods: Some(etcd.pods),
+            services: Some(etcd.services),
+            members: etcd.members.clone(),
+            nodes,
+            objects,
+        })
+    }
+
+    fn nodes(&self, etcd: &Etcd) -> BTreeMap<String, NodeFacts> {
+        let version = |name: &MachineName| {
+            let applied = self.units.get(name)?.inside.blueprint.as_ref()?;
+            applied.topics.get("kubernetes")?.parse().ok()
+        };
+        let nodes = etcd.nodes.iter();
+        nodes
+            .map(|(name, node)| {
+                let facts = NodeFacts {
+                    ours: node.ours,
+                    ready: self.is_ready(name),
+                    kubernetes: version(name),
+                    address: node.address,
+                    certificates: node.certificates,
+                    network: node.network,
+                    cordoned: node.cordoned,
+                    labels: node.labels.clone(),
+                    taints: node.taints.clone(),
+                    set_labels: node.set_labels.clone(),
+                    set_taints: node.set_taints.clone(),
+                };
+                (name.to_string(), facts)
+            })
+            .collect()
+    }
+}
+
+fn facts(unit: &Unit) -> MachineFacts {
+    MachineFacts {
+        ours: unit.made || unit.inside.agent.is_some(),
+        made: unit.made,
+        whole: unit.whole,
+        driver: unit.driver,
+        place: unit.place.clone(),
+        power: unit.power,
+        size: unit.size,
+        template: unit.template.clone(),
+        address: Some(unit.address),
+        inside: unit.is_reachable().then(|| unit.inside.clone()),
+    }
+}

@@ -1,0 +1,206 @@
+//! What the world is made of, and what follows from it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use ipnet::Ipv4Net;
+use mullion_spec::value::{MachineName, Taint};
+use mullion_spec::version::Patch;
+use mullion_spec::words::{Driver, Os};
+
+use super::Blow;
+use crate::fingerprint::Fingerprint;
+use crate::observed::{ClusterId, HostFacts, Inside, Place, Power, Size};
+use crate::wanted::{PLUGIN_PREFIX, Part, TemplateId};
+
+/// All of it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct State {
+    pub(super) hosts: BTreeMap<Place, HostFacts>,
+    pub(super) cache: BTreeSet<Part>,
+    pub(super) templates: BTreeMap<TemplateId, Vec<Part>>,
+    pub(super) units: BTreeMap<MachineName, Unit>,
+    /// What etcd holds; there is a cluster as long as a machine has its data.
+    pub(super) etcd: Option<Etcd>,
+    /// How many clusters there were: each has an id of its own.
+    pub(super) clusters: u32,
+}
+
+/// One machine.
+#[derive(Debug, Clone)]
+pub(super) struct Unit {
+    pub(super) made: bool,
+    pub(super) whole: bool,
+    pub(super) power: Power,
+    pub(super) answers: bool,
+    pub(super) driver: Driver,
+    pub(super) os: Os,
+    pub(super) place: Place,
+    pub(super) size: Option<Size>,
+    pub(super) template: Option<TemplateId>,
+    pub(super) address: IpAddr,
+    /// The parts on its disk.
+    pub(super) holds: BTreeSet<Part>,
+    pub(super) inside: Inside,
+}
+
+/// What the API server knows.
+#[derive(Debug, Clone)]
+pub(super) struct Etcd {
+    pub(super) id: ClusterId,
+    pub(super) kubernetes: Patch,
+    pub(super) endpoint: String,
+    pub(super) pods: Ipv4Net,
+    pub(super) services: Ipv4Net,
+    pub(super) members: BTreeSet<MachineName>,
+    pub(super) nodes: BTreeMap<MachineName, Node>,
+    pub(super) objects: BTreeMap<String, Fingerprint>,
+}
+
+/// One node object.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Node {
+    pub(super) ours: bool,
+    pub(super) certificates: bool,
+    pub(super) network: bool,
+    pub(super) cordoned: bool,
+    pub(super) address: Option<IpAddr>,
+    pub(super) labels: BTreeMap<String, String>,
+    pub(super) taints: BTreeSet<Taint>,
+    pub(super) set_labels: BTreeSet<String>,
+    pub(super) set_taints: BTreeSet<Taint>,
+}
+
+impl Unit {
+    /// A machine of the user's.
+    pub(super) fn existing(driver: Driver, os: Os, address: IpAddr) -> Self {
+        Self {
+            made: false,
+            whole: true,
+            power: Power::On,
+            answers: true,
+            driver,
+            os,
+            place: Place::Here,
+            size: None,
+            template: None,
+            address,
+            holds: BTreeSet::new(),
+            inside: Inside::default(),
+        }
+    }
+
+    pub(super) fn switch_off(&mut self) {
+        // One that never ran is still new.
+        if self.power == Power::On {
+            self.power = Power::Off;
+        }
+    }
+
+    pub(super) fn is_reachable(&self) -> bool {
+        self.whole && self.power == Power::On && self.answers
+    }
+
+    /// Runs, and is what some blueprint says.
+    pub(super) fn is_prepared(&self) -> bool {
+        self.is_reachable() && self.inside.blueprint.is_some()
+    }
+
+    /// A stand-in has Linux parts inside.
+    pub(super) fn is_real_windows(&self) -> bool {
+        self.os == Os::Windows && !self.holds.iter().any(|part| part.os == Os::Linux)
+    }
+}
+
+impl State {
+    /// Whether the API server answers: most members of etcd live, and the way to it is open.
+    pub(super) fn api_answers(&self) -> bool {
+        let Some(etcd) = &self.etcd else { return false };
+        let lives = |name: &&MachineName| {
+            self.units
+                .get(*name)
+                .is_some_and(|unit| unit.is_prepared() && holds_data(unit, &etcd.id))
+        };
+        let living = etcd.members.iter().filter(lives).count();
+        living * 2 > etcd.members.len() && self.is_way_open(&etcd.endpoint)
+    }
+
+    /// Whether what stands at the endpoint works; what is not ours always does.
+    pub(super) fn is_way_open(&self, endpoint: &str) -> bool {
+        let host = endpoint.rsplit_once(':').map_or(endpoint, |(host, _)| host);
+        let stands_there = |unit: &&Unit| unit.whole && unit.address.to_string() == host;
+        // A control plane of several may be at the endpoint that the user gave: the majority decides.
+        self.units
+            .values()
+            .find(stands_there)
+            .is_none_or(|unit| unit.is_prepared() || unit.inside.control_plane)
+    }
+
+    /// Whether a node is Ready.
+    pub(super) fn is_ready(&self, name: &MachineName) -> bool {
+        let (Some(etcd), Some(unit)) = (&self.etcd, self.units.get(name)) else {
+            return false;
+        };
+        let has_plugin = etcd
+            .objects
+            .keys()
+            .any(|set| set.starts_with(PLUGIN_PREFIX));
+        let network = etcd.nodes.get(name).is_some_and(|node| node.network);
+        has_plugin
+            && network
+            && unit.is_prepared()
+            && !unit.inside.reboot_pending
+            && unit.inside.joined.as_ref() == Some(&etcd.id)
+    }
+
+    /// The cluster ends with the last machine that has its data.
+    pub(super) fn bury(&mut self) {
+        let Some(etcd) = &self.etcd else { return };
+        let lasts = etcd.members.iter().any(|name| {
+            self.units
+                .get(name)
+                .is_some_and(|unit| unit.whole && holds_data(unit, &etcd.id))
+        });
+        if !lasts {
+            self.etcd = None;
+        }
+    }
+
+    /// A machine was started: Windows makes its node's network anew.
+    pub(super) fn restarted(&mut self, name: &MachineName) {
+        let Some(unit) = self.units.get_mut(name) else {
+            return;
+        };
+        unit.power = Power::On;
+        unit.answers = true;
+        unit.inside.reboot_pending = false;
+        if unit.os == Os::Windows
+            && let Some(node) = self.etcd.as_mut().and_then(|etcd| etcd.nodes.get_mut(name))
+        {
+            node.network = false;
+        }
+    }
+
+    pub(super) fn strike(&mut self, name: &MachineName, blow: Blow) {
+        let Some(unit) = self.units.get_mut(name) else {
+            return;
+        };
+        match blow {
+            Blow::PowerLoss if unit.made => unit.switch_off(),
+            // Somebody switches a machine of the user's on again: it is a long blip.
+            Blow::PowerLoss | Blow::Blip => unit.answers = false,
+            Blow::Wipe if unit.made => {
+                self.units.remove(name);
+            }
+            Blow::Wipe => {
+                unit.holds.clear();
+                unit.inside = Inside::default();
+            }
+        }
+        self.bury();
+    }
+}
+
+fn holds_data(unit: &Unit, id: &ClusterId) -> bool {
+    unit.inside.control_plane && unit.inside.joined.as_ref() == Some(id)
+}

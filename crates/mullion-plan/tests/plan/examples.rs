@@ -1,0 +1,506 @@
+//! Named situations, each with what the plan says of it.
+
+use std::collections::BTreeSet;
+
+use mullion_plan::{
+    Action, Blow, Dice, Discover, Observed, Obstacle, Place, Plan, Power, Prior, Reboot, Stage,
+    StepId, Until, World, facts_schema, plan, run,
+};
+use mullion_spec::words::Driver;
+
+use crate::sketch::{Sketch, read, wanted};
+
+fn look(world: &World, sketch: &Sketch) -> Observed {
+    world.observe(&sketch.cluster()).unwrap()
+}
+
+fn planned(sketch: &Sketch, observed: &Observed) -> Plan {
+    let cluster = sketch.cluster();
+    plan(&wanted(&cluster, sketch), observed)
+}
+
+fn up(sketch: &Sketch) -> World {
+    let world = Sketch::world();
+    let plan = planned(sketch, &look(&world, sketch));
+    let outcome = run(&plan, &world, Until::End, &mut Dice::new(7));
+    assert!(outcome.failed.is_empty(), "{:?}", outcome.failed);
+    world
+}
+
+fn ids(plan: &Plan) -> Vec<&str> {
+    plan.steps().iter().map(|step| step.id.as_str()).collect()
+}
+
+fn of_machine<'a>(plan: &'a Plan, machine: &str) -> Vec<&'a str> {
+    let suffix = format!("/{machine}");
+    ids(plan)
+        .into_iter()
+        .filter(|id| id.ends_with(&suffix))
+        .collect()
+}
+
+fn reason<'a>(plan: &'a Plan, id: &str) -> &'a str {
+    let step = plan.get(&StepId::new(id));
+    &step
+        .unwrap_or_else(|| panic!("{id} is not in {:?}", ids(plan)))
+        .reason
+}
+
+fn only_obstacle(plan: &Plan) -> &Obstacle {
+    assert!(plan.steps().is_empty(), "an obstacle stops everything");
+    match plan.obstacles() {
+        [obstacle] => obstacle,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_new_machine_goes_through_the_stages_in_order() {
+    let mut sketch = Sketch::small();
+    sketch.windows.count = 1;
+    sketch.windows.before = 1;
+    sketch.windows.after = 1;
+    let plan = planned(&sketch, &Observed::default().with_golden());
+    assert_eq!(
+        of_machine(&plan, "vm1"),
+        [
+            "make/vm1",
+            "start/vm1",
+            "reach/vm1",
+            "inspect/vm1",
+            "agent/vm1",
+            "before/vm1",
+            "features/vm1",
+            "apply/vm1",
+            "join/vm1",
+            "certificates/vm1",
+            "mark/vm1",
+            "node-network/vm1",
+            "ready/vm1",
+            "after/vm1"
+        ]
+    );
+    let stages: Vec<Stage> = plan.steps().iter().map(|step| step.stage).collect();
+    assert!(stages.is_sorted());
+    assert_eq!(reason(&plan, "make/vm1"), "vm1 does not exist");
+    let reboots = |id: &str| plan.get(&StepId::new(id)).unwrap().reboot;
+    assert_eq!(reboots("features/vm1"), Reboot::MayFollow);
+    assert_eq!(reboots("apply/vm1"), Reboot::MayFollow);
+    assert_eq!(reboots("apply/lin1"), Reboot::Never);
+    // The stand-in has no Windows features, and nothing waits for another machine's join.
+    assert!(!ids(&plan).contains(&"features/win1"));
+    let join = plan.get(&StepId::new("join/vm1")).unwrap();
+    let needs: Vec<_> = join.needs.iter().map(StepId::as_str).collect();
+    assert_eq!(needs, ["apply/vm1", "init/cp1"]);
+}
+
+trait Golden {
+    fn with_golden(self) -> Self;
+}
+
+impl Golden for Observed {
+    /// The user's own template, which every sketch may name.
+    fn with_golden(mut self) -> Self {
+        self.templates = look(&Sketch::world(), &Sketch::small()).templates;
+        self
+    }
+}
+
+#[test]
+fn control_planes_join_one_after_another_behind_their_load_balancer() {
+    let mut sketch = Sketch::small();
+    sketch.seats.count = 3;
+    let plan = planned(&sketch, &Observed::default());
+    let needs = |id: &str| -> Vec<String> {
+        let step = plan.get(&StepId::new(id)).unwrap();
+        step.needs.iter().map(ToString::to_string).collect()
+    };
+    assert_eq!(needs("init/cp1"), ["apply/cp1", "apply/lb1"]);
+    assert_eq!(needs("join/cp2"), ["apply/cp2", "init/cp1"]);
+    assert_eq!(needs("join/cp3"), ["apply/cp3", "join/cp2"]);
+    assert_eq!(needs("join/lin1"), ["apply/lin1", "join/cp3"]);
+    assert!(of_machine(&plan, "lb1").contains(&"apply/lb1"));
+    assert!(
+        !of_machine(&plan, "lb1").contains(&"join/lb1"),
+        "it is no node"
+    );
+}
+
+#[test]
+fn a_changed_part_is_named_with_both_versions() {
+    let mut sketch = Sketch::small();
+    let world = up(&sketch);
+    sketch.containerd += 1;
+    let plan = planned(&sketch, &look(&world, &sketch));
+    assert_eq!(
+        reason(&plan, "apply/lin1"),
+        "blueprint changed: program containerd for linux 2.2.2 to 2.2.3"
+    );
+    assert_eq!(
+        reason(&plan, "ready/lin1"),
+        "the services of lin1 were restarted"
+    );
+    assert!(
+        !ids(&plan).iter().any(|id| id.starts_with("template/")),
+        "templates are built for new machines only"
+    );
+    let fetch = "fetch/linux/program/containerd@2.2.3";
+    assert_eq!(reason(&plan, fetch), "it is not in the cache");
+}
+
+#[test]
+fn a_changed_label_needs_no_more_than_a_mark() {
+    let mut sketch = Sketch::small();
+    let world = up(&sketch);
+    sketch.linux.label = Some(9);
+    let plan = planned(&sketch, &look(&world, &sketch));
+    assert_eq!(ids(&plan), ["mark/lin1", "verify/smoke"]);
+    run(&plan, &world, Until::End, &mut Dice::new(1));
+    sketch.linux.label = None;
+    let plan = planned(&sketch, &look(&world, &sketch));
+    assert_eq!(ids(&plan), ["mark/lin1", "verify/smoke"]);
+    let mark = &plan.get(&StepId::new("mark/lin1")).unwrap().action;
+    assert!(
+        matches!(mark, Action::Mark { drop_labels, .. } if drop_labels.contains("example.com/tier"))
+    );
+}
+
+#[test]
+fn an_emptied_cache_does_not_disturb_a_cluster_that_is_as_wanted() {
+    let sketch = Sketch::small();
+    let mut observed = look(&up(&sketch), &sketch);
+    observed.artifacts.clear();
+    observed.templates.clear();
+    assert!(planned(&sketch, &observed).is_empty());
+}
+
+#[test]
+fn what_the_file_no_longer_has_leaves_in_order() {
+    let mut sketch = Sketch::small();
+    sketch.old_linux.count = 1;
+    let world = up(&sketch);
+    sketch.linux.count = 0;
+    sketch.old_linux.count = 0;
+    let plan = planned(&sketch, &look(&world, &sketch));
+    assert_eq!(
+        of_machine(&plan, "lin1"),
+        ["drain/lin1", "reset/lin1", "forget/lin1", "remove/lin1"]
+    );
+    assert_eq!(
+        of_machine(&plan, "oldlin1"),
+        [
+            "drain/oldlin1",
+            "reset/oldlin1",
+            "forget/oldlin1",
+            "release/oldlin1"
+        ],
+        "a machine of the user's is left as it was found"
+    );
+    assert_eq!(reason(&plan, "drain/lin1"), "lin1 is not in the file");
+    assert_eq!(
+        reason(&plan, "mark/cp1"),
+        "its taints differ from the file's",
+        "with no Linux worker left, the control plane takes pods"
+    );
+}
+
+#[test]
+fn a_control_plane_that_is_only_off_is_started_and_nothing_is_reset() {
+    let sketch = Sketch::small();
+    let world = up(&sketch);
+    world.strike(&"cp1".parse().unwrap(), Blow::PowerLoss);
+    let plan = planned(&sketch, &look(&world, &sketch));
+    assert_eq!(reason(&plan, "start/cp1"), "cp1 is off");
+    let init = plan.get(&StepId::new("init/cp1")).unwrap();
+    assert_eq!(init.reason, "it is not known whether there is a cluster");
+    assert!(
+        init.undo.is_none(),
+        "what may have been there is not undone"
+    );
+    let destroys = ["reset/", "forget/", "drain/", "remove/"];
+    let destroying = |id: &&str| destroys.iter().any(|word| id.starts_with(word));
+    assert_eq!(ids(&plan).into_iter().find(destroying), None);
+    run(&plan, &world, Until::End, &mut Dice::new(3));
+    assert!(planned(&sketch, &look(&world, &sketch)).is_empty());
+}
+
+#[test]
+fn a_lost_control_plane_begins_a_new_cluster_and_the_workers_move() {
+    let sketch = Sketch::small();
+    let world = up(&sketch);
+    world.strike(&"cp1".parse().unwrap(), Blow::Wipe);
+    let plan = planned(&sketch, &look(&world, &sketch));
+    assert_eq!(reason(&plan, "init/cp1"), "there is no cluster");
+    assert_eq!(
+        reason(&plan, "reset/lin1"),
+        "lin1 holds the rest of a cluster that is gone"
+    );
+}
+
+#[test]
+fn a_lost_member_is_forgotten_before_it_joins_again() {
+    let mut sketch = Sketch::small();
+    sketch.seats.count = 3;
+    let world = up(&sketch);
+    world.strike(&"cp2".parse().unwrap(), Blow::Wipe);
+    let observed = look(&world, &sketch);
+    let plan = planned(&sketch, &observed);
+    let steps = of_machine(&plan, "cp2");
+    let forget = steps.iter().position(|id| *id == "forget/cp2");
+    let join = steps.iter().position(|id| *id == "join/cp2");
+    assert!(forget.is_some() && forget < join, "{steps:?}");
+    let make = &plan.get(&StepId::new("make/cp2")).unwrap().action;
+    let Action::MakeMachine { address, .. } = make else {
+        panic!("{make:?}")
+    };
+    let node = &observed.cluster.as_ref().unwrap().nodes["cp2"];
+    assert_eq!(
+        node.address,
+        Some((*address).into()),
+        "it keeps its address"
+    );
+    // A second loss leaves etcd without a majority, and no plan can cure that.
+    world.strike(&"cp3".parse().unwrap(), Blow::Wipe);
+    let plan = planned(&sketch, &look(&world, &sketch));
+    assert_eq!(
+        only_obstacle(&plan),
+        &Obstacle::QuorumLost {
+            members: 3,
+            left: 1
+        }
+    );
+}
+
+#[test]
+fn a_pending_reboot_is_a_step_of_its_own() {
+    let mut sketch = Sketch::small();
+    sketch.old_windows.count = 1;
+    let mut observed = look(&up(&sketch), &sketch);
+    let machine = "oldwin1".parse().unwrap();
+    let facts = observed.machines.get_mut(&machine).unwrap();
+    facts.inside.as_mut().unwrap().reboot_pending = true;
+    let plan = planned(&sketch, &observed);
+    assert_eq!(
+        ids(&plan),
+        [
+            "inspect/oldwin1",
+            "reboot/oldwin1",
+            "node-network/oldwin1",
+            "ready/oldwin1",
+            "verify/smoke"
+        ]
+    );
+}
+
+#[test]
+fn nobody_is_treated_as_absent_because_they_could_not_be_asked() {
+    let mut sketch = Sketch::small();
+    sketch.linux.count = 2;
+    let world = up(&sketch);
+    world.strike(&"lin1".parse().unwrap(), Blow::Blip);
+    let plan = planned(&sketch, &look(&world, &sketch));
+    assert_eq!(reason(&plan, "reach/lin1"), "lin1 does not answer");
+    let steps = of_machine(&plan, "lin1");
+    assert!(!steps.contains(&"join/lin1"), "the API server knows it");
+    for step in plan.steps() {
+        assert_eq!(step.undo, None, "{}: nothing was made", step.id);
+    }
+    let apply = &plan.get(&StepId::new("apply/lin1")).unwrap().action;
+    assert!(matches!(
+        apply,
+        Action::ApplyBlueprint {
+            prior: Prior::Unknown,
+            ..
+        }
+    ));
+}
+
+#[test]
+fn addresses_stay_and_the_lowest_free_one_is_taken() {
+    let mut sketch = Sketch::small();
+    sketch.linux.count = 3;
+    let world = up(&sketch);
+    let address = |observed: &Observed, name: &str| {
+        let facts = &observed.machines[&name.parse().unwrap()];
+        facts.address.unwrap().to_string()
+    };
+    let before = look(&world, &sketch);
+    assert_eq!(address(&before, "cp1"), "10.99.0.2", "the gateway is .1");
+    assert_eq!(address(&before, "lin2"), "10.99.0.4");
+    // lin2 goes: its address is free once it is gone, and lin4 takes it.
+    sketch.linux.skip = vec![2];
+    sketch.linux.count = 2;
+    for _ in 0..2 {
+        let plan = planned(&sketch, &look(&world, &sketch));
+        run(&plan, &world, Until::End, &mut Dice::new(5));
+        sketch.linux.count = 3;
+    }
+    let after = look(&world, &sketch);
+    assert_eq!(address(&after, "lin4"), "10.99.0.4");
+    for name in ["cp1", "lin1", "lin3", "win1"] {
+        assert_eq!(address(&after, name), address(&before, name), "{name}");
+    }
+}
+
+#[test]
+fn a_network_is_chosen_that_nobody_has_and_then_kept() {
+    let mut sketch = Sketch::small();
+    sketch.free_network = true;
+    let mut observed = Observed::default();
+    let foreign = ["10.99.0.0/23", "192.168.0.0/16", "2001:db8::/64"];
+    observed.hosts.entry(Place::Here).or_default().foreign = foreign
+        .iter()
+        .map(|network| network.parse().unwrap())
+        .collect();
+    let chosen = |observed: &Observed| {
+        let plan = planned(&sketch, observed);
+        let make = &plan.get(&StepId::new("make/cp1")).unwrap().action;
+        match make {
+            Action::MakeMachine { network, .. } => network.to_string(),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(chosen(&observed), "10.99.2.0/24");
+    let host = observed.hosts.get_mut(&Place::Here).unwrap();
+    host.network = Some("10.99.9.0/24".parse().unwrap());
+    assert_eq!(chosen(&observed), "10.99.9.0/24");
+    host_foreign(&mut observed, "10.99.0.0/16");
+    observed.hosts.get_mut(&Place::Here).unwrap().network = None;
+    let plan = planned(&sketch, &observed);
+    assert_eq!(only_obstacle(&plan), &Obstacle::NoFreeNetwork);
+}
+
+fn host_foreign(observed: &mut Observed, network: &str) {
+    let host = observed.hosts.entry(Place::Here).or_default();
+    host.foreign.insert(network.parse().unwrap());
+}
+
+#[test]
+fn each_thing_that_no_step_can_cure_is_said_with_its_way_out() {
+    let sketch = Sketch::small();
+    let observed = look(&up(&sketch), &sketch);
+    let name = "lin1".parse().unwrap();
+    let with = |change: &dyn Fn(&mut Observed)| {
+        let mut changed = observed.clone();
+        change(&mut changed);
+        let plan = planned(&sketch, &changed);
+        let obstacle = only_obstacle(&plan);
+        (obstacle.words(), obstacle.hint())
+    };
+    let cases: [(&dyn Fn(&mut Observed), &str, &str); 6] = [
+        (
+            &|o| o.cluster.as_mut().unwrap().kubernetes = "1.36.3".parse().ok(),
+            "the cluster runs Kubernetes 1.36.3, and 1.36.4 is wanted",
+            "write `version: \"1.36.3\"`; this release does not upgrade a running cluster",
+        ),
+        (
+            &|o| o.machines.get_mut(&name).unwrap().ours = false,
+            "a machine `lin1` exists that does not belong to this cluster",
+            "rename the group in the file, or remove `lin1` yourself",
+        ),
+        (
+            &|o| o.machines.get_mut(&name).unwrap().driver = Driver::Qemu,
+            "`lin1` exists with driver qemu, and nspawn is wanted",
+            "undo the change, or `mullion node remove lin1` and add a machine anew",
+        ),
+        (
+            &|o| o.cluster.as_mut().unwrap().endpoint = Some("10.0.0.1:6443".into()),
+            "the cluster's endpoint is 10.0.0.1:6443, and 10.99.0.2:6443 is wanted",
+            "write 10.0.0.1:6443 into the file, or `mullion down` and `mullion up`",
+        ),
+        (
+            &|o| {
+                o.hosts.get_mut(&Place::Here).unwrap().network = None;
+                host_foreign(o, "10.99.0.128/25");
+            },
+            "the machine network 10.99.0.0/24 overlaps 10.99.0.128/25, in use on this computer",
+            "give `network.machineCIDR` a network that is free",
+        ),
+        (
+            &|o| {
+                let facts = o.machines.get_mut(&name).unwrap();
+                facts.address = Some("10.98.0.7".parse().unwrap());
+            },
+            "`lin1` has the address 10.98.0.7, outside of 10.99.0.0/24",
+            "give `network.machineCIDR` the network that the machines are in",
+        ),
+    ];
+    for (change, words, hint) in cases {
+        assert_eq!(with(change), (words.to_owned(), hint.to_owned()));
+    }
+}
+
+#[test]
+fn an_existing_cluster_that_does_not_answer_is_in_the_way() {
+    let text = "apiVersion: mullion.dev/v1alpha1\nkind: Cluster\n\
+                controlPlane: {existing: {kubeconfig: ./admin.conf}}\n\
+                machines: [{name: lin, role: worker, os: linux, count: 1}]\n";
+    let cluster = read(text);
+    let plan = plan(&wanted(&cluster, &Sketch::small()), &Observed::default());
+    assert_eq!(only_obstacle(&plan), &Obstacle::ExistingSilent);
+}
+
+#[test]
+fn a_machine_that_was_made_and_never_ran_is_only_started() {
+    let sketch = Sketch::small();
+    let world = Sketch::world();
+    let first = planned(&sketch, &look(&world, &sketch));
+    let until = Until::Stage(Stage::Hosts);
+    run(&first, &world, until, &mut Dice::new(1));
+    let made = plan_of_makes(&first, &world);
+    assert_eq!(made, 3);
+    let observed = look(&world, &sketch);
+    assert_eq!(
+        observed.machines[&"lin1".parse().unwrap()].power,
+        Power::New
+    );
+    let plan = planned(&sketch, &observed);
+    assert_eq!(reason(&plan, "start/lin1"), "lin1 never ran");
+    assert!(!ids(&plan).contains(&"make/lin1"));
+    let join = &plan.get(&StepId::new("join/lin1")).unwrap().action;
+    assert!(matches!(
+        join,
+        Action::Join {
+            prior: Prior::Absent,
+            ..
+        }
+    ));
+}
+
+fn plan_of_makes(plan: &Plan, world: &World) -> usize {
+    use mullion_plan::Perform as _;
+    let makes = plan
+        .steps()
+        .iter()
+        .filter(|step| matches!(step.action, Action::MakeMachine { .. }));
+    makes.map(|step| world.perform(step).unwrap()).count()
+}
+
+#[test]
+fn ten_thousand_machines_are_planned_with_edges_in_proportion() {
+    let file = |machines: u32| {
+        format!(
+            "apiVersion: mullion.dev/v1alpha1\nkind: Cluster\n\
+             network: {{machineCIDR: 10.128.0.0/16, podCIDR: 10.0.0.0/10, podCIDRSize: 26}}\n\
+             machines:\n- {{name: cp, role: control-plane, os: linux, count: 3}}\n\
+             - {{name: lin, role: worker, os: linux, count: {machines}}}\n"
+        )
+    };
+    let mut edges = BTreeSet::new();
+    for machines in [1_000, 10_000] {
+        let cluster = read(&file(machines));
+        let plan = plan(&wanted(&cluster, &Sketch::small()), &Observed::default());
+        assert_eq!(plan.obstacles(), []);
+        assert!(plan.steps().len() > 10 * machines as usize);
+        let needs: usize = plan.steps().iter().map(|step| step.needs.len()).sum();
+        edges.insert(needs / machines as usize);
+    }
+    assert_eq!(edges.len(), 1, "as many a machine, however many there are");
+}
+
+#[test]
+fn the_schema_of_facts_names_their_form() {
+    let schema = facts_schema().to_string();
+    assert!(schema.contains("mullion.dev/facts/v1"));
+    assert!(schema.contains("rebootPending"));
+}

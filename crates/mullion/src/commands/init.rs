@@ -1,0 +1,163 @@
+//! `mullion init`: a commented cluster file.
+
+use std::io::Write as _;
+use std::path::Path;
+
+use mullion_spec::value::ClusterName;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::arguments::{InitArguments, Profile};
+use crate::console::{Console, Format, GOOD, Presence};
+use crate::failure::{Class, Failure};
+use crate::file;
+use crate::views::kubeinit;
+
+/// What `init` wrote.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Init {
+    /// The file.
+    pub file: String,
+    /// The cluster's name.
+    pub name: String,
+}
+
+/// Writes a commented cluster file.
+pub fn init(
+    console: &mut Console<'_>,
+    wishes: &InitArguments,
+    named: Option<&Path>,
+    folder: &Path,
+) -> Result<u8, Failure> {
+    let path = named.unwrap_or(Path::new(file::USUAL));
+    let shown = path.display().to_string();
+    let target = folder.join(path);
+    // Before any question: nobody likes to answer for nothing.
+    if !wishes.force && (target.exists() || target.is_symlink()) {
+        return Err(occupied(&shown));
+    }
+    let name = name(wishes, folder)?;
+    let text = match &wishes.spec {
+        Some(words) => kubeinit::file(words, wishes.compute_os, &name)?,
+        None => {
+            profile(wishes.profile.map_or_else(|| ask(console), Ok)?).replace("NAME", name.as_str())
+        }
+    };
+    write(&target, &shown, &text, wishes.force)?;
+    let result = Init {
+        file: shown,
+        name: name.as_str().to_owned(),
+    };
+    match console.format {
+        Format::Json => console.json("Init", &result)?,
+        Format::Text => {
+            let wrote = console.styled(GOOD, "wrote");
+            let option = match named {
+                Some(path) => format!(" --file {}", path.display()),
+                None => String::new(),
+            };
+            writeln!(
+                console.out,
+                "{wrote} {}\n\nnext: look it over, then\n  mullion validate{option}\n  mullion plan{option}",
+                result.file
+            )?;
+        }
+    }
+    Ok(0)
+}
+
+fn profile(profile: Profile) -> &'static str {
+    match profile {
+        Profile::Local => include_str!("../../profiles/local.yaml"),
+        Profile::WindowsVm => include_str!("../../profiles/windows-vm.yaml"),
+        Profile::ExistingMachines => include_str!("../../profiles/existing-machines.yaml"),
+    }
+}
+
+/// Asks for the kind of cluster where somebody can answer; else takes the one that works anywhere.
+fn ask(console: &Console<'_>) -> Result<Profile, Failure> {
+    if console.presence == Presence::Unattended || console.format == Format::Json {
+        return Ok(Profile::Local);
+    }
+    let profiles = [
+        (
+            Profile::Local,
+            "on this computer, with a stand-in for Windows (nothing else needed)",
+        ),
+        (
+            Profile::WindowsVm,
+            "a real Windows in a virtual machine (needs installation media)",
+        ),
+        (
+            Profile::ExistingMachines,
+            "machines that you have already, by SSH",
+        ),
+    ];
+    let chosen = dialoguer::Select::new()
+        .with_prompt("What kind of cluster?")
+        .items(profiles.iter().map(|(_, text)| *text))
+        .default(0)
+        .interact_opt()
+        .map_err(|error| {
+            Failure::new(Class::ThisComputer, "the answer could not be read").because(&error)
+        })?;
+    match chosen {
+        Some(index) => Ok(profiles[index].0),
+        None => Err(Failure::new(Class::Usage, "no kind of cluster was chosen")
+            .hint("name one: `mullion init --profile local`")),
+    }
+}
+
+fn name(wishes: &InitArguments, folder: &Path) -> Result<ClusterName, Failure> {
+    if let Some(name) = &wishes.name {
+        return name.parse().map_err(|error| {
+            Failure::new(Class::Usage, format!("`{name}` cannot be a cluster's name"))
+                .because(&error)
+                .hint("take lower-case letters, digits and hyphens")
+        });
+    }
+    let of_folder = folder
+        .file_name()
+        .and_then(|name| name.to_str())
+        .and_then(|name| name.parse().ok());
+    Ok(match of_folder {
+        Some(name) => name,
+        None => "demo".parse().map_err(|error| {
+            Failure::new(Class::OurBug, "the default name is none").because(&error)
+        })?,
+    })
+}
+
+fn write(target: &Path, shown: &str, text: &str, force: bool) -> Result<(), Failure> {
+    let fail = |error: &std::io::Error| {
+        Failure::new(
+            Class::ThisComputer,
+            format!("`{shown}` could not be written"),
+        )
+        .because(error)
+        .hint("give another place with `--file`")
+    };
+    if force {
+        // Beside the target, then renamed: a full disk must not cost the file that was there.
+        let mut beside = target.as_os_str().to_owned();
+        beside.push(".new");
+        fs_err::write(&beside, text)
+            .and_then(|()| fs_err::rename(&beside, target))
+            .map_err(|error| fail(&error))
+    } else {
+        let mut options = fs_err::OpenOptions::new();
+        match options.write(true).create_new(true).open(target) {
+            Ok(mut file) => file
+                .write_all(text.as_bytes())
+                .map_err(|error| fail(&error)),
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Err(occupied(shown)),
+            Err(error) => Err(fail(&error)),
+        }
+    }
+}
+
+fn occupied(shown: &str) -> Failure {
+    Failure::new(Class::Usage, format!("`{shown}` is there already"))
+        .hint("overwrite it with `--force`, or name another file with `--file`")
+}

@@ -1,0 +1,104 @@
+//! Where output goes, and in which of its three forms: human, plain or JSON.
+//!
+//! Data goes to standard output, everything else to standard error. Commands write through this and
+//! never touch the process's streams, so that a test can hold them in memory.
+
+use std::io::{self, Write};
+
+use anstyle::{AnsiColor, Style};
+use mullion_spec::render::Colour;
+use serde::Serialize;
+
+/// How results are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// For people.
+    Text,
+    /// For programs: one JSON document.
+    Json,
+}
+
+/// Whether a person sits at the terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Presence {
+    /// Questions may be asked.
+    Attended,
+    /// Nobody would answer.
+    Unattended,
+}
+
+/// Where output goes.
+pub struct Console<'a> {
+    /// Data.
+    pub out: &'a mut dyn Write,
+    /// Messages.
+    pub err: &'a mut dyn Write,
+    /// How results are written.
+    pub format: Format,
+    /// Whether colours may be used on standard output.
+    pub out_colour: Colour,
+    /// Whether colours may be used on standard error.
+    pub err_colour: Colour,
+    /// Whether questions may be asked.
+    pub presence: Presence,
+}
+
+/// The version that every JSON document of ours carries.
+pub const JSON_VERSION: &str = mullion_spec::API_VERSION;
+
+/// A JSON document with its version and kind.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Document<'a, T: Serialize> {
+    api_version: &'static str,
+    kind: &'a str,
+    #[serde(flatten)]
+    content: &'a T,
+}
+
+/// A JSON document of a kind, as text.
+pub fn document<T: Serialize>(kind: &str, content: &T) -> serde_json::Result<String> {
+    let document = Document {
+        api_version: JSON_VERSION,
+        kind,
+        content,
+    };
+    let mut text = serde_json::to_string_pretty(&document)?;
+    text.push('\n');
+    Ok(text)
+}
+
+/// Headings and names.
+pub const STRONG: Style = Style::new().bold();
+/// What matters less.
+pub const FAINT: Style = Style::new().dimmed();
+/// What is well.
+pub const GOOD: Style = AnsiColor::Green.on_default();
+/// What deserves a look.
+pub const WARN: Style = AnsiColor::Yellow.on_default();
+/// What is wrong.
+pub const BAD: Style = AnsiColor::Red.on_default().bold();
+
+impl Console<'_> {
+    /// Writes a JSON document of a kind.
+    pub fn json<T: Serialize>(&mut self, kind: &str, content: &T) -> io::Result<()> {
+        self.out.write_all(document(kind, content)?.as_bytes())
+    }
+
+    /// A text in a style, on standard output.
+    pub fn styled(&self, style: Style, text: &str) -> String {
+        paint(self.out_colour, style, text)
+    }
+
+    /// A text in a style, on standard error.
+    pub fn styled_err(&self, style: Style, text: &str) -> String {
+        paint(self.err_colour, style, text)
+    }
+}
+
+fn paint(colour: Colour, style: Style, text: &str) -> String {
+    match colour {
+        Colour::Styled => format!("{style}{text}{style:#}"),
+        Colour::Plain => text.to_owned(),
+    }
+}

@@ -1,0 +1,162 @@
+//! What is taken from the environment: one table of variables, read once.
+//!
+//! Nothing else in the program reads the environment, so that a test can give any it likes.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// A variable that the program looks at.
+#[derive(Debug, Clone, Copy)]
+pub struct Variable {
+    /// Its name.
+    pub name: &'static str,
+    /// What it does.
+    pub meaning: &'static str,
+}
+
+/// Every variable that the program looks at.
+pub const VARIABLES: &[Variable] = &[
+    Variable {
+        name: "ALL_PROXY",
+        meaning: "As `HTTPS_PROXY`.",
+    },
+    Variable {
+        name: "CI",
+        meaning: "Set and not empty: nobody sits at the terminal, so nothing is asked and nothing is animated.",
+    },
+    Variable {
+        name: "HOME",
+        meaning: "The user's folder, where the folders below are not given.",
+    },
+    Variable {
+        name: "HTTPS_PROXY",
+        meaning: "Told by `doctor`: machines do not get it; the cluster file's `proxy` does that.",
+    },
+    Variable {
+        name: "HTTP_PROXY",
+        meaning: "As `HTTPS_PROXY`.",
+    },
+    Variable {
+        name: "MULLION_FILE",
+        meaning: "The cluster file, where `--file` is not given.",
+    },
+    Variable {
+        name: "NO_COLOR",
+        meaning: "Set and not empty: no colours.",
+    },
+    Variable {
+        name: "NO_PROXY",
+        meaning: "Told by `doctor`, with the proxies.",
+    },
+    Variable {
+        name: "PATH",
+        meaning: "Where `doctor` looks for programs.",
+    },
+    Variable {
+        name: "TERM",
+        meaning: "`dumb`: no colours, and nothing is asked.",
+    },
+    Variable {
+        name: "XDG_CACHE_HOME",
+        meaning: "Where the cache folder `mullion` is, instead of `.cache` in the user's folder.",
+    },
+    Variable {
+        name: "XDG_STATE_HOME",
+        meaning: "Where the state folder `mullion` is, instead of `.local/state` in the user's folder.",
+    },
+    Variable {
+        name: "all_proxy",
+        meaning: "As `HTTPS_PROXY`.",
+    },
+    Variable {
+        name: "http_proxy",
+        meaning: "As `HTTPS_PROXY`.",
+    },
+    Variable {
+        name: "https_proxy",
+        meaning: "As `HTTPS_PROXY`.",
+    },
+    Variable {
+        name: "no_proxy",
+        meaning: "As `NO_PROXY`.",
+    },
+];
+
+/// The environment of one invocation.
+#[derive(Debug, Clone, Default)]
+pub struct Environment {
+    /// Nobody sits at the terminal.
+    pub is_ci: bool,
+    /// No colours.
+    pub is_colourless: bool,
+    /// A terminal that can neither colour nor move its cursor.
+    pub is_dumb: bool,
+    /// Where programs and images are kept.
+    pub cache: PathBuf,
+    /// Where runs leave their records.
+    pub state: PathBuf,
+    /// Where the command was given.
+    pub folder: PathBuf,
+    /// Every variable of the table that is set.
+    pub values: BTreeMap<&'static str, OsString>,
+}
+
+impl Environment {
+    /// The environment that a look-up of variables gives.
+    pub fn new(folder: PathBuf, variable: impl Fn(&str) -> Option<OsString>) -> Self {
+        let given = |name: &str| variable(name).filter(|value| !value.is_empty());
+        let home = given("HOME").map_or_else(|| folder.clone(), PathBuf::from);
+        // The specification of these variables says that a relative path counts as none.
+        let folder_of = |name: &str, usual: &str| {
+            given(name)
+                .map(PathBuf::from)
+                .filter(|path| path.is_absolute())
+                .unwrap_or_else(|| home.join(usual))
+                .join("mullion")
+        };
+        Self {
+            is_ci: given("CI").is_some(),
+            is_colourless: given("NO_COLOR").is_some(),
+            is_dumb: given("TERM").is_some_and(|term| term == "dumb"),
+            cache: folder_of("XDG_CACHE_HOME", ".cache"),
+            state: folder_of("XDG_STATE_HOME", ".local/state"),
+            folder,
+            values: VARIABLES
+                .iter()
+                .filter_map(|known| Some((known.name, variable(known.name)?)))
+                .collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_has_every_variable_that_doctor_looks_at() {
+        for name in crate::doctor::variables(mullion_catalog::Catalog::builtin()) {
+            assert!(VARIABLES.iter().any(|known| known.name == name), "{name}");
+        }
+    }
+
+    #[test]
+    fn an_empty_or_relative_variable_counts_as_none() {
+        let environment = Environment::new("/work".into(), |name| match name {
+            "HOME" => Some("/home/user".into()),
+            "XDG_CACHE_HOME" => Some("relative".into()),
+            "NO_COLOR" => Some("".into()),
+            _ => None,
+        });
+        assert_eq!(
+            environment.cache,
+            PathBuf::from("/home/user/.cache/mullion")
+        );
+        assert_eq!(
+            environment.state,
+            PathBuf::from("/home/user/.local/state/mullion")
+        );
+        assert!(!environment.is_colourless && !environment.is_ci);
+    }
+}

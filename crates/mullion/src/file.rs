@@ -1,0 +1,108 @@
+//! The cluster file: found, read and judged.
+
+use std::io::{ErrorKind, Read};
+use std::path::Path;
+
+use mullion_catalog::{Catalog, Judgement};
+use mullion_spec::draft::{Draft, Surroundings, Verdict};
+use mullion_spec::finding::{Finding, Place};
+use mullion_spec::rules::file as rule;
+use mullion_spec::source::{MAX_BYTES, Source};
+
+/// The file that is taken where none is named.
+pub const USUAL: &str = "cluster.yaml";
+/// What the built-in cluster is called in messages.
+pub const BUILT_IN: &str = "the built-in cluster";
+/// The cluster that is taken where there is no file.
+const BUILT_IN_TEXT: &str = "machines: {linux: 1}\n";
+
+/// Reads the named file, the usual one, or the built-in cluster, in this order.
+///
+/// `folder` is where the usual file is looked for; `input` is what `-` stands for.
+pub fn read(
+    named: Option<&Path>,
+    folder: &Path,
+    input: &mut dyn Read,
+) -> Result<Source, Box<Verdict>> {
+    match named {
+        Some(path) if path == Path::new("-") => take("standard input", input),
+        Some(path) => open(&path.display().to_string(), &folder.join(path)),
+        None => {
+            let usual = folder.join(USUAL);
+            // A link that leads nowhere is a file that cannot be read, not the absence of one.
+            if usual.is_symlink() || usual.exists() {
+                open(USUAL, &usual)
+            } else {
+                Ok(Source::new(BUILT_IN, BUILT_IN_TEXT))
+            }
+        }
+    }
+}
+
+/// Judges a file beside what is known of this computer.
+pub fn judge(source: Source, surroundings: &Surroundings) -> Judgement {
+    Catalog::builtin().judge(Draft::read(source, surroundings))
+}
+
+fn open(name: &str, path: &Path) -> Result<Source, Box<Verdict>> {
+    let refuse = |finding: Finding| Box::new(Verdict::unreadable(name, finding));
+    if path.is_dir() {
+        return Err(refuse(
+            Finding::new(&rule::NOT_A_FILE, Place::File)
+                .message(format!("`{name}` is a folder"))
+                .hint(format!(
+                    "name the file in it: `{}`",
+                    Path::new(name).join(USUAL).display()
+                )),
+        ));
+    }
+    match fs_err::File::open(path) {
+        Ok(mut file) => take(name, &mut file),
+        Err(error) if error.kind() == ErrorKind::NotFound => Err(refuse(
+            Finding::new(&rule::MISSING, Place::File).message(format!("there is no file `{name}`")),
+        )),
+        Err(error) => Err(refuse(unreadable(name, &error))),
+    }
+}
+
+/// Reads at most a little more than is allowed, so that a disk image named by mistake is not read whole.
+fn take(name: &str, input: &mut dyn Read) -> Result<Source, Box<Verdict>> {
+    let refuse = |finding: Finding| Box::new(Verdict::unreadable(name, finding));
+    let mut bytes = Vec::new();
+    let limit = MAX_BYTES as u64 + 1;
+    if let Err(error) = input.take(limit).read_to_end(&mut bytes) {
+        return Err(refuse(unreadable(name, &error)));
+    }
+    if bytes.len() > MAX_BYTES {
+        return Err(refuse(Finding::new(&rule::TOO_LARGE, Place::File).message(
+            format!("`{name}` has more than {MAX_BYTES} bytes, and at most that many are read"),
+        )));
+    }
+    // Windows editors put a mark before the text; it says nothing.
+    let text = bytes
+        .strip_prefix(b"\xEF\xBB\xBF")
+        .unwrap_or(&bytes)
+        .to_vec();
+    String::from_utf8(text)
+        .map(|text| Source::new(name, text))
+        .map_err(|error| {
+            let at = error.utf8_error().valid_up_to();
+            let line = bytes[..at].iter().filter(|byte| **byte == b'\n').count() + 1;
+            refuse(Finding::new(&rule::NOT_UTF8, Place::File).message(format!(
+                "`{name}` is not UTF-8 text: byte {at}, in line {line}"
+            )))
+        })
+}
+
+fn unreadable(name: &str, error: &std::io::Error) -> Finding {
+    Finding::new(&rule::UNREADABLE, Place::File)
+        .message(format!("`{name}` cannot be read: {}", cause(error)))
+}
+
+/// What the system said, without the path that our own words name already.
+fn cause(error: &std::io::Error) -> String {
+    match error.get_ref().and_then(|inner| inner.source()) {
+        Some(inner) => inner.to_string(),
+        None => error.to_string(),
+    }
+}

@@ -1,0 +1,182 @@
+//! The command line: arguments, commands, and the views they print.
+//!
+//! [`run`] is the whole program as a function of its arguments, its environment and its streams, so
+//! that a test runs it without a process. Commands look at the world through [`file`],
+//! [`surroundings`] and [`doctor`], hand values to the pure crates, and show what comes back in one of
+//! three forms: for people, plain, or as JSON.
+//!
+//! What holds always: data goes to standard output and everything else to standard error; the exit
+//! code is the [`failure::Class`]'s; a command that asks does so only where somebody can answer.
+//!
+//! # Current limitations
+//!
+//! - Nothing is made yet: `plan` shows what would happen, and finds a computer without machines of ours.
+//! - Past durations are read from `timings.json` in the state folder, which no command writes yet.
+
+pub mod arguments;
+pub mod commands;
+pub mod console;
+pub mod discover;
+pub mod doctor;
+pub mod environment;
+pub mod failure;
+pub mod file;
+pub mod surroundings;
+pub mod views;
+
+use std::ffi::OsString;
+use std::io::{self, Read, Write};
+
+use clap::Parser as _;
+use mullion_catalog::Judgement;
+use mullion_spec::render::Colour;
+
+use arguments::{Arguments, Command, Global};
+use console::{Console, Format, Presence};
+use environment::Environment;
+use failure::{Class, Failure};
+
+/// The streams of one invocation, and which of them are terminals.
+pub struct Streams<'a> {
+    /// Standard input.
+    pub input: &'a mut dyn Read,
+    /// Standard output.
+    pub out: &'a mut dyn Write,
+    /// Standard error.
+    pub err: &'a mut dyn Write,
+    /// Whether standard input and standard error lead to a person.
+    pub is_attended: bool,
+    /// Whether standard output is a terminal.
+    pub out_is_terminal: bool,
+    /// Whether standard error is a terminal.
+    pub err_is_terminal: bool,
+}
+
+/// Runs one invocation; its exit code.
+pub fn run(
+    arguments: impl IntoIterator<Item = OsString>,
+    environment: &Environment,
+    streams: Streams<'_>,
+) -> u8 {
+    let colour = |is_terminal: bool| {
+        if is_terminal && !environment.is_colourless && !environment.is_dumb {
+            Colour::Styled
+        } else {
+            Colour::Plain
+        }
+    };
+    let mut out = Tolerant(streams.out);
+    let mut err = Tolerant(streams.err);
+    let mut console = Console {
+        out: &mut out,
+        err: &mut err,
+        format: Format::Text,
+        out_colour: colour(streams.out_is_terminal),
+        err_colour: colour(streams.err_is_terminal),
+        presence: if streams.is_attended && !environment.is_ci && !environment.is_dumb {
+            Presence::Attended
+        } else {
+            Presence::Unattended
+        },
+    };
+    let arguments = match Arguments::try_parse_from(arguments) {
+        Ok(arguments) => arguments,
+        Err(error) => return refuse_arguments(&mut console, &error),
+    };
+    if arguments.global.json {
+        console.format = Format::Json;
+    }
+    match dispatch(arguments, environment, streams.input, &mut console) {
+        Ok(code) => code,
+        Err(failure) => {
+            // Where the failure itself cannot be written there is nobody left to tell.
+            let _ = match console.format {
+                Format::Json => console.json("Failure", &failure),
+                Format::Text => write!(console.err, "{failure}"),
+            };
+            failure.class.exit_code()
+        }
+    }
+}
+
+/// Help and the version are answers; everything else that clap has to say is about a mistake.
+fn refuse_arguments(console: &mut Console<'_>, error: &clap::Error) -> u8 {
+    let rendered = error.render();
+    let text = |colour| match colour {
+        Colour::Styled => rendered.ansi().to_string(),
+        Colour::Plain => rendered.to_string(),
+    };
+    let (stream, colour, code): (&mut dyn Write, _, _) = if error.use_stderr() {
+        (
+            &mut *console.err,
+            console.err_colour,
+            Class::Usage.exit_code(),
+        )
+    } else {
+        (&mut *console.out, console.out_colour, 0)
+    };
+    let _ = write!(stream, "{}", text(colour));
+    code
+}
+
+fn dispatch(
+    arguments: Arguments,
+    environment: &Environment,
+    input: &mut dyn Read,
+    console: &mut Console<'_>,
+) -> Result<u8, Failure> {
+    let Arguments { global, command } = arguments;
+    match command {
+        Command::Init(wishes) => commands::init::init(
+            console,
+            &wishes,
+            global.file.as_deref(),
+            &environment.folder,
+        ),
+        Command::Validate => {
+            let judgement = judge(&global, environment, input);
+            commands::validate::validate(console, &judgement)
+        }
+        Command::Plan(wishes) => {
+            let judgement = judge(&global, environment, input);
+            commands::plan::plan(console, &judgement, &wishes, environment)
+        }
+        Command::Doctor(wishes) => {
+            let judgement = judge(&global, environment, input);
+            commands::doctor::doctor(console, &judgement, &wishes, environment)
+        }
+        Command::Catalog(wishes) => commands::catalog::catalog(console, &wishes),
+        Command::Explain(wishes) => commands::explain::explain(console, wishes.code.as_deref()),
+        Command::Completions(wishes) => commands::completions::completions(console, wishes.shell),
+        Command::Version => commands::version::version(console),
+    }
+}
+
+fn judge(global: &Global, environment: &Environment, input: &mut dyn Read) -> Judgement {
+    match file::read(global.file.as_deref(), &environment.folder, input) {
+        Ok(source) => file::judge(source, &surroundings::read()),
+        Err(verdict) => Judgement {
+            verdict: *verdict,
+            model: None,
+        },
+    }
+}
+
+/// A stream whose reader may have gone: `mullion catalog | head` is not a failure.
+struct Tolerant<'a>(&'a mut dyn Write);
+
+impl Write for Tolerant<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self.0.write(bytes) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(bytes.len()),
+            result => result,
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self.0.flush() {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            result => result,
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! What commands show: pure functions from results to text, and the JSON forms of results.
+
+pub mod findings;
+pub mod graph;
+pub mod kubeinit;
+pub mod plan;
+pub mod schemas;

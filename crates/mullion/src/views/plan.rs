@@ -1,0 +1,137 @@
+//! A plan as a person reads it: by stage, then by machine, each step with its reason.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use anstyle::Style;
+use mullion_catalog::{Catalog, Model};
+use mullion_plan::{Plan, Reboot, STAGES, Step, Took};
+use mullion_spec::render::Colour;
+
+use super::findings::plural;
+use crate::console::{FAINT, STRONG};
+
+/// The widest that a step's title makes its column.
+const WIDEST: usize = 60;
+
+/// The plan as text.
+pub fn text(plan: &Plan, model: &Model, took: &Took, colour: Colour) -> String {
+    let cluster = model.cluster();
+    let version = model.kubernetes().version;
+    if plan.is_empty() {
+        return format!(
+            "nothing to do: cluster `{}` is as the file says\n",
+            cluster.name
+        );
+    }
+    let paint = |style: Style, text: &str| match colour {
+        Colour::Styled => format!("{style}{text}{style:#}"),
+        Colour::Plain => text.to_owned(),
+    };
+    let machines = plan
+        .steps()
+        .iter()
+        .filter_map(|step| step.machine.as_ref())
+        .collect::<std::collections::BTreeSet<_>>()
+        .len();
+    let mut out = String::new();
+    let _ = writeln!(
+        out,
+        "cluster `{}`, Kubernetes {version}: {} on {}\n",
+        cluster.name,
+        plural(plan.steps().len(), "step"),
+        plural(machines, "machine")
+    );
+    for row in &STAGES {
+        let steps: Vec<&Step> = plan
+            .steps()
+            .iter()
+            .filter(|step| step.stage == row.stage)
+            .collect();
+        if steps.is_empty() {
+            continue;
+        }
+        let heading = paint(STRONG, row.title);
+        let _ = writeln!(
+            out,
+            "{heading}  {}",
+            paint(FAINT, &format!("[{}]", row.word))
+        );
+        let width =
+            |text: &dyn Fn(&Step) -> usize| steps.iter().map(|step| text(step)).max().unwrap_or(0);
+        let names = width(&|step| step.machine.as_ref().map_or(0, |name| name.as_str().len()));
+        let titles = width(&|step| step.title.chars().count()).min(WIDEST);
+        for step in steps {
+            let name = step.machine.as_ref().map_or("", |name| name.as_str());
+            let gap = if names == 0 { "" } else { "  " };
+            let mut reason = step.reason.clone();
+            if step.reboot == Reboot::MayFollow {
+                reason.push_str("; a restart may follow");
+            }
+            if let Some(before) = took.about(step.action.kind()) {
+                let _ = write!(reason, "; took {} before", human(before));
+            }
+            let _ = writeln!(
+                out,
+                "  {name:<names$}{gap}{:<titles$}  {}",
+                step.title,
+                paint(FAINT, &reason)
+            );
+        }
+        out.push('\n');
+    }
+    let stand_ins: Vec<&str> = cluster
+        .groups
+        .iter()
+        .filter(|group| {
+            Catalog::builtin().driver(group.carrier.driver()).stand_in && !group.numbers.is_empty()
+        })
+        .map(|group| group.name.as_str())
+        .collect();
+    if !stand_ins.is_empty() {
+        let _ = writeln!(
+            out,
+            "stand-in: {} (real Windows programs, no Windows: a rehearsal, not a proof)",
+            stand_ins.join(", ")
+        );
+    }
+    let estimate = took.estimate(plan);
+    if estimate.longest > Duration::ZERO {
+        let _ = write!(
+            out,
+            "by what earlier runs took: about {}",
+            human(estimate.longest)
+        );
+        let _ = match estimate.unknown {
+            0 => writeln!(out),
+            unknown => writeln!(out, ", and {} never timed", plural(unknown, "step")),
+        };
+    }
+    out.push_str("nothing has been changed\n");
+    out
+}
+
+/// A duration as people say it.
+pub fn human(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
+        (0, 0, 0) => format!("{} ms", duration.as_millis()),
+        (0, 0, seconds) => format!("{seconds} s"),
+        (0, minutes, seconds) => format!("{minutes}m{seconds:02}s"),
+        (hours, minutes, _) => format!("{hours}h{minutes:02}m"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_short_at_every_size() {
+        let of = |millis| human(Duration::from_millis(millis));
+        assert_eq!(of(250), "250 ms");
+        assert_eq!(of(12_400), "12 s");
+        assert_eq!(of(62_000), "1m02s");
+        assert_eq!(of(3_720_000), "1h02m");
+    }
+}

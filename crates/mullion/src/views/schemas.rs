@@ -1,0 +1,47 @@
+//! The JSON Schemas of everything that commands write as JSON.
+
+use schemars::JsonSchema;
+use serde_json::{Value, json};
+
+use crate::commands::catalog::{Listing, Why};
+use crate::commands::explain::Explanation;
+use crate::commands::init::Init;
+use crate::commands::plan::PlanDocument;
+use crate::commands::version::Version;
+use crate::console::JSON_VERSION;
+use crate::doctor::DoctorReport;
+use crate::failure::Failure;
+use crate::views::findings::Validation;
+
+/// The schema of every document, by its kind.
+pub fn all() -> Vec<(&'static str, Value)> {
+    vec![
+        ("Catalog", schema::<Listing>("Catalog")),
+        ("Doctor", schema::<DoctorReport>("Doctor")),
+        ("Explanation", schema::<Explanation>("Explanation")),
+        ("Failure", schema::<Failure>("Failure")),
+        ("Init", schema::<Init>("Init")),
+        ("Plan", schema::<PlanDocument<'static>>("Plan")),
+        ("Validation", schema::<Validation>("Validation")),
+        ("Version", schema::<Version>("Version")),
+        ("Why", schema::<Why>("Why")),
+    ]
+}
+
+/// The schema of recorded facts, which `plan --facts` reads.
+pub fn facts() -> Value {
+    schemars::schema_for!(mullion_plan::Observed).into()
+}
+
+/// The schema of a document's content, with the version and the kind around it.
+fn schema<T: JsonSchema>(kind: &str) -> Value {
+    let mut schema: Value = schemars::schema_for!(T).into();
+    if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
+        properties.insert("apiVersion".into(), json!({"const": JSON_VERSION}));
+        properties.insert("kind".into(), json!({"const": kind}));
+    }
+    if let Some(Value::Array(required)) = schema.get_mut("required") {
+        required.extend([json!("apiVersion"), json!("kind")]);
+    }
+    schema
+}

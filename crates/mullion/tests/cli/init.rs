@@ -1,0 +1,103 @@
+//! `init` writes files that `validate` and `plan` take.
+
+use crate::Bench;
+
+#[test]
+fn every_profile_validates_and_plans_in_an_empty_folder() {
+    for profile in ["local", "windows-vm", "existing-machines"] {
+        let bench = Bench::new();
+        let ran = bench.run(&["init", "--profile", profile, "--name", "demo"]);
+        assert_eq!(ran.code, 0, "{profile}\n{}", ran.err);
+        assert!(bench.read("cluster.yaml").contains("name: demo"));
+        let ran = bench.run(&["validate"]);
+        assert_eq!(ran.code, 0, "{profile}\n{}", ran.err);
+        let ran = bench.run(&["plan"]);
+        assert_eq!(ran.code, 0, "{profile}\n{}", ran.err);
+        assert!(ran.out.contains("3 machines"), "{}", ran.out);
+    }
+}
+
+#[test]
+fn nobody_is_asked_where_nobody_could_answer() {
+    let bench = Bench::new();
+    let ran = bench.run(&["init"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(
+        bench
+            .read("cluster.yaml")
+            .contains("machines: {linux: 1, windows: 1}")
+    );
+}
+
+#[test]
+fn a_file_that_is_there_stays_unless_told_otherwise() {
+    let bench = Bench::new();
+    bench.write("cluster.yaml", "mine\n");
+    let ran = bench.run(&["init", "--profile", "local"]);
+    assert_eq!(ran.code, 2);
+    assert!(
+        ran.err.contains("`cluster.yaml` is there already"),
+        "{}",
+        ran.err
+    );
+    assert!(ran.err.contains("--force"), "{}", ran.err);
+    assert_eq!(bench.read("cluster.yaml"), "mine\n");
+    let ran = bench.run(&["init", "--profile", "local", "--force"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert_ne!(bench.read("cluster.yaml"), "mine\n");
+    let names: Vec<_> = fs_err::read_dir(bench.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    assert_eq!(names, ["cluster.yaml"], "nothing is left beside it");
+}
+
+#[test]
+fn kubeinit_s_words_become_a_file() {
+    let bench = Bench::new();
+    let ran = bench.run(&[
+        "init",
+        "--spec",
+        "k8s-nspawn-1-2-1",
+        "--compute-os",
+        "windows",
+    ]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let ran = bench.run(&["validate"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(
+        ran.out.contains("1 control plane, 2 Windows workers"),
+        "{}",
+        ran.out
+    );
+
+    let bench = Bench::new();
+    let ran = bench.run(&[
+        "init",
+        "--spec",
+        "k8s-libvirt-1-2-1",
+        "--compute-os",
+        "windows",
+    ]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let ran = bench.run(&["validate"]);
+    assert_eq!(ran.code, 3, "its driver is not in this release");
+    assert!(ran.err.contains("[E0901]"), "{}", ran.err);
+
+    let ran = bench.run(&["init", "--force", "--spec", "okd-libvirt-1"]);
+    assert_eq!(ran.code, 2);
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_is_said_so() {
+    let bench = Bench::new();
+    let ran = bench.run(&[
+        "init",
+        "--profile",
+        "local",
+        "--file",
+        "no/such/folder/c.yaml",
+    ]);
+    assert_eq!(ran.code, 4);
+    assert!(ran.err.contains("no/such/folder/c.yaml"), "{}", ran.err);
+}

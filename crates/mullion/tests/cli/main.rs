@@ -1,0 +1,72 @@
+//! The program as a user runs it: a process, a folder, an exit code.
+
+mod files;
+mod init;
+mod json;
+mod mistakes;
+mod pages;
+mod plan;
+mod surface;
+
+use std::path::Path;
+use std::process::Output;
+
+use tempfile::TempDir;
+
+/// A folder to work in, with nothing of the developer's environment.
+pub(crate) struct Bench {
+    pub(crate) folder: TempDir,
+}
+
+/// What a command gave.
+#[must_use]
+pub(crate) struct Ran {
+    pub(crate) code: i32,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Bench {
+    pub(crate) fn new() -> Self {
+        Self {
+            folder: tempfile::Builder::new()
+                .prefix("mullion")
+                .tempdir()
+                .unwrap(),
+        }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) {
+        fs_err::write(self.path().join(name), content).unwrap();
+    }
+
+    pub(crate) fn read(&self, name: &str) -> String {
+        fs_err::read_to_string(self.path().join(name)).unwrap()
+    }
+
+    pub(crate) fn command(&self) -> assert_cmd::Command {
+        let mut command = assert_cmd::Command::cargo_bin("mullion").unwrap();
+        command
+            .env_clear()
+            .env("HOME", self.path())
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .current_dir(self.path());
+        command
+    }
+
+    pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
+        ran(self.command().args(arguments).output().unwrap())
+    }
+}
+
+pub(crate) fn ran(output: Output) -> Ran {
+    Ran {
+        code: output.status.code().unwrap_or(-1),
+        out: String::from_utf8(output.stdout).unwrap(),
+        err: String::from_utf8(output.stderr).unwrap(),
+    }
+}

@@ -1,0 +1,157 @@
+//! `plan`: what is shown, written and answered.
+
+use mullion_catalog::Catalog;
+use mullion_plan::{Discover as _, Observed, Perform as _, Wanted, World, plan};
+use mullion_spec::draft::{Draft, Surroundings};
+use mullion_spec::source::Source;
+
+use crate::Bench;
+
+const FILE: &str = "machines: {linux: 1, windows: 1}\nmetadata: {name: demo}\n";
+
+/// The facts of a world in which the plan was carried out.
+fn facts_when_done(file: &str) -> Observed {
+    let draft = Draft::read(Source::new("f", file), &Surroundings::default());
+    let model = Catalog::builtin().judge(draft).model.unwrap();
+    let world = World::default();
+    let wanted = Wanted::of(&model);
+    for step in plan(&wanted, &world.observe(model.cluster()).unwrap()).steps() {
+        world.perform(step).unwrap();
+    }
+    world.observe(model.cluster()).unwrap()
+}
+
+#[test]
+fn nothing_to_do_is_one_line() {
+    let bench = Bench::new();
+    bench.write("cluster.yaml", FILE);
+    bench.write(
+        "facts.json",
+        serde_json::to_string(&facts_when_done(FILE)).unwrap(),
+    );
+    for arguments in [
+        &["plan", "--facts", "facts.json"][..],
+        &["plan", "--facts", "facts.json", "--detailed-exitcode"],
+    ] {
+        let ran = bench.run(arguments);
+        assert_eq!(ran.code, 0, "{}", ran.err);
+        assert_eq!(
+            ran.out,
+            "nothing to do: cluster `demo` is as the file says\n"
+        );
+    }
+}
+
+#[test]
+fn changes_pending_have_an_exit_code_for_who_asks() {
+    let bench = Bench::new();
+    bench.write("cluster.yaml", FILE);
+    assert_eq!(bench.run(&["plan"]).code, 0);
+    assert_eq!(bench.run(&["plan", "--detailed-exitcode"]).code, 8);
+    assert_eq!(
+        bench.run(&["plan", "--detailed-exitcode", "--json"]).code,
+        8
+    );
+}
+
+#[test]
+fn a_changed_file_changes_only_what_it_says() {
+    let bench = Bench::new();
+    bench.write("cluster.yaml", FILE.replace("linux: 1", "linux: 2"));
+    bench.write(
+        "facts.json",
+        serde_json::to_string(&facts_when_done(FILE)).unwrap(),
+    );
+    let ran = bench.run(&["plan", "--facts", "facts.json", "--json"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let document: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    let machines: std::collections::BTreeSet<_> = document["steps"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|step| step["machine"].as_str())
+        .collect();
+    assert_eq!(machines, ["lin2"].into(), "the others stay as they are");
+}
+
+#[test]
+fn what_is_in_the_way_is_told_with_its_way_out() {
+    let bench = Bench::new();
+    bench.write(
+        "cluster.yaml",
+        format!("{FILE}kubernetes: {{version: \"1.35\"}}\n"),
+    );
+    bench.write(
+        "facts.json",
+        serde_json::to_string(&facts_when_done(FILE)).unwrap(),
+    );
+    let ran = bench.run(&["plan", "--facts", "facts.json"]);
+    assert_eq!(ran.code, 5, "{}", ran.out);
+    assert!(
+        ran.err.contains("1.36.4") && ran.err.contains("hint:"),
+        "{}",
+        ran.err
+    );
+}
+
+#[test]
+fn the_plan_and_its_picture_are_written_whole() {
+    let bench = Bench::new();
+    bench.write("cluster.yaml", FILE);
+    let ran = bench.run(&["plan", "--out", "plan.json", "--graph", "plan.svg"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let shown = bench.run(&["plan", "--json"]);
+    assert_eq!(
+        bench.read("plan.json"),
+        shown.out,
+        "the same document, and the same bytes each time"
+    );
+    let picture = bench.read("plan.svg");
+    assert!(picture.starts_with("<svg") && picture.trim_end().ends_with("</svg>"));
+    assert!(picture.contains("win1") && picture.contains("<path"));
+    let ran = bench.run(&["plan", "--out", "no/such/folder/plan.json"]);
+    assert_eq!(ran.code, 4);
+    assert!(ran.err.contains("no/such/folder/plan.json"), "{}", ran.err);
+}
+
+#[test]
+fn past_durations_are_told_where_they_are_known() {
+    let bench = Bench::new();
+    bench.write("cluster.yaml", FILE);
+    let state = bench.path().join(".local/state/mullion");
+    fs_err::create_dir_all(&state).unwrap();
+    assert!(!bench.run(&["plan"]).out.contains("before"));
+    fs_err::write(state.join("timings.json"), "{\"init\": 11500}").unwrap();
+    let ran = bench.run(&["plan"]);
+    assert!(ran.out.contains("took 11 s before"), "{}", ran.out);
+    assert!(
+        ran.out.contains("by what earlier runs took: about 11 s"),
+        "{}",
+        ran.out
+    );
+    fs_err::write(state.join("timings.json"), "no").unwrap();
+    assert_eq!(bench.run(&["plan"]).code, 4);
+}
+
+#[test]
+fn facts_that_are_none_are_refused() {
+    let bench = Bench::new();
+    bench.write("cluster.yaml", FILE);
+    bench.write("facts.json", "{\"version\": \"tomorrow\"}");
+    let ran = bench.run(&["plan", "--facts", "facts.json"]);
+    assert_eq!(ran.code, 2);
+    assert!(
+        ran.err.contains("`facts.json` does not hold facts"),
+        "{}",
+        ran.err
+    );
+    assert_eq!(bench.run(&["plan", "--facts", "gone.json"]).code, 2);
+}
+
+#[test]
+fn the_plan_says_what_and_why_by_stage_and_machine() {
+    let bench = Bench::new();
+    bench.write("cluster.yaml", FILE);
+    let ran = bench.run(&["plan"]);
+    insta::assert_snapshot!(ran.out);
+}
