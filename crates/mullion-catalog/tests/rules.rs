@@ -1,12 +1,15 @@
-//! Every rule of the error catalogue is broken by its own example.
+//! Every rule of the error catalogue is broken by its own example, and no file makes the judging panic.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::collections::BTreeSet;
 
 use mullion_catalog::Catalog;
 use mullion_spec::draft::{Draft, Surroundings, Verdict};
 use mullion_spec::finding::Severity;
+use mullion_spec::render::{Colour, render};
 use mullion_spec::rules::{self, Rule};
 use mullion_spec::source::Source;
+use proptest::prelude::*;
 
 fn judge(text: &str) -> Verdict {
     let draft = Draft::read(Source::new("cluster.yaml", text), &Surroundings::default());
@@ -115,6 +118,151 @@ fn the_smallest_file_is_sound() {
     assert_eq!(names, ["cp1", "lin1", "win1"]);
     assert_eq!(model.kubernetes().version.to_string(), "1.36.4");
     assert!(!model.artifacts().is_empty());
+}
+
+#[test]
+fn the_file_and_the_catalog_agree_on_the_default_version() {
+    let draft = Draft::read(
+        Source::new("f", "machines: {linux: 1}"),
+        &Surroundings::default(),
+    );
+    let model = Catalog::builtin().judge(draft).model.unwrap();
+    assert_eq!(
+        model.kubernetes().version,
+        Catalog::builtin().default_kubernetes()
+    );
+}
+
+#[test]
+fn a_network_of_this_computer_is_in_the_way_by_how_much_it_would_lose() {
+    let found = |taken: &str| {
+        let surroundings = Surroundings {
+            networks: vec![(taken.parse().unwrap(), "eth0".into())],
+        };
+        let draft = Draft::read(Source::new("f", "machines: {linux: 1}"), &surroundings);
+        let verdict = Catalog::builtin().judge(draft).verdict;
+        let severities = verdict.findings.iter().map(|located| {
+            assert_eq!(located.finding.rule.name, "network-taken");
+            located.finding.severity
+        });
+        severities.collect::<Vec<_>>()
+    };
+    assert_eq!(found("192.168.0.0/24"), []);
+    assert_eq!(
+        found("10.99.0.0/24"),
+        [Severity::Error],
+        "the machine network itself"
+    );
+    assert_eq!(
+        found("10.244.7.0/24"),
+        [Severity::Error],
+        "a part of the pod network"
+    );
+    assert_eq!(
+        found("10.0.0.0/8"),
+        [Severity::Warning; 3],
+        "a wide route, as of a VPN"
+    );
+}
+
+/// Every message as a user sees it. Read the difference before accepting it.
+#[test]
+fn the_examples_read_well() {
+    let mut text = String::new();
+    for rule in rules::all() {
+        let Some(example) = rule.example else {
+            continue;
+        };
+        let mut verdict = judge(example);
+        verdict
+            .findings
+            .retain(|located| located.finding.rule.code == rule.code);
+        text.push_str(&render(&verdict, Colour::Plain));
+    }
+    insta::assert_snapshot!(text);
+}
+
+/// Files as slips of the hand make them: characters and lines lost, doubled and exchanged.
+#[derive(Debug, Clone)]
+enum Slip {
+    Lose(usize),
+    Put(usize, char),
+    DropLine(usize),
+    DoubleLine(usize),
+}
+
+fn slip() -> impl Strategy<Value = Slip> {
+    let place = 0..8_000_usize;
+    let letter = proptest::char::any();
+    prop_oneof![
+        place.clone().prop_map(Slip::Lose),
+        (place.clone(), letter).prop_map(|(at, letter)| Slip::Put(at, letter)),
+        (
+            place.clone(),
+            proptest::sample::select(vec![
+                ':', '-', '{', '[', '"', '#', '&', '\t', '\n', ' ', '0'
+            ])
+        )
+            .prop_map(|(at, letter)| Slip::Put(at, letter)),
+        place.clone().prop_map(Slip::DropLine),
+        place.prop_map(Slip::DoubleLine),
+    ]
+}
+
+fn slipped(text: &str, slips: &[Slip]) -> String {
+    let mut text = text.to_owned();
+    for slip in slips {
+        let letters = text.chars().count().max(1);
+        let lines: Vec<&str> = text.lines().collect();
+        let count = lines.len().max(1);
+        text = match slip {
+            Slip::Lose(at) => {
+                let lost = at % letters;
+                text.chars()
+                    .enumerate()
+                    .filter(|(at, _)| *at != lost)
+                    .map(|(_, letter)| letter)
+                    .collect()
+            }
+            Slip::Put(at, letter) => {
+                let mut all: Vec<char> = text.chars().collect();
+                all.insert(at % letters, *letter);
+                all.into_iter().collect()
+            }
+            Slip::DropLine(at) => {
+                let kept = lines
+                    .iter()
+                    .enumerate()
+                    .filter(|(line, _)| *line != at % count);
+                kept.map(|(_, line)| format!("{line}\n")).collect()
+            }
+            Slip::DoubleLine(at) => {
+                let doubled = lines.iter().enumerate().map(|(line, text)| {
+                    let times = if line == at % count { 2 } else { 1 };
+                    format!("{text}\n").repeat(times)
+                });
+                doubled.collect()
+            }
+        };
+    }
+    text
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn no_slip_makes_it_panic_and_every_finding_has_its_words(slips in proptest::collection::vec(slip(), 1..6)) {
+        let text = slipped(&mullion_spec::reference::reference(), &slips);
+        let verdict = judge(&text);
+        render(&verdict, Colour::Styled);
+        for located in &verdict.findings {
+            prop_assert!(!located.finding.message.is_empty());
+            prop_assert!(located.finding.remedies().iter().all(|remedy| !remedy.is_empty()));
+            let lines = text.lines().count() + 1;
+            prop_assert!(located.position.is_none_or(|position| position.line <= lines));
+        }
+    }
 }
 
 #[test]

@@ -114,6 +114,12 @@ impl Draft {
                 also: finding
                     .also
                     .iter()
+                    // A default that takes part has no line to show; the message names it.
+                    .filter(|(place, _)| {
+                        place
+                            .path()
+                            .is_none_or(|path| root.as_ref().is_some_and(|root| root.says(path)))
+                    })
                     .filter_map(|(place, label)| Some((span(place)?, label.clone())))
                     .collect(),
                 finding,

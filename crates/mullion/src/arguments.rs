@@ -68,7 +68,7 @@ pub struct InitArguments {
     /// What kind of cluster; asked for on a terminal, else `local`
     #[arg(long, value_enum, conflicts_with = "spec")]
     pub profile: Option<Profile>,
-    /// A cluster in KubeInit's words: DISTRIBUTION-DRIVER-CONTROLPLANES-WORKERS-HYPERVISORS, such as `k8s-libvirt-1-2-1`
+    /// A cluster in the words of `KubeInit`: DISTRIBUTION-DRIVER-CONTROLPLANES-WORKERS-HYPERVISORS, such as `k8s-ssh-1-2-1`
     #[arg(long, value_name = "WORDS")]
     pub spec: Option<String>,
     /// With --spec: the workers' operating system

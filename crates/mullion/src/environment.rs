@@ -59,11 +59,11 @@ pub const VARIABLES: &[Variable] = &[
     },
     Variable {
         name: "XDG_CACHE_HOME",
-        meaning: "Where the cache folder `mullion` is, instead of `.cache` in the user's folder.",
+        meaning: "Where the cache folder `mullion` is, instead of `~/.cache`.",
     },
     Variable {
         name: "XDG_STATE_HOME",
-        meaning: "Where the state folder `mullion` is, instead of `.local/state` in the user's folder.",
+        meaning: "Where the state folder `mullion` is, instead of `~/.local/state`.",
     },
     Variable {
         name: "all_proxy",

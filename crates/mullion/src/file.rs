@@ -87,7 +87,7 @@ fn take(name: &str, input: &mut dyn Read) -> Result<Source, Box<Verdict>> {
         .map(|text| Source::new(name, text))
         .map_err(|error| {
             let at = error.utf8_error().valid_up_to();
-            let line = bytes[..at].iter().filter(|byte| **byte == b'\n').count() + 1;
+            let line = String::from_utf8_lossy(&bytes[..at]).matches('\n').count() + 1;
             refuse(Finding::new(&rule::NOT_UTF8, Place::File).message(format!(
                 "`{name}` is not UTF-8 text: byte {at}, in line {line}"
             )))

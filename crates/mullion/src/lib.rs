@@ -56,7 +56,7 @@ pub struct Streams<'a> {
 pub fn run(
     arguments: impl IntoIterator<Item = OsString>,
     environment: &Environment,
-    streams: Streams<'_>,
+    streams: &mut Streams<'_>,
 ) -> u8 {
     let colour = |is_terminal: bool| {
         if is_terminal && !environment.is_colourless && !environment.is_dumb {
@@ -65,8 +65,8 @@ pub fn run(
             Colour::Plain
         }
     };
-    let mut out = Tolerant(streams.out);
-    let mut err = Tolerant(streams.err);
+    let mut out = Tolerant(&mut *streams.out);
+    let mut err = Tolerant(&mut *streams.err);
     let mut console = Console {
         out: &mut out,
         err: &mut err,
@@ -86,7 +86,7 @@ pub fn run(
     if arguments.global.json {
         console.format = Format::Json;
     }
-    match dispatch(arguments, environment, streams.input, &mut console) {
+    match dispatch(arguments, environment, &mut *streams.input, &mut console) {
         Ok(code) => code,
         Err(failure) => {
             // Where the failure itself cannot be written there is nobody left to tell.

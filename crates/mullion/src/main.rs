@@ -24,7 +24,7 @@ fn main() -> ExitCode {
         // Results are written at once, not line by line: a long catalog is thousands of lines.
         let mut out = io::BufWriter::new(io::stdout().lock());
         let mut err = io::stderr().lock();
-        let streams = Streams {
+        let mut streams = Streams {
             input: &mut io::stdin().lock(),
             out: &mut out,
             err: &mut err,
@@ -32,7 +32,7 @@ fn main() -> ExitCode {
             out_is_terminal: io::stdout().is_terminal(),
             err_is_terminal: io::stderr().is_terminal(),
         };
-        let code = mullion::run(std::env::args_os(), &environment, streams);
+        let code = mullion::run(std::env::args_os(), &environment, &mut streams);
         match out.flush() {
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
                 let _ = writeln!(

@@ -7,7 +7,7 @@ use ipnet::{IpNet, Ipv4Net};
 use super::{Checker, GroupPlace};
 use crate::cluster::{Carrier, Duty, Group, Host, Network};
 use crate::draft::Surroundings;
-use crate::finding::{Finding, Place};
+use crate::finding::{Finding, Place, Severity};
 use crate::raw::RawNetwork;
 use crate::rules::{network as rule, shape as shape_rule};
 use crate::source::Path;
@@ -159,14 +159,22 @@ impl Checker<'_> {
                     );
                 }
             }
-            if let Some((taken, name)) = surroundings
-                .networks
-                .iter()
-                .find(|(taken, _)| taken.prefix_len() > 0 && overlap(*taken, *net))
-            {
-                self.report(Finding::new(&rule::TAKEN, at.key(*field)).message(format!(
-                    "`{field}` {net} overlaps {taken}, which this computer reaches by `{name}`"
-                )));
+            for (taken, name) in &surroundings.networks {
+                // What lies inside ours would vanish behind it; of a wider one, only a part does.
+                let severity = if net.contains(taken) {
+                    Severity::Error
+                } else if taken.contains(net) {
+                    Severity::Warning
+                } else {
+                    continue;
+                };
+                self.report(
+                    Finding::new(&rule::TAKEN, at.key(*field))
+                        .severity(severity)
+                        .message(format!(
+                            "`{field}` {net} overlaps {taken}, which this computer reaches by `{name}`"
+                        )),
+                );
             }
         }
     }

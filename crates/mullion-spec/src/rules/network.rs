@@ -65,7 +65,7 @@ rules! {
         e.g. "machines: {linux: 1}\nproxy: {https: \"http://proxy.example:3128\"}\n";
     TAKEN "E0413" "network-taken" Error
         "the network is in use on this computer"
-        why "A route of this computer leads to the same addresses, so that machines, pods or services would be unreachable from here."
+        why "A route of this computer leads to the same addresses. A network that lies inside the cluster's would be cut off from here, which is an error; of a wider one a part would be, which is a warning."
         do "choose another network; for machines, `machineCIDR: null` takes a free one";
     ADDRESS_INSIDE "E0414" "address-inside" Error
         "an address lies inside one of the cluster's networks"

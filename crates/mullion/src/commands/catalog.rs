@@ -83,7 +83,7 @@ fn list(console: &mut Console<'_>, subject: Option<&str>) -> Result<u8, Failure>
                     name: row.name,
                     value: row.value,
                     source: row.source,
-                    digest: row.digest.map(|digest| digest.word()),
+                    digest: row.digest.map(mullion_catalog::DigestState::word),
                 })
                 .collect(),
         })

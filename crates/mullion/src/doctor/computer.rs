@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use ipnet::Ipv4Net;
 use mullion_catalog::Family;
 use schemars::JsonSchema;
 use serde::Serialize;
+
+use crate::surroundings::Route;
 
 /// What was found on this computer, as far as the catalog's requirements ask for it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -91,9 +92,19 @@ pub struct Kernel {
     /// Modules asked for that could be loaded, or are built in; none where the list cannot be read.
     pub loadable: Option<BTreeSet<String>>,
     /// Options asked for that are set; none where the configuration cannot be read.
-    pub options: Option<BTreeSet<String>>,
+    pub options: Option<BTreeMap<String, Made>>,
     /// Its namespaces.
     pub namespaces: BTreeSet<String>,
+}
+
+/// How a part of the kernel is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Made {
+    /// A part of the kernel itself.
+    BuiltIn,
+    /// A module, which may or may not be installed.
+    Module,
 }
 
 /// The control groups.
@@ -168,17 +179,6 @@ pub enum Holds {
     Cache,
     /// Machines and records of runs.
     State,
-}
-
-/// A network that a route leads to.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Route {
-    /// The network.
-    #[schemars(with = "String")]
-    pub network: Ipv4Net,
-    /// The interface that it goes through.
-    pub interface: String,
 }
 
 /// The clock.

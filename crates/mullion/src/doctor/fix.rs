@@ -11,7 +11,7 @@ use crate::console::Console;
 use crate::failure::{Class, Failure};
 
 /// How long one command may take: a slow mirror is slow, and never is.
-const PATIENCE: Duration = Duration::from_secs(30 * 60);
+const PATIENCE: Duration = Duration::from_mins(30);
 
 /// How much of a failed command's output is shown.
 const LINES: usize = 20;

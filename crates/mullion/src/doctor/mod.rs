@@ -1,7 +1,7 @@
 //! `mullion doctor`: what this computer lacks, what that blocks, and how to cure it.
 //!
-//! What to look for is data of the catalog. [`probe`] looks, [`examine`] judges, [`fix`] turns what is missing into
-//! commands, [`view`] shows. Only `probe` and `fix` touch the computer, and only `fix` changes it.
+//! What to look for is data of the catalog. `probe` looks, [`examine`] judges, `fix` turns what is missing into
+//! commands, `view` shows. Only `probe` and `fix` touch the computer, and only `fix` changes it.
 
 pub mod computer;
 pub mod examine;

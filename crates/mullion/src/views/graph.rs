@@ -21,31 +21,53 @@ const COLOURS: [&str; 13] = [
     "#f0dcd2", "#d5e3c8", "#e9dfe6", "#eed3d3", "#d8ded8",
 ];
 
-/// Where a step is drawn.
+/// Fewer steps than this are drawn one by one even where they are alike.
+const ALIKE: usize = 4;
+
+/// Where a box is drawn.
 struct Spot {
     x: usize,
     y: usize,
 }
 
+/// What one box stands for: a step, or several of one kind that wait for the same and are waited for alike.
+struct Sheaf<'a> {
+    steps: Vec<&'a Step>,
+    needs: Vec<usize>,
+}
+
+impl Sheaf<'_> {
+    fn lane(&self) -> &str {
+        self.steps[0]
+            .machine
+            .as_ref()
+            .map_or("cluster", |name| name.as_str())
+    }
+
+    fn title(&self) -> String {
+        match self.steps.as_slice() {
+            [step] => step.title.clone(),
+            steps => format!("{} x {}", steps.len(), kind(steps[0])),
+        }
+    }
+
+    /// What is shown on hovering.
+    fn story(&self) -> String {
+        let lines: Vec<_> = self
+            .steps
+            .iter()
+            .map(|step| format!("{}: {}", step.title, step.reason))
+            .collect();
+        lines.join("\n")
+    }
+}
+
 /// The picture.
 pub fn svg(plan: &Plan) -> String {
-    let steps = plan.steps();
-    let position: BTreeMap<_, _> = steps
-        .iter()
-        .enumerate()
-        .map(|(at, step)| (&step.id, at))
-        .collect();
-    let needs: Vec<Vec<usize>> = steps
-        .iter()
-        .map(|step| {
-            step.needs
-                .iter()
-                .filter_map(|need| position.get(need).copied())
-                .collect()
-        })
-        .collect();
+    let sheaves = sheaves(plan);
+    let needs: Vec<&[usize]> = sheaves.iter().map(|sheaf| sheaf.needs.as_slice()).collect();
     let columns = columns(&needs);
-    let (lanes, spots, height) = lay_out(steps, &columns);
+    let (lanes, spots, height) = lay_out(&sheaves, &columns);
     let width = MARGIN * 2
         + LANE_NAME
         + (columns.iter().max().map_or(0, |last| last + 1)) * (BOX_WIDTH + GAP_X);
@@ -56,7 +78,7 @@ pub fn svg(plan: &Plan) -> String {
          font-family=\"sans-serif\" font-size=\"12\">\n\
          <title>{} steps</title>\n\
          <rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>",
-        steps.len()
+        plan.steps().len()
     );
     for (name, top, bottom) in &lanes {
         let _ = writeln!(
@@ -68,21 +90,71 @@ pub fn svg(plan: &Plan) -> String {
             escaped(name)
         );
     }
-    for (at, needs) in needs.iter().enumerate() {
-        for need in needs {
+    for (at, sheaf) in sheaves.iter().enumerate() {
+        for need in &sheaf.needs {
             edge(&mut out, &spots[*need], &spots[at]);
         }
     }
-    for (step, spot) in steps.iter().zip(&spots) {
-        draw(&mut out, step, spot);
+    for (sheaf, spot) in sheaves.iter().zip(&spots) {
+        draw(&mut out, sheaf, spot);
     }
-    legend(&mut out, steps);
+    legend(&mut out, plan.steps());
     out.push_str("</svg>\n");
     out
 }
 
-/// How far to the right each step stands: one column behind the last of its needs.
-fn columns(needs: &[Vec<usize>]) -> Vec<usize> {
+/// The first part of a step's id: what kind of step it is.
+fn kind(step: &Step) -> &str {
+    step.id.as_str().split('/').next().unwrap_or_default()
+}
+
+/// Binds steps together that nothing in the picture would tell apart.
+fn sheaves(plan: &Plan) -> Vec<Sheaf<'_>> {
+    let steps = plan.steps();
+    let mut alike: BTreeMap<_, Vec<usize>> = BTreeMap::new();
+    for (at, step) in steps.iter().enumerate() {
+        let waiting: Vec<_> = plan.after(&step.id).map(|after| &after.id).collect();
+        alike
+            .entry((&step.machine, kind(step), &step.needs, waiting))
+            .or_default()
+            .push(at);
+    }
+    let mut bound: Vec<Vec<usize>> = alike
+        .into_values()
+        .flat_map(|members| {
+            if members.len() < ALIKE {
+                members.into_iter().map(|at| vec![at]).collect()
+            } else {
+                vec![members]
+            }
+        })
+        .collect();
+    bound.sort_unstable();
+    let mut sheaf_of: BTreeMap<_, usize> = BTreeMap::new();
+    for (number, members) in bound.iter().enumerate() {
+        for at in members {
+            sheaf_of.insert(&steps[*at].id, number);
+        }
+    }
+    bound
+        .iter()
+        .map(|members| {
+            let needs = steps[members[0]].needs.iter();
+            let mut needs: Vec<_> = needs
+                .filter_map(|need| sheaf_of.get(need).copied())
+                .collect();
+            needs.sort_unstable();
+            needs.dedup();
+            Sheaf {
+                steps: members.iter().map(|at| &steps[*at]).collect(),
+                needs,
+            }
+        })
+        .collect()
+}
+
+/// How far to the right each box stands: one column behind the last of its needs.
+fn columns(needs: &[&[usize]]) -> Vec<usize> {
     let mut columns = Vec::with_capacity(needs.len());
     for needs in needs {
         // A plan's order puts needs first, so their columns are known here.
@@ -99,17 +171,14 @@ fn columns(needs: &[Vec<usize>]) -> Vec<usize> {
 type Lane<'a> = (&'a str, usize, usize);
 
 /// Gives each machine a lane that is as high as its fullest column.
-fn lay_out<'a>(steps: &'a [Step], columns: &[usize]) -> (Vec<Lane<'a>>, Vec<Spot>, usize) {
+fn lay_out<'a>(sheaves: &'a [Sheaf<'_>], columns: &[usize]) -> (Vec<Lane<'a>>, Vec<Spot>, usize) {
     let mut lanes: Vec<&str> = Vec::new();
     let mut lane_of: BTreeMap<&str, usize> = BTreeMap::new();
     let mut filled: BTreeMap<(usize, usize), usize> = BTreeMap::new();
     let mut heights: Vec<usize> = Vec::new();
-    let mut cells = Vec::with_capacity(steps.len());
-    for (step, column) in steps.iter().zip(columns) {
-        let name = step
-            .machine
-            .as_ref()
-            .map_or("cluster", |name| name.as_str());
+    let mut cells = Vec::with_capacity(sheaves.len());
+    for (sheaf, column) in sheaves.iter().zip(columns) {
+        let name = sheaf.lane();
         let lane = *lane_of.entry(name).or_insert_with(|| {
             lanes.push(name);
             heights.push(0);
@@ -152,25 +221,25 @@ fn edge(out: &mut String, from: &Spot, to: &Spot) {
     );
 }
 
-fn draw(out: &mut String, step: &Step, spot: &Spot) {
+fn draw(out: &mut String, sheaf: &Sheaf<'_>, spot: &Spot) {
+    let stage = sheaf.steps[0].stage;
     let _ = writeln!(
         out,
-        "<g><title>{}: {}</title><rect x=\"{}\" y=\"{}\" width=\"{BOX_WIDTH}\" height=\"{BOX_HEIGHT}\" rx=\"4\" \
+        "<g><title>{}</title><rect x=\"{}\" y=\"{}\" width=\"{BOX_WIDTH}\" height=\"{BOX_HEIGHT}\" rx=\"4\" \
          fill=\"{}\" stroke=\"#7b8794\"/><text x=\"{}\" y=\"{}\">{}</text>\
          <text x=\"{}\" y=\"{}\" font-size=\"9\" fill=\"#52606d\">{}</text></g>",
-        escaped(&step.title),
-        escaped(&step.reason),
+        escaped(&sheaf.story()),
         spot.x,
         spot.y,
-        colour(step.stage),
+        colour(stage),
         spot.x + 8,
         spot.y + 15,
-        escaped(&shortened(&step.title)),
+        escaped(&shortened(&sheaf.title())),
         spot.x + 8,
         spot.y + 28,
         STAGES
             .iter()
-            .find(|row| row.stage == step.stage)
+            .find(|row| row.stage == stage)
             .map_or("", |row| row.word),
     );
 }
@@ -204,7 +273,7 @@ fn colour(stage: Stage) -> &'static str {
 
 /// What fits into a box; the whole title is shown on hovering.
 fn shortened(title: &str) -> String {
-    const FITS: usize = 29;
+    const FITS: usize = 26;
     if title.chars().count() <= FITS {
         return title.to_owned();
     }
@@ -229,7 +298,7 @@ mod tests {
             escaped("<script>\"a\" & b"),
             "&lt;script&gt;&quot;a&quot; &amp; b"
         );
-        assert_eq!(shortened(&"ä".repeat(40)).chars().count(), 29);
+        assert_eq!(shortened(&"ä".repeat(40)).chars().count(), 26);
     }
 
     #[test]
@@ -241,9 +310,6 @@ mod tests {
 
     #[test]
     fn a_step_stands_behind_the_last_of_its_needs() {
-        assert_eq!(
-            columns(&[vec![], vec![0], vec![0], vec![1, 2], vec![]]),
-            [0, 1, 1, 2, 0]
-        );
+        assert_eq!(columns(&[&[], &[0], &[0], &[1, 2], &[]]), [0, 1, 1, 2, 0]);
     }
 }

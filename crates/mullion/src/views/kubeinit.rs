@@ -1,4 +1,4 @@
-//! A cluster file from KubeInit's words: `k8s-libvirt-1-2-1`.
+//! A cluster file from the words of `KubeInit`, such as `k8s-DRIVER-1-2-1`.
 
 use std::fmt::Write as _;
 
@@ -186,9 +186,7 @@ fn refuse(words: &str, cause: String) -> Failure {
         Class::Usage,
         format!("`{words}` does not describe a cluster"),
     )
-    .hint(
-        "write DISTRIBUTION-DRIVER-CONTROLPLANES-WORKERS-HYPERVISORS, such as `k8s-libvirt-1-2-1`",
-    );
+    .hint("write DISTRIBUTION-DRIVER-CONTROLPLANES-WORKERS-HYPERVISORS, such as `k8s-ssh-1-2-1`");
     failure.causes.push(cause);
     failure
 }

@@ -24,6 +24,12 @@ fn pages(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
+fn is_yaml(name: &str) -> bool {
+    Path::new(name)
+        .extension()
+        .is_some_and(|extension| extension == "yaml")
+}
+
 struct Block<'a> {
     language: &'a str,
     text: String,
@@ -91,10 +97,7 @@ fn what_the_pages_show_is_what_happens() {
             match block.language {
                 "yaml" => {
                     let first = block.text.lines().next().unwrap_or_default();
-                    if let Some(name) = first
-                        .strip_prefix("# ")
-                        .filter(|name| name.ends_with(".yaml"))
-                    {
+                    if let Some(name) = first.strip_prefix("# ").filter(|name| is_yaml(name)) {
                         bench.write(name, &block.text);
                     }
                 }

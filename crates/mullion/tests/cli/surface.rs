@@ -112,7 +112,7 @@ fn on_a_terminal(variables: &[(&str, &str)], arguments: &[&str]) -> (u8, String)
         found.map(|(_, value)| OsString::from(value))
     });
     let (mut out, mut err) = (Vec::new(), Vec::new());
-    let streams = Streams {
+    let mut streams = Streams {
         input: &mut std::io::empty(),
         out: &mut out,
         err: &mut err,
@@ -121,7 +121,7 @@ fn on_a_terminal(variables: &[(&str, &str)], arguments: &[&str]) -> (u8, String)
         err_is_terminal: true,
     };
     let arguments = ["mullion"].iter().chain(arguments).map(OsString::from);
-    let code = mullion::run(arguments, &environment, streams);
+    let code = mullion::run(arguments, &environment, &mut streams);
     let text = [out, err].concat();
     (code, String::from_utf8(text).unwrap())
 }

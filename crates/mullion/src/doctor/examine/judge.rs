@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use ipnet::Ipv4Net;
 use mullion_catalog::{Accelerator, ClockLook, KernelFeature, Look, Number, Requirement};
 
-use super::super::computer::{AcceleratorFound, CgroupVersion, Computer, Holds};
+use super::super::computer::{AcceleratorFound, CgroupVersion, Computer, Holds, Made};
 use super::{State, quoted};
 
 /// How it stands with a requirement, and what was seen; none where the question does not arise.
@@ -121,34 +121,24 @@ fn kernel(feature: &KernelFeature, computer: &Computer) -> (State, String) {
         .paths
         .iter()
         .find(|path| computer.paths.contains(*path));
-    let option = kernel
-        .options
-        .iter()
-        .flat_map(|set| feature.options.iter().find(|option| set.contains(*option)));
-    let on_disk = kernel
-        .loadable
-        .iter()
-        .flat_map(|set| feature.modules.iter().find(|name| set.contains(*name)));
+    let option = kernel.options.as_ref().and_then(|set| {
+        // A kernel can be made with a module that is not installed: then the modules on disk decide.
+        let counts = |made: &Made| *made == Made::BuiltIn || kernel.loadable.is_none();
+        let mut options = feature.options.iter();
+        options.find(|option| set.get(*option).is_some_and(counts))
+    });
+    let on_disk = kernel.loadable.as_ref().and_then(|set| {
+        let mut modules = feature.modules.iter();
+        modules.find(|name| set.contains(*name))
+    });
     let witness = filesystem
         .map(|name| format!("file system `{name}`"))
         .or_else(|| loaded.map(|name| format!("module `{name}` is loaded")))
         .or_else(|| path.map(|path| format!("`{path}` exists")))
-        .or_else(|| {
-            on_disk
-                .map(|name| format!("module `{name}` can be loaded"))
-                .next()
-        })
-        .or_else(|| {
-            option
-                .map(|option| format!("the kernel has `{option}`"))
-                .next()
-        });
+        .or_else(|| on_disk.map(|name| format!("module `{name}` can be loaded")))
+        .or_else(|| option.map(|option| format!("the kernel has `{option}`")));
     match witness {
         Some(seen) => (State::Ok, seen),
-        None if kernel.options.is_some() => (
-            State::Missing,
-            format!("the kernel is made without {}", quoted(&feature.options)),
-        ),
         None if kernel.loadable.is_some() => (
             State::Missing,
             format!(
@@ -156,6 +146,10 @@ fn kernel(feature: &KernelFeature, computer: &Computer) -> (State, String) {
                 kernel.release,
                 quoted(&feature.modules)
             ),
+        ),
+        None if kernel.options.is_some() => (
+            State::Missing,
+            format!("the kernel is made without {}", quoted(&feature.options)),
         ),
         None => (
             State::NotProven,

@@ -1,8 +1,9 @@
 use mullion_catalog::Catalog;
 
-use super::super::computer::{AcceleratorFound, CgroupVersion, Medium, Route};
+use super::super::computer::{AcceleratorFound, CgroupVersion, Made, Medium};
 use super::super::samples::{bare_debian, fedora_user, laptop, words};
 use super::*;
+use crate::surroundings::Route;
 
 fn all(computer: &Computer) -> Vec<Diagnosis> {
     let catalog = Catalog::builtin();
@@ -147,10 +148,16 @@ fn a_kernel_that_shows_nothing_proves_nothing() {
     );
     computer.kernel.loadable = None;
     assert_eq!(find(&computer, "vxlan").state, State::NotProven);
-    computer.kernel.options = Some(words(&["CONFIG_VXLAN"]));
-    assert_eq!(find(&computer, "vxlan").state, State::Ok);
-    computer.kernel.options = Some(words(&[]));
+    computer.kernel.options = Some(BTreeMap::new());
     assert_eq!(find(&computer, "vxlan").state, State::Missing);
+    computer.kernel.options = Some(BTreeMap::from([("CONFIG_VXLAN".to_owned(), Made::Module)]));
+    assert_eq!(find(&computer, "vxlan").state, State::Ok);
+    computer.kernel.loadable = Some(words(&[]));
+    assert_eq!(
+        find(&computer, "vxlan").state,
+        State::Missing,
+        "made as a module that is not installed"
+    );
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use mullion_catalog::Look;
 
-use super::super::computer::{CgroupVersion, Cgroups, Kernel};
+use super::super::computer::{CgroupVersion, Cgroups, Kernel, Made};
 use super::Place;
 
 /// The program that unpacks the kernel's configuration.
@@ -65,8 +65,8 @@ impl Place<'_> {
             options: options.map(|options| {
                 let asked = features.iter().flat_map(|feature| &feature.options);
                 asked
-                    .filter(|option| options.contains(*option))
-                    .cloned()
+                    .filter_map(|option| options.get_key_value(option))
+                    .map(|(option, made)| (option.clone(), *made))
                     .collect()
             }),
             namespaces: self.names_in("/proc/self/ns"),
@@ -105,7 +105,7 @@ impl Place<'_> {
         &self,
         release: &str,
         programs: &BTreeMap<String, PathBuf>,
-    ) -> Option<BTreeSet<String>> {
+    ) -> Option<BTreeMap<String, Made>> {
         let packed = || {
             if !self.has(CONFIGURATION) {
                 return None;
@@ -118,7 +118,12 @@ impl Place<'_> {
             .or_else(|| self.read(&format!("/lib/modules/{release}/config")))?;
         let set = |line: &str| {
             let (option, value) = line.split_once('=')?;
-            matches!(value, "y" | "m").then(|| option.to_owned())
+            let made = match value {
+                "y" => Made::BuiltIn,
+                "m" => Made::Module,
+                _ => return None,
+            };
+            Some((option.to_owned(), made))
         };
         Some(text.lines().filter_map(set).collect())
     }

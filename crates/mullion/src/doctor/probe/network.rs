@@ -1,12 +1,9 @@
 //! Who listens where, and which networks are in use.
 
 use std::collections::BTreeSet;
-use std::net::Ipv4Addr;
 
-use ipnet::Ipv4Net;
-
-use super::super::computer::Route;
 use super::Place;
+use crate::surroundings::{Route, routes};
 
 impl Place<'_> {
     pub(super) fn udp_ports(&self) -> BTreeSet<u16> {
@@ -29,26 +26,4 @@ fn ports(table: &str) -> BTreeSet<u16> {
         u16::from_str_radix(port, 16).ok()
     };
     table.lines().skip(1).filter_map(port).collect()
-}
-
-/// The networks of a table of routes. The kernel writes addresses as hexadecimal numbers in network byte order.
-fn routes(table: &str) -> Vec<Route> {
-    let address = |text: &str| {
-        u32::from_str_radix(text, 16)
-            .ok()
-            .map(u32::from_be)
-            .map(Ipv4Addr::from)
-    };
-    let route = |line: &str| {
-        let fields: Vec<_> = line.split_whitespace().collect();
-        let [interface, destination, _, _, _, _, _, mask, ..] = fields[..] else {
-            return None;
-        };
-        let network = Ipv4Net::with_netmask(address(destination)?, address(mask)?).ok()?;
-        (network.prefix_len() > 0).then(|| Route {
-            network,
-            interface: interface.to_owned(),
-        })
-    };
-    table.lines().skip(1).filter_map(route).collect()
 }

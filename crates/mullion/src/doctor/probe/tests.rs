@@ -3,8 +3,9 @@ use std::os::unix::fs::PermissionsExt;
 
 use tempfile::TempDir;
 
-use super::super::computer::{AcceleratorFound, CgroupVersion, Route};
+use super::super::computer::{AcceleratorFound, CgroupVersion, Made};
 use super::*;
+use crate::surroundings::Route;
 
 /// Programs that answer what a test says they answer, and remember what they were asked.
 struct Told<'a> {
@@ -170,7 +171,10 @@ fn a_feature_of_the_kernel_has_many_witnesses() {
     assert_eq!(list(&kernel.filesystems), "overlay");
     assert_eq!(list(&kernel.loaded), "bridge vxlan");
     assert_eq!(list(&kernel.loadable.unwrap()), "ip_set nf_nat veth");
-    assert_eq!(list(&kernel.options.unwrap()), "CONFIG_TUN");
+    assert_eq!(
+        kernel.options.unwrap(),
+        BTreeMap::from([("CONFIG_TUN".to_owned(), Made::Module)])
+    );
     assert_eq!(list(&kernel.namespaces), "net");
 }
 
@@ -183,13 +187,8 @@ fn a_packed_configuration_is_unpacked() {
         _ => silent(name, arguments),
     };
     assert_eq!(
-        fake.look(&answer)
-            .kernel
-            .options
-            .unwrap()
-            .iter()
-            .collect::<Vec<_>>(),
-        ["CONFIG_VXLAN"]
+        fake.look(&answer).kernel.options.unwrap(),
+        BTreeMap::from([("CONFIG_VXLAN".to_owned(), Made::BuiltIn)])
     );
 }
 
