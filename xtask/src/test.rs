@@ -4,7 +4,7 @@ use std::io::{IsTerminal, stderr};
 use std::process::Stdio;
 
 use crate::steps::{Outcome, Steps};
-use crate::{XtaskError, tools};
+use crate::{XtaskError, tools, up};
 
 /// One step that is one cargo command.
 struct CargoStep {
@@ -84,6 +84,10 @@ pub fn run() -> Result<(), XtaskError> {
         .map(|()| Outcome::Done)
     })?;
     steps.run("advisories", check_advisories)?;
+    steps.run("`cargo xtask up`, into a scratch folder", || {
+        let scratch = tempfile::tempdir()?;
+        up::into(scratch.path()).map(|()| Outcome::Done)
+    })?;
     println!("\n{}", steps.summary());
     Ok(())
 }

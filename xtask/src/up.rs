@@ -16,6 +16,11 @@ Next, in a folder of your own:
 
 /// Builds `mullion`, installs it beside cargo's own programs and prints the default cluster's plan.
 pub fn run() -> Result<(), XtaskError> {
+    into(&tools::cargo_bin()?)
+}
+
+/// The same with the program in a folder of the caller's: a test must not replace what the developer uses.
+pub fn into(folder: &Path) -> Result<(), XtaskError> {
     let mut steps = steps::Steps::default();
     steps.run("build mullion", || {
         tools::run(&mut tools::cargo(&[
@@ -26,12 +31,11 @@ pub fn run() -> Result<(), XtaskError> {
         ]))
         .map(|()| steps::Outcome::Done)
     })?;
-    let folder = tools::cargo_bin()?;
     let program = format!("mullion{EXE_SUFFIX}");
     let built = tools::target_folder()?.join("release").join(program);
     let mut installed = PathBuf::new();
     steps.run("install mullion", || {
-        installed = install(&built, &folder)?;
+        installed = install(&built, folder)?;
         println!("   {}", installed.display());
         Ok(steps::Outcome::Done)
     })?;
@@ -46,7 +50,7 @@ pub fn run() -> Result<(), XtaskError> {
         .map(|()| steps::Outcome::Done)
     })?;
     println!("\n{NEXT}");
-    if !is_on_path(&folder) {
+    if !is_on_path(folder) {
         println!(
             "`{}` is not on `PATH`: add it, or type the whole path.",
             folder.display()

@@ -10,7 +10,7 @@ use ipnet::Ipv4Net;
 use mullion_spec::cluster::Duty;
 use mullion_spec::value::{MachineName, Taint};
 use mullion_spec::version::Patch;
-use mullion_spec::words::{Driver, Os};
+use mullion_spec::words::{Driver, Os, Word as _};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -68,8 +68,8 @@ macro_rules! actions {
         }
 
         impl StepKind {
-            /// Every kind, in the order they happen.
-            pub const ALL: &'static [Self] = &[$(Self::$name),+];
+            #[cfg(test)]
+            const ALL: &'static [Self] = &[$(Self::$name),+];
 
             /// Its word, as in `join/win1`.
             pub const fn word(self) -> &'static str {
@@ -350,19 +350,23 @@ impl Action {
         }
     }
 
-    /// The part of the step's id after the kind.
-    pub(crate) fn subject(&self, machine: Option<&MachineName>) -> String {
+    /// The step's name: its kind, and what it is about.
+    pub(crate) fn id(&self, machine: Option<&MachineName>) -> String {
+        let mut id = String::with_capacity(32);
+        id.push_str(self.kind().word());
+        id.push('/');
         match self {
-            Self::Fetch { part } => part.key(),
-            Self::CheckStock { os, .. } => os.to_string(),
-            Self::BuildTemplate { template, .. } => template.to_string(),
+            Self::Fetch { part } => id.push_str(&part.key()),
+            Self::CheckStock { os, .. } => id.push_str(os.word()),
+            Self::BuildTemplate { template, .. } => id.push_str(&template.to_string()),
             Self::MakeNetwork { place, .. } | Self::RemoveNetwork { place } => {
-                place.as_str().into()
+                id.push_str(place.as_str());
             }
-            Self::ApplyObjects { set, .. } | Self::RemoveObjects { set } => set.clone(),
-            Self::Verify { suite } => suite.clone(),
-            _ => machine.map_or("cluster", MachineName::as_str).into(),
+            Self::ApplyObjects { set, .. } | Self::RemoveObjects { set } => id.push_str(set),
+            Self::Verify { suite } => id.push_str(suite),
+            _ => id.push_str(machine.map_or("cluster", MachineName::as_str)),
         }
+        id
     }
 }
 

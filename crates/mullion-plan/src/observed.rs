@@ -282,6 +282,10 @@ pub struct ClusterFacts {
 /// What was found of one node.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own: every combination is found"
+)]
 pub struct NodeFacts {
     /// Whether it carries this cluster's label.
     pub ours: bool,

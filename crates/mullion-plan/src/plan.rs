@@ -9,6 +9,7 @@ use std::collections::{BTreeSet, BinaryHeap};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::edges::Edges;
 use crate::obstacle::Obstacle;
 use crate::step::{Step, StepId};
 use crate::undo::Undo;
@@ -63,10 +64,10 @@ pub struct Plan {
     by_id: Vec<usize>,
     /// The positions of each step's needs.
     #[serde(skip)]
-    needs: Vec<Vec<usize>>,
+    needs: Edges,
     /// The positions of the steps that wait for each.
     #[serde(skip)]
-    waiting: Vec<Vec<usize>>,
+    waiting: Edges,
 }
 
 impl Plan {
@@ -74,25 +75,40 @@ impl Plan {
     pub fn new(steps: Vec<Step>) -> Result<Self, PlanError> {
         let by_id = positions_by_id(&steps)?;
         let needs = edges(&steps, &by_id)?;
-        let order = run_order(&steps, &needs)?;
-        // Everything above is by the given positions; put it all into the order of the run.
+        Self::ordered(steps, &by_id, &needs)
+    }
+
+    /// The plan of steps whose needs are known by position too: the needs of each are what `needs` says.
+    pub(crate) fn from_positions(steps: Vec<Step>, needs: &Edges) -> Result<Self, PlanError> {
+        let by_id = positions_by_id(&steps)?;
+        for (position, step) in steps.iter().enumerate() {
+            let mut needs = needs.of(position).iter().map(|&need| &steps[need]);
+            if let Some(need) = needs.find(|need| need.stage > step.stage) {
+                return Err(PlanError::Backwards {
+                    step: step.id.clone(),
+                    need: need.id.clone(),
+                });
+            }
+        }
+        Self::ordered(steps, &by_id, needs)
+    }
+
+    /// Puts everything, which is by the given positions, into the order of the run.
+    fn ordered(steps: Vec<Step>, by_id: &[usize], needs: &Edges) -> Result<Self, PlanError> {
+        let order = run_order(&steps, needs)?;
         let mut place = vec![0; order.len()];
         for (new, &old) in order.iter().enumerate() {
             place[old] = new;
         }
-        let mut sorted: Vec<_> = steps.into_iter().map(Some).collect();
-        let steps: Vec<_> = order.iter().filter_map(|&old| sorted[old].take()).collect();
-        let needs: Vec<Vec<usize>> = order
-            .iter()
-            .map(|&old| needs[old].iter().map(|&need| place[need]).collect())
-            .collect();
+        let mut given: Vec<_> = steps.into_iter().map(Some).collect();
+        let needs = needs.reordered(&order);
         Ok(Self {
             version: PlanVersion::V1,
             obstacles: Vec::new(),
-            by_id: by_id.into_iter().map(|old| place[old]).collect(),
-            waiting: turned(&needs),
+            by_id: by_id.iter().map(|&old| place[old]).collect(),
+            waiting: needs.turned(),
             needs,
-            steps,
+            steps: order.iter().filter_map(|&old| given[old].take()).collect(),
         })
     }
 
@@ -103,8 +119,8 @@ impl Plan {
             steps: Vec::new(),
             obstacles: obstacles.into_iter().collect(),
             by_id: Vec::new(),
-            needs: Vec::new(),
-            waiting: Vec::new(),
+            needs: Edges::default(),
+            waiting: Edges::default(),
         }
     }
 
@@ -132,7 +148,7 @@ impl Plan {
     pub fn after(&self, id: &StepId) -> impl Iterator<Item = &Step> {
         self.position(id)
             .into_iter()
-            .flat_map(|position| &self.waiting[position])
+            .flat_map(|position| self.waiting.of(position))
             .map(|&position| &self.steps[position])
     }
 
@@ -157,9 +173,9 @@ impl Plan {
             .filter_map(|step| step.undo.as_ref().map(|undo| (step, undo)))
     }
 
-    /// For each step, the positions of its needs.
-    pub(crate) fn needs(&self) -> &[Vec<usize>] {
-        &self.needs
+    /// The positions of a step's needs.
+    pub(crate) fn needs_of(&self, position: usize) -> &[usize] {
+        self.needs.of(position)
     }
 
     fn position(&self, id: &StepId) -> Option<usize> {
@@ -171,18 +187,15 @@ impl Plan {
 }
 
 fn positions_by_id(steps: &[Step]) -> Result<Vec<usize>, PlanError> {
-    let mut by_id: Vec<_> = (0..steps.len()).collect();
-    by_id.sort_unstable_by(|&left, &right| steps[left].id.cmp(&steps[right].id));
-    match by_id
-        .windows(2)
-        .find(|pair| steps[pair[0]].id == steps[pair[1]].id)
-    {
-        Some(pair) => Err(PlanError::Twice(steps[pair[0]].id.clone())),
-        None => Ok(by_id),
+    let mut by_id: Vec<_> = steps.iter().map(|step| &step.id).zip(0..).collect();
+    by_id.sort_unstable();
+    match by_id.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+        Some(pair) => Err(PlanError::Twice(pair[0].0.clone())),
+        None => Ok(by_id.into_iter().map(|(_, position)| position).collect()),
     }
 }
 
-fn edges(steps: &[Step], by_id: &[usize]) -> Result<Vec<Vec<usize>>, PlanError> {
+fn edges(steps: &[Step], by_id: &[usize]) -> Result<Edges, PlanError> {
     let edge = |step: &Step, need: &StepId| {
         let found = by_id
             .binary_search_by(|&position| steps[position].id.cmp(need))
@@ -199,26 +212,18 @@ fn edges(steps: &[Step], by_id: &[usize]) -> Result<Vec<Vec<usize>>, PlanError> 
         }
         Ok(position)
     };
-    steps
-        .iter()
-        .map(|step| step.needs.iter().map(|need| edge(step, need)).collect())
-        .collect()
-}
-
-fn turned(needs: &[Vec<usize>]) -> Vec<Vec<usize>> {
-    let mut waiting = vec![Vec::new(); needs.len()];
-    for (position, needs) in needs.iter().enumerate() {
-        for &need in needs {
-            waiting[need].push(position);
-        }
+    let mut edges = Edges::default();
+    for step in steps {
+        let needs: Result<Vec<_>, _> = step.needs.iter().map(|need| edge(step, need)).collect();
+        edges.push(needs?);
     }
-    waiting
+    Ok(edges)
 }
 
 /// Kahn's algorithm, always taking the step that comes first by stage and given position.
-fn run_order(steps: &[Step], needs: &[Vec<usize>]) -> Result<Vec<usize>, PlanError> {
-    let waiting = turned(needs);
-    let mut open: Vec<_> = needs.iter().map(Vec::len).collect();
+fn run_order(steps: &[Step], needs: &Edges) -> Result<Vec<usize>, PlanError> {
+    let waiting = needs.turned();
+    let mut open: Vec<_> = (0..needs.len()).map(|at| needs.of(at).len()).collect();
     let entry = |position: usize| Reverse((steps[position].stage, position));
     let mut ready: BinaryHeap<_> = (0..steps.len())
         .filter(|&position| open[position] == 0)
@@ -227,7 +232,7 @@ fn run_order(steps: &[Step], needs: &[Vec<usize>]) -> Result<Vec<usize>, PlanErr
     let mut order = Vec::with_capacity(steps.len());
     while let Some(Reverse((_, position))) = ready.pop() {
         order.push(position);
-        for &next in &waiting[position] {
+        for &next in waiting.of(position) {
             open[next] -= 1;
             if open[next] == 0 {
                 ready.push(entry(next));
@@ -255,7 +260,8 @@ pub struct Walk<'a> {
 impl<'a> Walk<'a> {
     /// At the beginning of the plan.
     pub fn new(plan: &'a Plan) -> Self {
-        let open: Vec<_> = plan.needs.iter().map(Vec::len).collect();
+        let needs = &plan.needs;
+        let open: Vec<_> = (0..needs.len()).map(|at| needs.of(at).len()).collect();
         let ready = (0..open.len()).filter(|&at| open[at] == 0).collect();
         Self { plan, open, ready }
     }
@@ -271,7 +277,7 @@ impl<'a> Walk<'a> {
         let Some(position) = self.plan.position(id).filter(|at| self.ready.remove(at)) else {
             return;
         };
-        for &next in &self.plan.waiting[position] {
+        for &next in self.plan.waiting.of(position) {
             self.open[next] -= 1;
             if self.open[next] == 0 {
                 self.ready.insert(next);

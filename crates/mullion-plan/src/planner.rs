@@ -19,11 +19,13 @@ use mullion_spec::words::Os;
 use self::machine::{Link, Wait, Work};
 use self::view::{Api, Item, View};
 use crate::action::{Action, Prior, StepKind};
+use crate::address;
+use crate::edges::Edges;
 use crate::observed::{Observed, Place};
 use crate::obstacle::Obstacle;
-use crate::plan::Plan;
+use crate::plan::{Plan, PlanError};
 use crate::stage::Stage;
-use crate::step::{Step, StepId};
+use crate::step::Step;
 use crate::wanted::{ADDON_PREFIX, TemplateId, Wanted};
 
 /// What must happen so that what was found becomes what is wanted.
@@ -38,23 +40,28 @@ pub fn plan(wanted: &Wanted<'_>, observed: &Observed) -> Plan {
     };
     let mut sheet = Sheet::default();
     sheet.lay_all(&view);
-    Plan::new(sheet.steps).unwrap_or_else(|error| {
+    sheet.into_plan().unwrap_or_else(|error| {
         let words = error.to_string();
         Plan::blocked(BTreeSet::from([Obstacle::OurFault { words }]))
     })
 }
 
+/// A step's place on the sheet: what waits for it holds this, and gets its id at the end.
+type Mark = usize;
+
 /// The steps so far, and those that others wait for.
 #[derive(Debug, Default)]
 struct Sheet {
     steps: Vec<Step>,
-    templates: BTreeMap<TemplateId, StepId>,
-    stock: BTreeMap<Os, StepId>,
-    networks: BTreeMap<Place, StepId>,
+    /// The needs of each.
+    needs: Edges,
+    templates: BTreeMap<TemplateId, Mark>,
+    stock: BTreeMap<Os, Mark>,
+    networks: BTreeMap<Place, Mark>,
     /// The last steps of the control plane; whatever talks to the API server waits for them.
-    control_plane: Vec<StepId>,
+    control_plane: Vec<Mark>,
     /// The last of the cluster's own objects.
-    objects: Option<StepId>,
+    objects: Option<Mark>,
 }
 
 impl Sheet {
@@ -64,12 +71,22 @@ impl Sheet {
         machine: Option<&MachineName>,
         action: Action,
         reason: impl Into<String>,
-        needs: Vec<StepId>,
-    ) -> StepId {
-        let step = Step::new(stage, machine.cloned(), action, reason.into(), needs);
-        let id = step.id.clone();
+        needs: impl IntoIterator<Item = Mark>,
+    ) -> Mark {
+        let step = Step::new(stage, machine.cloned(), action, reason.into(), Vec::new());
         self.steps.push(step);
-        id
+        self.needs.push(needs);
+        self.steps.len() - 1
+    }
+
+    fn into_plan(self) -> Result<Plan, PlanError> {
+        let Self { steps, needs, .. } = self;
+        let ids: Vec<_> = steps.iter().map(|step| step.id.clone()).collect();
+        let steps = steps.into_iter().enumerate();
+        let steps = steps
+            .map(|(mark, step)| step.after(needs.of(mark).iter().map(|need| ids[*need].clone())))
+            .collect();
+        Plan::from_positions(steps, &needs)
     }
 
     fn lay_all(&mut self, view: &View<'_>) {
@@ -83,6 +100,10 @@ impl Sheet {
             .enumerate()
             .map(|(position, item)| machine::work(view, item, first_seat == Some(position)))
             .collect();
+        let links = |work: &Work| work.prepare.len() + work.enter.len() + work.settle.len();
+        let length = works.iter().map(links).sum();
+        self.steps.reserve(length);
+        self.needs = Edges::with_capacity(length, 2 * length);
         self.lay_supply(view, &works);
         self.lay_networks(view);
         let mut tails = self.lay_preparation(view, &mut works);
@@ -92,8 +113,8 @@ impl Sheet {
             let work = &mut works[position];
             let enter = std::mem::take(&mut work.enter);
             let tail = tails[position].take();
-            let tail = self.lay(item.name(), enter, tail);
-            self.lay(item.name(), std::mem::take(&mut work.settle), tail);
+            let tail = self.lay(view, item, enter, tail);
+            self.lay(view, item, std::mem::take(&mut work.settle), tail);
         }
         self.lay_retirement(view);
         self.lay_suites(view);
@@ -102,48 +123,75 @@ impl Sheet {
     /// Lays a chain behind `tail`; gives its last step, or `tail` when the chain is empty.
     fn lay(
         &mut self,
-        machine: &MachineName,
+        view: &View<'_>,
+        item: &Item<'_>,
         links: Vec<Link>,
-        mut tail: Option<StepId>,
-    ) -> Option<StepId> {
+        tail: Option<Mark>,
+    ) -> Option<Mark> {
+        self.lay_behind(view, item, links, tail, None)
+    }
+
+    /// The same, its first step also behind `other`.
+    fn lay_behind(
+        &mut self,
+        view: &View<'_>,
+        item: &Item<'_>,
+        links: Vec<Link>,
+        mut tail: Option<Mark>,
+        mut other: Option<Mark>,
+    ) -> Option<Mark> {
+        let mut needs = Vec::new();
         for link in links {
-            let mut needs: Vec<_> = tail.into_iter().collect();
-            for wait in &link.waits {
+            needs.clear();
+            needs.extend(tail);
+            needs.extend(other.take());
+            for wait in link.waits {
                 match wait {
-                    Wait::Template(id) => needs.extend(self.templates.get(id).cloned()),
-                    Wait::Network(place) => needs.extend(self.networks.get(place).cloned()),
-                    Wait::Stock(os) => needs.extend(self.stock.get(os).cloned()),
+                    Wait::Template => {
+                        let id = view.template(item);
+                        needs.extend(id.and_then(|id| self.templates.get(id)));
+                    }
+                    Wait::Network => {
+                        let place = address::place(&item.machine);
+                        needs.extend(place.and_then(|place| self.networks.get(&place)));
+                    }
+                    Wait::Stock(os) => needs.extend(self.stock.get(os).copied()),
                     Wait::ControlPlane => needs.extend_from_slice(&self.control_plane),
-                    Wait::Objects => needs.extend(self.objects.clone()),
+                    Wait::Objects => needs.extend(self.objects),
                 }
             }
-            tail = Some(self.push(link.stage, Some(machine), link.action, link.reason, needs));
+            let needs = needs.iter().copied();
+            tail = Some(self.push(
+                link.stage,
+                Some(item.name()),
+                link.action,
+                link.reason,
+                needs,
+            ));
         }
         tail
     }
 
-    fn lay_preparation(&mut self, view: &View<'_>, works: &mut [Work]) -> Vec<Option<StepId>> {
-        let mut before: Option<StepId> = None;
+    fn lay_preparation(&mut self, view: &View<'_>, works: &mut [Work]) -> Vec<Option<Mark>> {
+        let mut before = None;
         let is_running = !matches!(view.api, Api::Absent);
         let items = view.items.iter().zip(works);
         items
             .map(|(item, work)| {
                 let links = std::mem::take(&mut work.prepare);
                 if !is_running || item.duty() != Duty::ControlPlane {
-                    return self.lay(item.name(), links, None);
+                    return self.lay(view, item, links, None);
                 }
                 // Control planes of a running cluster are disturbed one after another.
                 let calm = links.iter().position(disturbs).unwrap_or(links.len());
                 let mut links = links;
                 let rest = links.split_off(calm);
-                let tail = self.lay(item.name(), links, None);
-                let first = self.steps.len();
-                let last = self.lay(item.name(), rest, tail);
-                if let Some(step) = self.steps.get_mut(first) {
-                    step.needs.extend(before.take());
-                    step.needs.sort_unstable();
-                    before.clone_from(&last);
+                let tail = self.lay(view, item, links, None);
+                if rest.is_empty() {
+                    return tail;
                 }
+                let last = self.lay_behind(view, item, rest, tail, before);
+                before = last;
                 last
             })
             .collect()
@@ -153,13 +201,13 @@ impl Sheet {
         &mut self,
         view: &View<'_>,
         works: &mut [Work],
-        tails: &mut [Option<StepId>],
+        tails: &mut [Option<Mark>],
     ) {
-        let of_duty = |tails: &[Option<StepId>], duty: Duty| -> Vec<StepId> {
+        let of_duty = |tails: &[Option<Mark>], duty: Duty| -> Vec<Mark> {
             let pairs = view.items.iter().zip(tails);
             pairs
                 .filter(|(item, _)| item.duty() == duty)
-                .filter_map(|(_, tail)| tail.clone())
+                .filter_map(|(_, tail)| *tail)
                 .collect()
         };
         self.control_plane = of_duty(tails, Duty::LoadBalancer);
@@ -179,8 +227,8 @@ impl Sheet {
                 continue;
             }
             let links = std::mem::take(&mut works[position].enter);
-            let tail = self.lay(item.name(), links, tails[position].take());
-            self.control_plane = tail.iter().cloned().collect();
+            let tail = self.lay(view, item, links, tails[position].take());
+            self.control_plane = tail.into_iter().collect();
             tails[position] = tail;
         }
     }
@@ -218,7 +266,7 @@ impl Sheet {
 
     fn lay_set(&mut self, set: &str, action: Action, reason: String) {
         let mut needs = self.control_plane.clone();
-        needs.extend(self.objects.clone());
+        needs.extend(self.objects);
         if set.starts_with(ADDON_PREFIX) {
             self.push(Stage::After, None, action, reason, needs);
         } else {
@@ -231,14 +279,11 @@ impl Sheet {
         if self.steps.is_empty() || !view.has_network_plugin() {
             return;
         }
-        let needed: BTreeSet<_> = self.steps.iter().flat_map(|step| &step.needs).collect();
-        let ends: Vec<_> = self
-            .steps
-            .iter()
-            .map(|step| &step.id)
-            .filter(|id| !needed.contains(id))
-            .cloned()
-            .collect();
+        let mut is_end = vec![true; self.steps.len()];
+        for need in self.needs.targets() {
+            is_end[*need] = false;
+        }
+        let ends: Vec<_> = (0..is_end.len()).filter(|mark| is_end[*mark]).collect();
         for suite in view.wanted.cluster.verify.iter().collect::<BTreeSet<_>>() {
             let action = Action::Verify {
                 suite: suite.clone(),

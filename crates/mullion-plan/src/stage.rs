@@ -221,14 +221,6 @@ impl Stage {
         // The table lists the variants in order, which a test holds.
         &STAGES[self as usize]
     }
-
-    /// The stage that a word of the command line stands for.
-    pub fn from_word(word: &str) -> Option<Self> {
-        STAGES
-            .iter()
-            .find(|row| row.word == word)
-            .map(|row| row.stage)
-    }
 }
 
 impl std::fmt::Display for Stage {
@@ -248,7 +240,6 @@ mod tests {
         for (position, row) in STAGES.iter().enumerate() {
             assert_eq!(row.stage as usize, position, "{}", row.word);
             assert_eq!(row.stage.row(), row);
-            assert_eq!(Stage::from_word(row.word), Some(row.stage));
             let json = serde_json::to_value(row.stage).unwrap();
             assert_eq!(json, row.word, "JSON and command line say the same word");
         }

@@ -88,11 +88,9 @@ impl Step {
         machine: Option<MachineName>,
         action: Action,
         reason: String,
-        mut needs: Vec<StepId>,
+        needs: Vec<StepId>,
     ) -> Self {
         let on = machine.as_ref();
-        needs.sort_unstable();
-        needs.dedup();
         let reboot = match &action {
             Action::EnableFeatures { .. }
             | Action::Reboot
@@ -102,7 +100,7 @@ impl Step {
             _ => Reboot::Never,
         };
         Self {
-            id: StepId(format!("{}/{}", action.kind().word(), action.subject(on)).into()),
+            id: StepId(action.id(on).into()),
             title: action.title(on),
             makes: action.makes(on),
             undo: action.undo(on),
@@ -110,8 +108,18 @@ impl Step {
             stage,
             action,
             reason,
-            needs,
             machine,
+            needs: Vec::new(),
         }
+        .after(needs)
+    }
+
+    /// The same step, behind those.
+    #[must_use]
+    pub(crate) fn after(mut self, needs: impl IntoIterator<Item = StepId>) -> Self {
+        self.needs.extend(needs);
+        self.needs.sort_unstable();
+        self.needs.dedup();
+        self
     }
 }

@@ -43,7 +43,8 @@ impl Took {
     pub fn estimate(&self, plan: &Plan) -> Estimate {
         let mut ends: Vec<Duration> = Vec::with_capacity(plan.steps().len());
         let mut unknown = 0;
-        for (step, needs) in plan.steps().iter().zip(plan.needs()) {
+        for (position, step) in plan.steps().iter().enumerate() {
+            let needs = plan.needs_of(position);
             // Needs come first in a plan's order, so their ends are known here.
             let start = needs.iter().map(|&need| ends[need]).max();
             let took = self.about(step.action.kind());

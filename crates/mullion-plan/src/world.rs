@@ -101,9 +101,12 @@ impl World {
         self
     }
 
-    /// Lets the step go wrong that is performed after `count` others.
+    /// Lets the step go wrong that is performed after `count` others; an earlier fault is over.
     pub fn arm(&self, count: usize, fault: Fault) {
-        self.faults().armed = Some((count, fault));
+        *self.faults() = Faults {
+            armed: Some((count, fault)),
+            failing: None,
+        };
     }
 
     /// Strikes a machine; one that does not exist feels nothing.

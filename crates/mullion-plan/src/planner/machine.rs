@@ -11,15 +11,20 @@ use crate::action::{Action, Prior, StepKind, count};
 use crate::fingerprint::{Fingerprint, Topics};
 use crate::observed::{Inside, Place, Size};
 use crate::stage::Stage;
-use crate::wanted::{self, TemplateId, UserCommand};
+use crate::wanted::{self, UserCommand};
 
 /// What a link waits for besides the link before it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wait {
-    Template(TemplateId),
-    Network(Place),
+    /// The machine's template.
+    Template,
+    /// The network on the machine's host.
+    Network,
+    /// Every part for a system.
     Stock(Os),
+    /// The last steps of the control plane.
     ControlPlane,
+    /// The last set of objects.
     Objects,
 }
 
@@ -29,7 +34,7 @@ pub(super) struct Link {
     pub(super) stage: Stage,
     pub(super) action: Action,
     pub(super) reason: String,
-    pub(super) waits: Vec<Wait>,
+    pub(super) waits: &'static [Wait],
 }
 
 impl Link {
@@ -38,12 +43,12 @@ impl Link {
             stage,
             action,
             reason: reason.into(),
-            waits: Vec::new(),
+            waits: &[],
         }
     }
 
-    pub(super) fn waits(mut self, wait: Wait) -> Self {
-        self.waits.push(wait);
+    pub(super) fn waits(mut self, waits: &'static [Wait]) -> Self {
+        self.waits = waits;
         self
     }
 }
@@ -100,9 +105,8 @@ fn arrival(view: &View<'_>, item: &Item<'_>) -> Vec<Link> {
             _ => vec![reach(format!("{name} does not answer"))],
         };
     };
-    let place = Place::from(host.as_ref());
     let start = |reason: String| {
-        Link::new(Stage::Machines, Action::StartMachine, reason).waits(Wait::Network(place.clone()))
+        Link::new(Stage::Machines, Action::StartMachine, reason).waits(&[Wait::Network])
     };
     match item.sight {
         Sight::Seen(_) => Vec::new(),
@@ -127,7 +131,7 @@ fn arrival(view: &View<'_>, item: &Item<'_>) -> Vec<Link> {
                 Some(_) => format!("the making of {name} was cut off"),
             };
             let make = Action::MakeMachine {
-                place: place.clone(),
+                place: Place::from(host.as_ref()),
                 driver: *driver,
                 template: template.clone(),
                 os: item.group().system.os(),
@@ -137,8 +141,7 @@ fn arrival(view: &View<'_>, item: &Item<'_>) -> Vec<Link> {
             };
             vec![
                 Link::new(Stage::Machines, make, reason.clone())
-                    .waits(Wait::Template(template))
-                    .waits(Wait::Network(place.clone())),
+                    .waits(&[Wait::Template, Wait::Network]),
                 start(reason.clone()),
                 reach(reason),
             ]
@@ -212,13 +215,15 @@ fn agent(view: &View<'_>, item: &Item<'_>) -> Option<Link> {
 
 /// The link, waiting for its parts: a template that we build holds them, and whatever else a machine
 /// comes from may lack some.
-fn stocked(view: &View<'_>, item: &Item<'_>, mut link: Link) -> Link {
-    if !view.holds_parts(item) {
-        for os in wanted::part_systems(item.group()) {
-            link = link.waits(Wait::Stock(*os));
-        }
+fn stocked(view: &View<'_>, item: &Item<'_>, link: Link) -> Link {
+    if view.holds_parts(item) {
+        return link;
     }
-    link
+    link.waits(match wanted::part_systems(item.group()) {
+        [Os::Linux] => &[Wait::Stock(Os::Linux)],
+        [Os::Windows] => &[Wait::Stock(Os::Windows)],
+        _ => &[Wait::Stock(Os::Linux), Wait::Stock(Os::Windows)],
+    })
 }
 
 fn application(view: &View<'_>, item: &Item<'_>) -> Option<Link> {
@@ -228,20 +233,17 @@ fn application(view: &View<'_>, item: &Item<'_>) -> Option<Link> {
             blueprint: Some(applied),
             ..
         }) => {
-            if applied.fingerprint != blueprint.fingerprint {
-                let changes = describe_changes(&applied.topics, &blueprint.topics);
-                (Prior::Different, format!("blueprint changed: {changes}"))
-            } else {
-                let found = node(view, item)?.kubernetes?;
-                if found == view.wanted.kubernetes {
-                    return None;
-                }
+            let reason = if applied.fingerprint == blueprint.fingerprint {
                 let wanted = view.wanted.kubernetes;
-                (
-                    Prior::Different,
-                    format!("the node runs Kubernetes {found}, and {wanted} is wanted"),
-                )
-            }
+                let found = node(view, item)?
+                    .kubernetes
+                    .filter(|found| *found != wanted)?;
+                format!("the node runs Kubernetes {found}, and {wanted} is wanted")
+            } else {
+                let changes = describe_changes(&applied.topics, &blueprint.topics);
+                format!("blueprint changed: {changes}")
+            };
+            (Prior::Different, reason)
         }
         Sight::Seen(_) => (
             Prior::Absent,

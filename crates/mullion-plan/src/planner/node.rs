@@ -32,7 +32,7 @@ pub(super) fn entry(view: &View<'_>, item: &Item<'_>, is_first_seat: bool) -> Ve
             taints: view.wishes[item.wish].taints.clone(),
             prior,
         };
-        Link::new(stage, action, reason).waits(Wait::ControlPlane)
+        Link::new(stage, action, reason).waits(&[Wait::ControlPlane])
     };
     match view.api {
         Api::Absent => {
@@ -116,11 +116,11 @@ fn rejoin(
     };
     let is_there = !matches!(item.sight, Sight::Fresh);
     if node.is_some() && is_there {
-        links.push(Link::new(stage, Action::Drain, why.clone()).waits(Wait::ControlPlane));
+        links.push(Link::new(stage, Action::Drain, why.clone()).waits(&[Wait::ControlPlane]));
     }
     if residue || (is_there && node.is_some()) {
         let reset = Link::new(stage, Action::Reset, why.clone());
-        links.push(reset.waits(Wait::ControlPlane));
+        links.push(reset.waits(&[Wait::ControlPlane]));
     }
     if node.is_some() || is_member {
         links.push(forget_as(stage, why.clone(), is_member));
@@ -146,7 +146,7 @@ fn initialise(view: &View<'_>, stage: Stage, prior: Prior) -> Link {
         Prior::Unknown => "it is not known whether there is a cluster",
         _ => "there is no cluster",
     };
-    Link::new(stage, action, reason).waits(Wait::ControlPlane)
+    Link::new(stage, action, reason).waits(&[Wait::ControlPlane])
 }
 
 fn forget(stage: Stage, item: &Item<'_>, why: &str) -> Link {
@@ -159,7 +159,7 @@ fn forget_as(stage: Stage, reason: String, is_member: bool) -> Link {
     } else {
         Membership::NodeOnly
     };
-    Link::new(stage, Action::Forget { membership }, reason).waits(Wait::ControlPlane)
+    Link::new(stage, Action::Forget { membership }, reason).waits(&[Wait::ControlPlane])
 }
 
 /// Whether a machine says that it belongs to that cluster, in that role.
@@ -217,10 +217,10 @@ pub(super) fn settling(
             };
             links.extend(network.map(|reason| {
                 let action = Action::AwaitNodeNetwork { connection };
-                Link::new(Stage::Settle, action, reason).waits(Wait::Objects)
+                Link::new(Stage::Settle, action, reason).waits(&[Wait::Objects])
             }));
             links.extend(ready.map(|reason| {
-                Link::new(Stage::Settle, Action::AwaitReady, reason).waits(Wait::Objects)
+                Link::new(Stage::Settle, Action::AwaitReady, reason).waits(&[Wait::Objects])
             }));
         }
     }
@@ -238,7 +238,7 @@ pub(super) fn settling(
 }
 
 fn certificates(reason: String) -> Link {
-    Link::new(Stage::Settle, Action::ApproveCertificates, reason).waits(Wait::ControlPlane)
+    Link::new(Stage::Settle, Action::ApproveCertificates, reason).waits(&[Wait::ControlPlane])
 }
 
 fn marking(view: &View<'_>, item: &Item<'_>, node: Option<&NodeFacts>, new: &str) -> Option<Link> {
@@ -289,7 +289,7 @@ fn marking(view: &View<'_>, item: &Item<'_>, node: Option<&NodeFacts>, new: &str
         drop_labels,
         drop_taints,
     };
-    Some(Link::new(Stage::Settle, action, reason).waits(Wait::ControlPlane))
+    Some(Link::new(Stage::Settle, action, reason).waits(&[Wait::ControlPlane]))
 }
 
 /// The machine's node, if the API server answers and knows it.

@@ -5,19 +5,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use mullion_spec::value::MachineName;
 
 use super::view::{Api, View};
-use super::{Sheet, wanted_names};
+use super::{Mark, Sheet, wanted_names};
 use crate::action::{Action, Membership};
 use crate::address;
 use crate::observed::{MachineFacts, Place, Power};
 use crate::stage::Stage;
-use crate::step::StepId;
 
 impl Sheet {
     pub(super) fn lay_retirement(&mut self, view: &View<'_>) {
         let wanted = wanted_names(&view.items);
         // Control planes leave one after another, so that etcd keeps its majority.
-        let mut seat: Option<StepId> = None;
-        let mut gone: BTreeMap<&Place, Vec<StepId>> = BTreeMap::new();
+        let mut seat: Option<Mark> = None;
+        let mut gone: BTreeMap<&Place, Vec<Mark>> = BTreeMap::new();
         for (name, facts) in &view.observed.machines {
             if !facts.ours || wanted.contains(name) {
                 continue;
@@ -48,7 +47,7 @@ impl Sheet {
 
     /// Members of etcd that are to go but whose vote is needed until then: a silent API server cannot
     /// let them leave. Gives the steps to wait for.
-    pub(super) fn lay_wakes(&mut self, view: &View<'_>) -> Vec<StepId> {
+    pub(super) fn lay_wakes(&mut self, view: &View<'_>) -> Vec<Mark> {
         let Api::Silent {
             members: Some(members),
             ..
@@ -68,7 +67,7 @@ impl Sheet {
             let reason = format!("{name} is needed until it can leave etcd");
             let mut needs = Vec::new();
             if facts.made && facts.power == Power::Off {
-                needs.extend(self.networks.get(&facts.place).cloned());
+                needs.extend(self.networks.get(&facts.place).copied());
                 let action = Action::StartMachine;
                 let start = self.push(Stage::Machines, Some(name), action, reason.clone(), needs);
                 needs = vec![start];
@@ -85,8 +84,8 @@ impl Sheet {
         view: &View<'_>,
         name: &MachineName,
         facts: &MachineFacts,
-        seat: &mut Option<StepId>,
-    ) -> Option<StepId> {
+        seat: &mut Option<Mark>,
+    ) -> Option<Mark> {
         let inside = facts.inside.as_ref();
         let belongs = inside.is_some_and(|inside| inside.joined.is_some() || inside.control_plane);
         let (is_node, is_member) = match view.api {
@@ -137,7 +136,7 @@ impl Sheet {
             tail = Some(self.push(Stage::Retire, Some(name), action, reason, needs));
         }
         if is_member {
-            seat.clone_from(&tail);
+            *seat = tail;
         }
         tail
     }
@@ -147,7 +146,7 @@ impl Sheet {
         &mut self,
         view: &View<'_>,
         wanted: &BTreeSet<&MachineName>,
-        seat: &mut Option<StepId>,
+        seat: &mut Option<Mark>,
     ) {
         let Api::Known(cluster) = view.api else {
             return;

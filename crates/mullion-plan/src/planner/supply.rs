@@ -7,13 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use mullion_spec::words::Os;
 
-use super::Sheet;
 use super::machine::{Wait, Work};
 use super::view::View;
+use super::{Mark, Sheet};
 use crate::action::{Action, Prior};
 use crate::address;
 use crate::stage::Stage;
-use crate::step::StepId;
 use crate::wanted::{self, TemplateId};
 
 impl Sheet {
@@ -22,10 +21,13 @@ impl Sheet {
         let mut templates: BTreeMap<&TemplateId, usize> = BTreeMap::new();
         let mut systems: BTreeSet<Os> = BTreeSet::new();
         for (position, work) in works.iter().enumerate() {
-            for wait in work.prepare.iter().flat_map(|link| &link.waits) {
+            for wait in work.prepare.iter().flat_map(|link| link.waits) {
                 match wait {
-                    Wait::Template(id) => {
-                        templates.entry(id).or_insert(position);
+                    Wait::Template => {
+                        let template = view.template(&view.items[position]);
+                        if let Some(id) = template {
+                            templates.entry(id).or_insert(position);
+                        }
                     }
                     Wait::Stock(os) => {
                         systems.insert(*os);
@@ -48,7 +50,7 @@ impl Sheet {
         let parts: BTreeSet<_> = view.wanted.parts.iter().collect();
         for os in systems {
             let parts: Vec<_> = parts.iter().filter(|part| part.os == *os).collect();
-            let missing: Vec<StepId> = parts
+            let missing: Vec<Mark> = parts
                 .iter()
                 .filter(|part| !view.observed.artifacts.contains(***part))
                 .map(|part| {
@@ -79,9 +81,9 @@ impl Sheet {
     fn lay_template(&mut self, view: &View<'_>, id: &TemplateId, position: usize) {
         let group = view.items[position].group();
         let parts = view.wanted.parts_of(group).into_iter().cloned().collect();
-        let needs = wanted::part_systems(group)
+        let needs: Vec<Mark> = wanted::part_systems(group)
             .iter()
-            .filter_map(|os| self.stock.get(os).cloned())
+            .filter_map(|os| self.stock.get(os).copied())
             .collect();
         let is_stale = view
             .observed

@@ -167,16 +167,13 @@ impl<'a> View<'a> {
 
     /// The template that a machine is made from; `None` when it exists already or its template is
     /// missing, which is an obstacle.
-    pub(super) fn template(&self, item: &Item<'_>) -> Option<TemplateId> {
+    pub(super) fn template(&self, item: &Item<'_>) -> Option<&TemplateId> {
         match self.wishes[item.wish].template.as_ref()? {
-            TemplateWish::Built(id) => Some(id.clone()),
+            TemplateWish::Built(id) => Some(id),
             // Several states of one name: any is the user's own, so take always the same.
-            TemplateWish::Named(name) => self
-                .observed
-                .templates
-                .iter()
-                .rfind(|id| id.name == *name)
-                .cloned(),
+            TemplateWish::Named(name) => {
+                self.observed.templates.iter().rfind(|id| id.name == *name)
+            }
         }
     }
 

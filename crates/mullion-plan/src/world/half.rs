@@ -4,7 +4,7 @@ use mullion_spec::cluster::Duty;
 use mullion_spec::value::MachineName;
 
 use super::state::State;
-use crate::action::Action;
+use crate::action::{Action, Connection};
 use crate::step::Step;
 
 impl State {
@@ -90,10 +90,10 @@ impl State {
         let inside = &mut unit.inside;
         match action {
             // The agent takes its stamp away first and writes it last.
-            Action::ApplyBlueprint { blueprint, .. } => {
-                if inside.blueprint.as_ref() != Some(blueprint) {
-                    inside.blueprint = None;
-                }
+            Action::ApplyBlueprint { blueprint, .. }
+                if inside.blueprint.as_ref() != Some(blueprint) =>
+            {
+                inside.blueprint = None;
             }
             Action::EnableFeatures { features, .. } => {
                 let before = inside.features.len();
@@ -117,7 +117,9 @@ impl State {
             Action::Init { .. } if inside.joined.is_none() => inside.control_plane = true,
             Action::ReleaseMachine => inside.blueprint = None,
             // The connection dropped and nobody looked for it again.
-            Action::AwaitNodeNetwork { .. } => unit.answers = false,
+            Action::AwaitNodeNetwork {
+                connection: Connection::Drops,
+            } => unit.answers = false,
             _ => {}
         }
     }

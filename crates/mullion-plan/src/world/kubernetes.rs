@@ -6,9 +6,9 @@ use mullion_spec::cluster::Duty;
 use mullion_spec::value::{MachineName, Taint};
 
 use super::perform::{Done, not_yet, refused, unreachable};
-use super::state::{Etcd, Node, State};
+use super::state::{Etcd, State};
 use crate::action::{Action, Membership};
-use crate::observed::ClusterId;
+use crate::observed::{ClusterId, NodeFacts};
 use crate::port::StepError;
 use crate::wanted::{self, PLUGIN_PREFIX};
 
@@ -94,7 +94,7 @@ impl State {
         }
         unit.inside.joined = Some(etcd.id.clone());
         let label = |key: &str, value: String| (key.to_owned(), value);
-        let node = Node {
+        let node = NodeFacts {
             address: Some(unit.address),
             labels: [
                 label("kubernetes.io/os", unit.os.to_string()),
@@ -102,7 +102,7 @@ impl State {
             ]
             .into(),
             taints,
-            ..Node::default()
+            ..NodeFacts::default()
         };
         etcd.nodes.insert(name.clone(), node);
     }
@@ -195,7 +195,14 @@ impl State {
     }
 
     pub(super) fn verify(&mut self, suite: &str) -> Done {
-        let names: Vec<_> = self.api()?.nodes.keys().cloned().collect();
+        let etcd = self.api()?;
+        // What any suite begins with: a pod on every node that finds a Service by its name.
+        for set in ["service-proxy", "dns"] {
+            if !etcd.objects.contains_key(set) {
+                return Err(not_yet(format!("{suite}: there is no {set}")));
+            }
+        }
+        let names: Vec<_> = etcd.nodes.keys().cloned().collect();
         let is_bad = |name: &&MachineName| {
             let nodes = self.etcd.as_ref().map(|etcd| &etcd.nodes);
             let cordoned = nodes.and_then(|nodes| nodes.get(*name));
@@ -216,7 +223,7 @@ impl State {
         }
     }
 
-    pub(super) fn node(&mut self, name: &MachineName) -> Result<&mut Node, StepError> {
+    pub(super) fn node(&mut self, name: &MachineName) -> Result<&mut NodeFacts, StepError> {
         self.api()?
             .nodes
             .get_mut(name)

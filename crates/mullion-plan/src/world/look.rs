@@ -73,17 +73,9 @@ impl State {
         nodes
             .map(|(name, node)| {
                 let facts = NodeFacts {
-                    ours: node.ours,
                     ready: self.is_ready(name),
                     kubernetes: version(name),
-                    address: node.address,
-                    certificates: node.certificates,
-                    network: node.network,
-                    cordoned: node.cordoned,
-                    labels: node.labels.clone(),
-                    taints: node.taints.clone(),
-                    set_labels: node.set_labels.clone(),
-                    set_taints: node.set_taints.clone(),
+                    ..node.clone()
                 };
                 (name.to_string(), facts)
             })

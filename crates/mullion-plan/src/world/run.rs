@@ -43,7 +43,7 @@ const ATTEMPTS: u32 = 4;
 pub fn run<P: Perform>(plan: &Plan, port: &P, until: Until, dice: &mut Dice) -> Outcome {
     let mut outcome = Outcome::default();
     let mut walk = Walk::new(plan);
-    let mut tries: BTreeMap<StepId, u32> = BTreeMap::new();
+    let mut failures: BTreeMap<StepId, u32> = BTreeMap::new();
     loop {
         if let Until::Steps(limit) = until
             && outcome.done.len() >= limit
@@ -67,9 +67,9 @@ pub fn run<P: Perform>(plan: &Plan, port: &P, until: Until, dice: &mut Dice) -> 
                 return outcome;
             }
             Err(error) => {
-                let tried = tries.entry(step.id.clone()).or_default();
-                *tried += 1;
-                if error.class.retry() == Retry::Never || *tried >= ATTEMPTS {
+                let failed = failures.entry(step.id.clone()).or_default();
+                *failed += 1;
+                if error.class.retry() == Retry::Never || *failed >= ATTEMPTS {
                     walk.give_up(&step.id);
                     outcome.failed.insert(step.id.clone(), error);
                 } else {

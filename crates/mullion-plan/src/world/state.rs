@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use ipnet::Ipv4Net;
-use mullion_spec::value::{MachineName, Taint};
+use mullion_spec::value::MachineName;
 use mullion_spec::version::Patch;
 use mullion_spec::words::{Driver, Os};
 
 use super::Blow;
 use crate::fingerprint::Fingerprint;
-use crate::observed::{ClusterId, HostFacts, Inside, Place, Power, Size};
+use crate::observed::{ClusterId, HostFacts, Inside, NodeFacts, Place, Power, Size};
 use crate::wanted::{PLUGIN_PREFIX, Part, TemplateId};
 
 /// All of it.
@@ -53,22 +53,9 @@ pub(super) struct Etcd {
     pub(super) pods: Ipv4Net,
     pub(super) services: Ipv4Net,
     pub(super) members: BTreeSet<MachineName>,
-    pub(super) nodes: BTreeMap<MachineName, Node>,
+    /// Whether one is Ready, and its version, follow from its machine.
+    pub(super) nodes: BTreeMap<MachineName, NodeFacts>,
     pub(super) objects: BTreeMap<String, Fingerprint>,
-}
-
-/// One node object.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Node {
-    pub(super) ours: bool,
-    pub(super) certificates: bool,
-    pub(super) network: bool,
-    pub(super) cordoned: bool,
-    pub(super) address: Option<IpAddr>,
-    pub(super) labels: BTreeMap<String, String>,
-    pub(super) taints: BTreeSet<Taint>,
-    pub(super) set_labels: BTreeSet<String>,
-    pub(super) set_taints: BTreeSet<Taint>,
 }
 
 impl Unit {

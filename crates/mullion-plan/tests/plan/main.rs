@@ -1,6 +1,14 @@
 //! What planning promises, tried on generated clusters and on an in-memory world with faults.
 
+#[cfg(test)]
 mod examples;
+#[cfg(test)]
+mod limits;
+#[cfg(test)]
 mod properties;
+#[cfg(test)]
+mod scene;
+#[cfg(test)]
 mod scramble;
+#[cfg(test)]
 mod sketch;

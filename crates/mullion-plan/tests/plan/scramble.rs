@@ -4,7 +4,7 @@ use mullion_plan::{ClusterId, Dice, Fingerprint, MachineFacts, Observed, Place, 
 
 /// Changes a handful of facts at random.
 pub(crate) fn scramble(observed: &mut Observed, dice: &mut Dice) {
-    for _ in 0..1 + dice.roll(8) {
+    for _ in 0..=dice.roll(8) {
         match dice.roll(4) {
             0 => scramble_supply(observed, dice),
             1 => scramble_machine(observed, dice),

@@ -31,6 +31,10 @@ impl Crew {
 }
 
 /// A cluster that a test asks for.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a choice of its own in the file"
+)]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Sketch {
     pub(crate) seats: Crew,

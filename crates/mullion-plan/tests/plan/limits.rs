@@ -1,0 +1,135 @@
+//! Networks, addresses, and what no step can cure.
+
+use mullion_plan::{Action, Dice, Observed, Obstacle, Place, StepId, Until, plan, run};
+use mullion_spec::words::Driver;
+
+use crate::scene::{look, only_obstacle, planned, up};
+use crate::sketch::{Sketch, read, wanted};
+
+#[test]
+fn addresses_stay_and_the_lowest_free_one_is_taken() {
+    let mut sketch = Sketch::small();
+    sketch.linux.count = 3;
+    let world = up(&sketch);
+    let address = |observed: &Observed, name: &str| {
+        let facts = &observed.machines[&name.parse().unwrap()];
+        facts.address.unwrap().to_string()
+    };
+    let before = look(&world, &sketch);
+    assert_eq!(address(&before, "cp1"), "10.99.0.2", "the gateway is .1");
+    assert_eq!(address(&before, "lin2"), "10.99.0.4");
+    // lin2 goes: its address is free once it is gone, and lin4 takes it.
+    sketch.linux.skip = vec![2];
+    sketch.linux.count = 2;
+    for _ in 0..2 {
+        let plan = planned(&sketch, &look(&world, &sketch));
+        run(&plan, &world, Until::End, &mut Dice::new(5));
+        sketch.linux.count = 3;
+    }
+    let after = look(&world, &sketch);
+    assert_eq!(address(&after, "lin4"), "10.99.0.4");
+    for name in ["cp1", "lin1", "lin3", "win1"] {
+        assert_eq!(address(&after, name), address(&before, name), "{name}");
+    }
+}
+
+#[test]
+fn a_network_is_chosen_that_nobody_has_and_then_kept() {
+    let mut sketch = Sketch::small();
+    sketch.free_network = true;
+    let mut observed = Observed::default();
+    let foreign = ["10.99.0.0/23", "192.168.0.0/16", "2001:db8::/64"];
+    observed.hosts.entry(Place::Here).or_default().foreign = foreign
+        .iter()
+        .map(|network| network.parse().unwrap())
+        .collect();
+    let chosen = |observed: &Observed| {
+        let plan = planned(&sketch, observed);
+        let make = &plan.get(&StepId::new("make/cp1")).unwrap().action;
+        match make {
+            Action::MakeMachine { network, .. } => network.to_string(),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(chosen(&observed), "10.99.2.0/24");
+    let host = observed.hosts.get_mut(&Place::Here).unwrap();
+    host.network = Some("10.99.9.0/24".parse().unwrap());
+    assert_eq!(chosen(&observed), "10.99.9.0/24");
+    host_foreign(&mut observed, "10.99.0.0/16");
+    observed.hosts.get_mut(&Place::Here).unwrap().network = None;
+    let plan = planned(&sketch, &observed);
+    assert_eq!(only_obstacle(&plan), &Obstacle::NoFreeNetwork);
+}
+
+fn host_foreign(observed: &mut Observed, network: &str) {
+    let host = observed.hosts.entry(Place::Here).or_default();
+    host.foreign.insert(network.parse().unwrap());
+}
+
+/// A change of the facts, the obstacle's words, and its hint.
+type Case<'a> = (&'a dyn Fn(&mut Observed), &'a str, &'a str);
+
+#[test]
+fn each_thing_that_no_step_can_cure_is_said_with_its_way_out() {
+    let sketch = Sketch::small();
+    let observed = look(&up(&sketch), &sketch);
+    let name = "lin1".parse().unwrap();
+    let with = |change: &dyn Fn(&mut Observed)| {
+        let mut changed = observed.clone();
+        change(&mut changed);
+        let plan = planned(&sketch, &changed);
+        let obstacle = only_obstacle(&plan);
+        (obstacle.words(), obstacle.hint())
+    };
+    let cases: [Case<'_>; 6] = [
+        (
+            &|o| o.cluster.as_mut().unwrap().kubernetes = "1.36.3".parse().ok(),
+            "the cluster runs Kubernetes 1.36.3, and 1.36.4 is wanted",
+            "write `version: \"1.36.3\"`; this release does not upgrade a running cluster",
+        ),
+        (
+            &|o| o.machines.get_mut(&name).unwrap().ours = false,
+            "a machine `lin1` exists that does not belong to this cluster",
+            "rename the group in the file, or remove `lin1` yourself",
+        ),
+        (
+            &|o| o.machines.get_mut(&name).unwrap().driver = Driver::Qemu,
+            "`lin1` exists with driver qemu, and nspawn is wanted",
+            "undo the change, or `mullion node remove lin1` and add a machine anew",
+        ),
+        (
+            &|o| o.cluster.as_mut().unwrap().endpoint = Some("10.0.0.1:6443".into()),
+            "the cluster's endpoint is 10.0.0.1:6443, and 10.99.0.2:6443 is wanted",
+            "write 10.0.0.1:6443 into the file, or `mullion down` and `mullion up`",
+        ),
+        (
+            &|o| {
+                o.hosts.get_mut(&Place::Here).unwrap().network = None;
+                host_foreign(o, "10.99.0.128/25");
+            },
+            "the machine network 10.99.0.0/24 overlaps 10.99.0.128/25, in use on this computer",
+            "give `network.machineCIDR` a network that is free",
+        ),
+        (
+            &|o| {
+                let facts = o.machines.get_mut(&name).unwrap();
+                facts.address = Some("10.98.0.7".parse().unwrap());
+            },
+            "`lin1` has the address 10.98.0.7, outside of 10.99.0.0/24",
+            "give `network.machineCIDR` the network that the machines are in",
+        ),
+    ];
+    for (change, words, hint) in cases {
+        assert_eq!(with(change), (words.to_owned(), hint.to_owned()));
+    }
+}
+
+#[test]
+fn an_existing_cluster_that_does_not_answer_is_in_the_way() {
+    let text = "apiVersion: mullion.dev/v1alpha1\nkind: Cluster\n\
+                controlPlane: {existing: {kubeconfig: ./admin.conf}}\n\
+                machines: [{name: lin, role: worker, os: linux, count: 1}]\n";
+    let cluster = read(text);
+    let plan = plan(&wanted(&cluster, &Sketch::small()), &Observed::default());
+    assert_eq!(only_obstacle(&plan), &Obstacle::ExistingSilent);
+}
