@@ -110,9 +110,15 @@ fn choose_network(
     let chosen = network.machines.or_else(found).or_else(|| {
         let mut taken: Vec<_> = vec![IpNet::V4(network.pods), IpNet::V4(network.services)];
         taken.extend(observed.hosts.values().flat_map(|host| &host.foreign));
-        (0..=255)
-            .filter_map(|third| Ipv4Net::new(Ipv4Addr::new(10, 99, third, 0), 24).ok())
-            .find(|net| !taken.iter().any(|other| overlaps(*net, other)))
+        let candidates =
+            || (0..=255).filter_map(|third| Ipv4Net::new(Ipv4Addr::new(10, 99, third, 0), 24).ok());
+        let is_free = |net: &Ipv4Net| !taken.iter().any(|other| overlaps(*net, other));
+        // Behind a route as wide as a VPN's nothing is free of it; then it is enough to cut off nobody.
+        let cuts_off = |net: &Ipv4Net| taken.iter().any(|other| contains(*net, other));
+        let is_own = |net: &Ipv4Net| overlaps(*net, &taken[0]) || overlaps(*net, &taken[1]);
+        candidates()
+            .find(is_free)
+            .or_else(|| candidates().find(|net| !cuts_off(net) && !is_own(net)))
     });
     let Some(chosen) = chosen else {
         obstacles.insert(Obstacle::NoFreeNetwork);
@@ -126,7 +132,8 @@ fn choose_network(
         if host.network == Some(chosen) {
             continue;
         }
-        if let Some(foreign) = host.foreign.iter().find(|other| overlaps(chosen, other)) {
+        // A wider network loses a part; one that lies inside would be cut off altogether.
+        if let Some(foreign) = host.foreign.iter().find(|other| contains(chosen, other)) {
             obstacles.insert(Obstacle::NetworkTaken {
                 foreign: *foreign,
                 place,
@@ -135,6 +142,10 @@ fn choose_network(
         }
     }
     Some(chosen)
+}
+
+fn contains(net: Ipv4Net, other: &IpNet) -> bool {
+    matches!(other, IpNet::V4(other) if net.contains(other))
 }
 
 fn overlaps(net: Ipv4Net, other: &IpNet) -> bool {

@@ -62,7 +62,7 @@ pub use observed::{
     Place, Power, Size,
 };
 pub use obstacle::Obstacle;
-pub use plan::{Plan, PlanError, PlanVersion, Walk};
+pub use plan::{Plan, PlanError, Walk};
 pub use planner::plan;
 pub use port::{Discover, DiscoverError, ErrorClass, Perform, Retry, StepError};
 pub use stage::{STAGES, Stage, StageRow};

@@ -1,6 +1,7 @@
 //! What a plan cannot cure, with the words and the way out.
 
 use ipnet::{IpNet, Ipv4Net};
+use mullion_spec::rules::{self, Rule};
 use mullion_spec::value::MachineName;
 use mullion_spec::version::Patch;
 use schemars::JsonSchema;
@@ -160,6 +161,17 @@ impl Obstacle {
         }
     }
 
+    /// The rule of the error catalogue that says more, where there is one.
+    pub fn rule(&self) -> Option<&'static Rule> {
+        match self {
+            Self::Version { .. } => Some(&rules::versions::SKEW),
+            Self::NetworkTaken { .. } => Some(&rules::network::TAKEN),
+            Self::TooFewAddresses { .. } => Some(&rules::network::MACHINES_SMALL),
+            Self::NoControlPlane => Some(&rules::machines::NO_CONTROL_PLANE),
+            _ => None,
+        }
+    }
+
     /// What the user can do, in one sentence.
     pub fn hint(&self) -> String {
         match self {
@@ -169,11 +181,12 @@ impl Obstacle {
             Self::NotOurs { machine } => {
                 format!("rename the group in the file, or remove `{machine}` yourself")
             }
-            Self::MachineDiffers { machine, .. } => format!(
-                "undo the change, or `mullion node remove {machine}` and add a machine anew"
-            ),
+            Self::MachineDiffers { .. } => {
+                "undo the change in the file, or give the group another name, so that its machines are made anew"
+                    .into()
+            }
             Self::ClusterDiffers { found, .. } => {
-                format!("write {found} into the file, or `mullion down` and `mullion up`")
+                format!("write {found} into the file: a running cluster keeps it")
             }
             Self::NetworkTaken { .. } | Self::NoFreeNetwork => {
                 "give `network.machineCIDR` a network that is free".into()
@@ -186,11 +199,11 @@ impl Obstacle {
                     .into()
             }
             Self::TemplateMissing { .. } => {
-                "`mullion template list` shows those that exist; give `media` to have one built"
+                "check its name, or give `media` to have a template built"
                     .into()
             }
             Self::QuorumLost { .. } => {
-                "restore a snapshot, or `mullion down` and `mullion up`".into()
+                "bring the lost control planes back: what etcd has lost, no step can replace".into()
             }
             Self::ExistingSilent => {
                 "check `controlPlane.existing`, and that its API server can be reached from here"

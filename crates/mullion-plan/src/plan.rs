@@ -14,14 +14,6 @@ use crate::obstacle::Obstacle;
 use crate::step::{Step, StepId};
 use crate::undo::Undo;
 
-/// The form in which a plan is written down.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
-pub enum PlanVersion {
-    /// The first.
-    #[serde(rename = "mullion.dev/plan/v1")]
-    V1,
-}
-
 /// Why a set of steps is not a plan.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -56,7 +48,6 @@ pub enum PlanError {
 /// machine's steps one after another). Running them one by one in this order is a valid run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Plan {
-    version: PlanVersion,
     steps: Vec<Step>,
     obstacles: Vec<Obstacle>,
     /// Positions of steps, ordered by their ids.
@@ -103,7 +94,6 @@ impl Plan {
         let mut given: Vec<_> = steps.into_iter().map(Some).collect();
         let needs = needs.reordered(&order);
         Ok(Self {
-            version: PlanVersion::V1,
             obstacles: Vec::new(),
             by_id: by_id.iter().map(|&old| place[old]).collect(),
             waiting: needs.turned(),
@@ -115,7 +105,6 @@ impl Plan {
     /// A plan that touches nothing because of what is in the way.
     pub(crate) fn blocked(obstacles: BTreeSet<Obstacle>) -> Self {
         Self {
-            version: PlanVersion::V1,
             steps: Vec::new(),
             obstacles: obstacles.into_iter().collect(),
             by_id: Vec::new(),

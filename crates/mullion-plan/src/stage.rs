@@ -54,8 +54,8 @@ pub struct StageRow {
     pub systems: &'static [Os],
     /// What its steps wait for, in words.
     pub waits: &'static str,
-    /// Which steps of the rehearsal scripts it covers.
-    pub rehearsal: &'static [&'static str],
+    /// What is done by hand in its place, by the scripts that a cluster was first brought up with.
+    pub by_hand: &'static [&'static str],
     /// Which numbered gates of a Windows node's bring-up it covers.
     pub gates: &'static [u8],
 }
@@ -70,7 +70,7 @@ pub const STAGES: [StageRow; 13] = [
         title: "Fetch or build programs and images",
         systems: &[],
         waits: "nothing",
-        rehearsal: &[
+        by_hand: &[
             "build.sh: every program for Linux and Windows",
             "build.sh: pause",
             "windows.sh: kubelet with the stand-in's patches",
@@ -85,7 +85,7 @@ pub const STAGES: [StageRow; 13] = [
         title: "Build templates",
         systems: BOTH,
         waits: "the artifacts of its system",
-        rehearsal: &[
+        by_hand: &[
             "cluster.sh template: root file system",
             "cluster.sh template: programs, containerd and kubelet services",
             "cluster.sh images: import into containerd's store",
@@ -100,7 +100,7 @@ pub const STAGES: [StageRow; 13] = [
         title: "Give the hosts the machines' network",
         systems: &[],
         waits: "nothing",
-        rehearsal: &["cluster.sh boot: bridge, address, forwarding"],
+        by_hand: &["cluster.sh boot: bridge, address, forwarding"],
         gates: &[],
     },
     StageRow {
@@ -109,7 +109,7 @@ pub const STAGES: [StageRow; 13] = [
         title: "Make, start and reach machines",
         systems: BOTH,
         waits: "the machine's template and its host's network",
-        rehearsal: &[
+        by_hand: &[
             "machine.sh: clone of the template",
             "machine.sh: host name and address",
             "machine.sh: start",
@@ -124,7 +124,7 @@ pub const STAGES: [StageRow; 13] = [
         title: "Look at the machines",
         systems: BOTH,
         waits: "a login on the machine",
-        rehearsal: &[],
+        by_hand: &[],
         gates: &[2],
     },
     StageRow {
@@ -133,7 +133,7 @@ pub const STAGES: [StageRow; 13] = [
         title: "Prepare the machines",
         systems: BOTH,
         waits: "the look at the machine, and the artifacts of its system where no template holds them",
-        rehearsal: &[
+        by_hand: &[
             "cluster.sh template: containerd's and flannel's settings",
             "windows.sh: session that keeps services alive",
             "windows.sh: folders and programs",
@@ -148,7 +148,7 @@ pub const STAGES: [StageRow; 13] = [
         title: "Bring up the control plane",
         systems: &[Os::Linux],
         waits: "the prepared control planes, the load balancer, and one control plane after another",
-        rehearsal: &["cluster.sh init"],
+        by_hand: &["cluster.sh init"],
         gates: &[],
     },
     StageRow {
@@ -157,7 +157,7 @@ pub const STAGES: [StageRow; 13] = [
         title: "Apply the cluster's objects",
         systems: &[],
         waits: "the API server",
-        rehearsal: &[
+        by_hand: &[
             "cluster.sh network: flannel",
             "cluster.sh network: kube-proxy",
             "cluster.sh network: settings from the node's pod network",
@@ -170,7 +170,7 @@ pub const STAGES: [StageRow; 13] = [
         title: "Join the workers",
         systems: BOTH,
         waits: "the prepared machine and the control plane's last step",
-        rehearsal: &["cluster.sh join", "windows.sh: join"],
+        by_hand: &["cluster.sh join", "windows.sh: join"],
         gates: &[7, 8],
     },
     StageRow {
@@ -179,7 +179,7 @@ pub const STAGES: [StageRow; 13] = [
         title: "Wait for the nodes and mark them",
         systems: BOTH,
         waits: "the node's join and the cluster's objects",
-        rehearsal: &[
+        by_hand: &[
             "cluster.sh ready: nodes",
             "windows.sh: flannel of the node",
             "windows.sh: wait until the node is Ready",
@@ -192,7 +192,7 @@ pub const STAGES: [StageRow; 13] = [
         title: "Run the last commands and add-ons",
         systems: BOTH,
         waits: "the Ready node; for add-ons, the cluster's objects",
-        rehearsal: &[],
+        by_hand: &[],
         gates: &[],
     },
     StageRow {
@@ -201,7 +201,7 @@ pub const STAGES: [StageRow; 13] = [
         title: "Remove what the file no longer has",
         systems: BOTH,
         waits: "the control plane's last step; control planes leave one after another",
-        rehearsal: &["cluster.sh down"],
+        by_hand: &["cluster.sh down"],
         gates: &[],
     },
     StageRow {
@@ -210,7 +210,7 @@ pub const STAGES: [StageRow; 13] = [
         title: "Prove that it works",
         systems: BOTH,
         waits: "every other step",
-        rehearsal: &["cluster.sh ready: CoreDNS"],
+        by_hand: &["cluster.sh ready: CoreDNS"],
         gates: &[12, 13],
     },
 ];
@@ -259,8 +259,8 @@ mod tests {
     }
 
     #[test]
-    fn every_phase_of_the_rehearsal_has_its_stage() {
-        let covered: Vec<_> = STAGES.iter().flat_map(|row| row.rehearsal).collect();
+    fn everything_done_by_hand_has_its_stage() {
+        let covered: Vec<_> = STAGES.iter().flat_map(|row| row.by_hand).collect();
         for phase in [
             "build.sh",
             "machine.sh",

@@ -21,6 +21,7 @@ pub mod doctor;
 pub mod environment;
 pub mod failure;
 pub mod file;
+pub mod output_file;
 pub mod surroundings;
 pub mod views;
 

@@ -55,8 +55,13 @@ fn a_network_is_chosen_that_nobody_has_and_then_kept() {
     let host = observed.hosts.get_mut(&Place::Here).unwrap();
     host.network = Some("10.99.9.0/24".parse().unwrap());
     assert_eq!(chosen(&observed), "10.99.9.0/24");
+    // A wide route leaves nothing free of it: then it is enough that nobody's network is cut off.
     host_foreign(&mut observed, "10.99.0.0/16");
     observed.hosts.get_mut(&Place::Here).unwrap().network = None;
+    assert_eq!(chosen(&observed), "10.99.0.0/24");
+    for third in 0..=255 {
+        host_foreign(&mut observed, &format!("10.99.{third}.0/25"));
+    }
     let plan = planned(&sketch, &observed);
     assert_eq!(only_obstacle(&plan), &Obstacle::NoFreeNetwork);
 }
@@ -95,12 +100,12 @@ fn each_thing_that_no_step_can_cure_is_said_with_its_way_out() {
         (
             &|o| o.machines.get_mut(&name).unwrap().driver = Driver::Qemu,
             "`lin1` exists with driver qemu, and nspawn is wanted",
-            "undo the change, or `mullion node remove lin1` and add a machine anew",
+            "undo the change in the file, or give the group another name, so that its machines are made anew",
         ),
         (
             &|o| o.cluster.as_mut().unwrap().endpoint = Some("10.0.0.1:6443".into()),
             "the cluster's endpoint is 10.0.0.1:6443, and 10.99.0.2:6443 is wanted",
-            "write 10.0.0.1:6443 into the file, or `mullion down` and `mullion up`",
+            "write 10.0.0.1:6443 into the file: a running cluster keeps it",
         ),
         (
             &|o| {

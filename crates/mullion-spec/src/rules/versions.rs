@@ -39,7 +39,7 @@ rules! {
         do "remove the gate"
         e.g. "kubernetes: {version: \"1.36\", featureGates: {WinDSR: false}}\nmachines: {linux: 1}\n";
     SKEW "E0508" "version-skew" Error
-        "the versions are too far apart"
-        why "A kubelet may be older than its API server by three minor releases and never newer."
-        do "upgrade the control plane first, one minor release at a time";
+        "the cluster runs a Kubernetes that does not go with the file's"
+        why "A kubelet may be older than its API server by three minor releases and never newer, and a control plane moves up one minor release at a time and never down. This release does not upgrade a running cluster at all, so `plan` refuses every difference."
+        do "write the version that runs into the file";
 }

@@ -6,29 +6,26 @@ use mullion_catalog::{Judgement, Model};
 use mullion_spec::cluster::{Carrier, MediaPlace, Origin};
 use mullion_spec::words::{Driver, Os};
 
-use super::validate::tell;
+use super::validate::refuse;
 use crate::arguments::DoctorArguments;
-use crate::console::{Console, Format};
+use crate::console::Console;
 use crate::doctor::{self, Fix, Wishes};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::file;
 
-/// Looks at this computer for the sake of a cluster; of a file that is wrong, only the rest is looked at.
+/// Looks at this computer for the sake of a cluster.
 pub fn doctor(
     console: &mut Console<'_>,
     judgement: &Judgement,
     wishes: &DoctorArguments,
     environment: &Environment,
 ) -> Result<u8, Failure> {
-    if judgement.model.is_none() && console.format == Format::Text {
-        tell(console, &judgement.verdict)?;
-    }
+    let Some(model) = &judgement.model else {
+        return refuse(console, &judgement.verdict);
+    };
     // The built-in cluster is nobody's choice: everything is looked at then.
-    let model = judgement
-        .model
-        .as_ref()
-        .filter(|_| judgement.verdict.source.name() != file::BUILT_IN);
+    let model = Some(model).filter(|_| judgement.verdict.source.name() != file::BUILT_IN);
     let wishes = Wishes {
         fix: if wishes.fix { Fix::Install } else { Fix::Look },
         cache: environment.cache.clone(),

@@ -1,6 +1,5 @@
 //! `mullion init`: a commented cluster file.
 
-use std::io::Write as _;
 use std::path::Path;
 
 use mullion_spec::value::ClusterName;
@@ -11,6 +10,7 @@ use crate::arguments::{InitArguments, Profile};
 use crate::console::{Console, Format, GOOD, Presence};
 use crate::failure::{Class, Failure};
 use crate::file;
+use crate::output_file::{self, Replace};
 use crate::views::kubeinit;
 
 /// What `init` wrote.
@@ -30,6 +30,13 @@ pub fn init(
     named: Option<&Path>,
     folder: &Path,
 ) -> Result<u8, Failure> {
+    if named == Some(Path::new("-")) {
+        return Err(Failure::new(
+            Class::Usage,
+            "`-` is standard input, and `init` writes a file",
+        )
+        .hint("name a file, or leave `--file` out"));
+    }
     let path = named.unwrap_or(Path::new(file::USUAL));
     let shown = path.display().to_string();
     let target = folder.join(path);
@@ -130,31 +137,20 @@ fn name(wishes: &InitArguments, folder: &Path) -> Result<ClusterName, Failure> {
 }
 
 fn write(target: &Path, shown: &str, text: &str, force: bool) -> Result<(), Failure> {
-    let fail = |error: &std::io::Error| {
-        Failure::new(
+    let replace = if force {
+        Replace::Allowed
+    } else {
+        Replace::Refused
+    };
+    output_file::write(target, text, replace).map_err(|error| match error.kind() {
+        std::io::ErrorKind::AlreadyExists => occupied(shown),
+        _ => Failure::new(
             Class::ThisComputer,
             format!("`{shown}` could not be written"),
         )
-        .because(error)
-        .hint("give another place with `--file`")
-    };
-    if force {
-        // Beside the target, then renamed: a full disk must not cost the file that was there.
-        let mut beside = target.as_os_str().to_owned();
-        beside.push(".new");
-        fs_err::write(&beside, text)
-            .and_then(|()| fs_err::rename(&beside, target))
-            .map_err(|error| fail(&error))
-    } else {
-        let mut options = fs_err::OpenOptions::new();
-        match options.write(true).create_new(true).open(target) {
-            Ok(mut file) => file
-                .write_all(text.as_bytes())
-                .map_err(|error| fail(&error)),
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Err(occupied(shown)),
-            Err(error) => Err(fail(&error)),
-        }
-    }
+        .because(&error)
+        .hint("give another place with `--file`"),
+    })
 }
 
 fn occupied(shown: &str) -> Failure {

@@ -2,20 +2,22 @@
 
 use std::io::ErrorKind;
 use std::path::Path;
+use std::time::Duration;
 
 use mullion_catalog::{Judgement, Model};
 use mullion_plan::{Discover as _, Observed, Plan, Took, Wanted, plan as planned};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::validate::{exit_code, tell};
+use super::validate::{refuse, tell};
 use crate::arguments::PlanArguments;
 use crate::console::{BAD, Console, Format, document};
 use crate::discover::ThisComputer;
 use crate::environment::Environment;
 use crate::failure::{Class, Failure};
+use crate::output_file::{self, Replace};
 use crate::surroundings;
-use crate::views::findings::Validation;
+use crate::views::findings::{FindingRow, Validation};
 use crate::views::{graph, plan as view};
 
 /// The exit code of `--detailed-exitcode` when something would change.
@@ -31,6 +33,8 @@ pub struct PlanDocument<'a> {
     pub kubernetes: String,
     /// How long it may take by what earlier runs took, in seconds; none where nothing is known.
     pub estimate_seconds: Option<u64>,
+    /// What is worth knowing about the file: warnings and notes.
+    pub findings: Vec<FindingRow>,
     /// The plan itself.
     #[serde(flatten)]
     pub plan: &'a Plan,
@@ -44,19 +48,37 @@ pub fn plan(
     environment: &Environment,
 ) -> Result<u8, Failure> {
     let Some(model) = &judgement.model else {
-        match console.format {
-            Format::Json => console.json("Validation", &Validation::new(&judgement.verdict))?,
-            Format::Text => tell(console, &judgement.verdict)?,
-        }
-        return Ok(exit_code(&judgement.verdict));
+        return refuse(console, &judgement.verdict);
     };
     if console.format == Format::Text {
         tell(console, &judgement.verdict)?;
     }
+    let written: Vec<_> = [&wishes.out, &wishes.graph]
+        .into_iter()
+        .flatten()
+        .map(|path| environment.folder.join(path))
+        .collect();
+    let read = environment.folder.join(judgement.verdict.source.name());
+    let files: Vec<_> = std::iter::once(&read)
+        .chain(&written)
+        .map(std::path::PathBuf::as_path)
+        .collect();
+    output_file::all_different(&files)?;
     let observed = observe(model, wishes.facts.as_deref(), environment)?;
     let plan = planned(&Wanted::of(model), &observed);
     let took = durations(&environment.state)?;
-    show(console, model, &plan, &took, wishes, environment)?;
+    let content = PlanDocument {
+        cluster: model.cluster().name.to_string(),
+        kubernetes: model.kubernetes().version.to_string(),
+        estimate_seconds: whole_seconds(took.estimate(&plan).longest),
+        findings: Validation::new(&judgement.verdict).findings,
+        plan: &plan,
+    };
+    write_files(&content, wishes, environment)?;
+    match console.format {
+        Format::Json => console.json("Plan", &content)?,
+        Format::Text => show(console, model, &plan, &took, wishes)?,
+    }
     if !plan.obstacles().is_empty() {
         return Ok(Class::Machine.exit_code());
     }
@@ -119,33 +141,37 @@ fn durations(state: &Path) -> Result<Took, Failure> {
     }
 }
 
+/// An estimate worth telling.
+fn whole_seconds(longest: Duration) -> Option<u64> {
+    (!longest.is_zero()).then_some(longest.as_secs())
+}
+
+fn write_files(
+    content: &PlanDocument<'_>,
+    wishes: &PlanArguments,
+    environment: &Environment,
+) -> Result<(), Failure> {
+    if let Some(path) = &wishes.out {
+        let text = document("Plan", content).map_err(std::io::Error::from)?;
+        write(&environment.folder.join(path), path, &text)?;
+    }
+    if let Some(path) = &wishes.graph {
+        let picture = graph::svg(content.plan);
+        write(&environment.folder.join(path), path, &picture)?;
+    }
+    Ok(())
+}
+
 fn show(
     console: &mut Console<'_>,
     model: &Model,
     plan: &Plan,
     took: &Took,
     wishes: &PlanArguments,
-    environment: &Environment,
 ) -> Result<(), Failure> {
-    let estimate = took.estimate(plan);
-    let content = PlanDocument {
-        cluster: model.cluster().name.to_string(),
-        kubernetes: model.kubernetes().version.to_string(),
-        estimate_seconds: (estimate.longest.as_millis() > 0).then_some(estimate.longest.as_secs()),
-        plan,
-    };
-    if let Some(path) = &wishes.out {
-        let text = document("Plan", &content).map_err(std::io::Error::from)?;
-        write(&environment.folder.join(path), path, &text)?;
-    }
-    if let Some(path) = &wishes.graph {
-        write(&environment.folder.join(path), path, &graph::svg(plan))?;
-    }
-    if console.format == Format::Json {
-        return Ok(console.json("Plan", &content)?);
-    }
     for obstacle in plan.obstacles() {
-        let error = console.styled_err(BAD, "error");
+        let code = obstacle.rule().map(|rule| format!("[{}]", rule.code));
+        let error = console.styled_err(BAD, &format!("error{}", code.unwrap_or_default()));
         writeln!(
             console.err,
             "{error}: {}\n\nhint: {}",
@@ -165,20 +191,12 @@ fn show(
     Ok(())
 }
 
-/// Writes beside the file and renames, so that nobody ever reads half of it.
 fn write(target: &Path, shown: &Path, text: &str) -> Result<(), Failure> {
-    let mut beside = target.as_os_str().to_owned();
-    beside.push(format!(".{}.new", std::process::id()));
-    let beside = Path::new(&beside);
-    fs_err::write(beside, text)
-        .and_then(|()| fs_err::rename(beside, target))
-        .map_err(|error| {
-            // What is left of it is nobody's; that it may not even exist is no second failure.
-            let _ = fs_err::remove_file(beside);
-            Failure::new(
-                Class::ThisComputer,
-                format!("`{}` could not be written", shown.display()),
-            )
-            .because(&error)
-        })
+    output_file::write(target, text, Replace::Allowed).map_err(|error| {
+        Failure::new(
+            Class::ThisComputer,
+            format!("`{}` could not be written", shown.display()),
+        )
+        .because(&error)
+    })
 }

@@ -33,6 +33,15 @@ pub fn validate(console: &mut Console<'_>, judgement: &Judgement) -> Result<u8, 
     Ok(exit_code(verdict))
 }
 
+/// Says why a file cannot be used, for commands that need one.
+pub fn refuse(console: &mut Console<'_>, verdict: &Verdict) -> Result<u8, Failure> {
+    match console.format {
+        Format::Json => console.json("Validation", &Validation::new(verdict))?,
+        Format::Text => tell(console, verdict)?,
+    }
+    Ok(exit_code(verdict))
+}
+
 /// Shows findings with their lines, and how many there are.
 pub fn tell(console: &mut Console<'_>, verdict: &Verdict) -> Result<(), Failure> {
     write!(console.err, "{}", render(verdict, console.err_colour))?;
@@ -55,7 +64,7 @@ pub fn tell(console: &mut Console<'_>, verdict: &Verdict) -> Result<(), Failure>
 }
 
 /// The exit code of a verdict.
-pub fn exit_code(verdict: &Verdict) -> u8 {
+fn exit_code(verdict: &Verdict) -> u8 {
     if verdict.count(Severity::Error) > 0 {
         Class::File.exit_code()
     } else {

@@ -115,6 +115,23 @@ fn the_plan_and_its_picture_are_written_whole() {
 }
 
 #[test]
+fn the_files_that_are_written_are_not_those_that_are_read() {
+    let bench = Bench::new();
+    bench.write("cluster.yaml", FILE);
+    for arguments in [
+        &["plan", "--out", "cluster.yaml"][..],
+        &["plan", "--graph", "./cluster.yaml"],
+        &["plan", "--out", "same", "--graph", "same"],
+    ] {
+        let ran = bench.run(arguments);
+        assert_eq!(ran.code, 2, "{arguments:?}");
+        assert!(ran.err.contains("named twice"), "{}", ran.err);
+    }
+    assert_eq!(bench.read("cluster.yaml"), FILE);
+    assert!(!bench.path().join("same").exists());
+}
+
+#[test]
 fn past_durations_are_told_where_they_are_known() {
     let bench = Bench::new();
     bench.write("cluster.yaml", FILE);
