@@ -71,7 +71,7 @@ pub fn conforms<P: Discover + Perform>(port: &P, wanted: &Wanted<'_>) -> Result<
     let all: BTreeSet<_> = plan.steps().iter().map(|step| step.id.clone()).collect();
     for (step, undo) in plan.undoing(&all) {
         for time in ["first", "second"] {
-            port.undo(undo).map_err(|error| Breach {
+            port.undo(&undo).map_err(|error| Breach {
                 contract: "undoing in reverse order succeeds, and succeeds again",
                 words: format!("{time} time, {}: {error}", step.id),
             })?;

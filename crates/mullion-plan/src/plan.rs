@@ -154,12 +154,12 @@ impl Plan {
     pub fn undoing<'a>(
         &'a self,
         done: &'a BTreeSet<StepId>,
-    ) -> impl Iterator<Item = (&'a Step, &'a Undo)> {
+    ) -> impl Iterator<Item = (&'a Step, Undo)> {
         self.steps
             .iter()
             .rev()
             .filter(move |step| done.contains(&step.id))
-            .filter_map(|step| step.undo.as_ref().map(|undo| (step, undo)))
+            .filter_map(|step| step.undo().map(|undo| (step, undo)))
     }
 
     /// The positions of a step's needs.

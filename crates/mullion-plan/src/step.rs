@@ -1,11 +1,12 @@
 //! One step: an action, the machine it is done to, why, and what it waits for.
 
+use std::borrow::Cow;
 use std::fmt::{self, Display, Formatter};
 use std::sync::Arc;
 
 use mullion_spec::value::MachineName;
 use mullion_spec::words::Os;
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Serialize, Serializer};
 
 use crate::action::Action;
@@ -54,8 +55,11 @@ pub enum Reboot {
 }
 
 /// One idempotent change, with the reason it is needed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+///
+/// What follows from the action (title, what is made, how it is undone) is asked for, not kept: a plan
+/// of thousands of machines has a hundred thousand steps.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(into = "StepForm")]
 #[non_exhaustive]
 pub struct Step {
     /// Its name.
@@ -63,26 +67,71 @@ pub struct Step {
     /// The part of the run it belongs to.
     pub stage: Stage,
     /// The machine it is about.
-    #[schemars(with = "Option<String>")]
     pub machine: Option<MachineName>,
     /// What it does.
     pub action: Action,
-    /// What a person reads before it happens: "join win1 to the cluster".
-    pub title: String,
     /// Why it is needed: "win1 does not exist".
     pub reason: String,
     /// The steps that must be done before.
     pub needs: Vec<StepId>,
+}
+
+/// A step as it is written down, with all that follows from its action.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct StepForm {
+    /// Its name.
+    id: StepId,
+    /// The part of the run it belongs to.
+    stage: Stage,
+    /// The machine it is about.
+    #[schemars(with = "Option<String>")]
+    machine: Option<MachineName>,
+    /// What it does.
+    action: Action,
+    /// What a person reads before it happens: "join win1 to the cluster".
+    title: String,
+    /// Why it is needed: "win1 does not exist".
+    reason: String,
+    /// The steps that must be done before.
+    needs: Vec<StepId>,
     /// What it makes.
-    pub makes: Vec<Resource>,
+    makes: Vec<Resource>,
     /// How it is undone.
-    pub undo: Option<Undo>,
+    undo: Option<Undo>,
     /// Whether the machine may be started anew.
-    pub reboot: Reboot,
+    reboot: Reboot,
+}
+
+impl From<Step> for StepForm {
+    fn from(step: Step) -> Self {
+        Self {
+            title: step.title(),
+            makes: step.makes(),
+            undo: step.undo(),
+            reboot: step.reboot(),
+            id: step.id,
+            stage: step.stage,
+            machine: step.machine,
+            action: step.action,
+            reason: step.reason,
+            needs: step.needs,
+        }
+    }
+}
+
+impl JsonSchema for Step {
+    fn schema_name() -> Cow<'static, str> {
+        "Step".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        StepForm::json_schema(generator)
+    }
 }
 
 impl Step {
-    /// A step of that action; everything but the reason, the needs and the reboot follows from it.
+    /// A step of that action.
     pub fn new(
         stage: Stage,
         machine: Option<MachineName>,
@@ -90,21 +139,8 @@ impl Step {
         reason: String,
         needs: Vec<StepId>,
     ) -> Self {
-        let on = machine.as_ref();
-        let reboot = match &action {
-            Action::EnableFeatures { .. }
-            | Action::Reboot
-            | Action::ApplyBlueprint {
-                os: Os::Windows, ..
-            } => Reboot::MayFollow,
-            _ => Reboot::Never,
-        };
         Self {
-            id: StepId(action.id(on).into()),
-            title: action.title(on),
-            makes: action.makes(on),
-            undo: action.undo(on),
-            reboot,
+            id: StepId(action.id(machine.as_ref()).into()),
             stage,
             action,
             reason,
@@ -112,6 +148,33 @@ impl Step {
             needs: Vec::new(),
         }
         .after(needs)
+    }
+
+    /// What a person reads before it happens: "join win1 to the cluster".
+    pub fn title(&self) -> String {
+        self.action.title(self.machine.as_ref())
+    }
+
+    /// What it makes.
+    pub fn makes(&self) -> Vec<Resource> {
+        self.action.makes(self.machine.as_ref())
+    }
+
+    /// How it is undone.
+    pub fn undo(&self) -> Option<Undo> {
+        self.action.undo(self.machine.as_ref())
+    }
+
+    /// Whether the machine may be started anew.
+    pub fn reboot(&self) -> Reboot {
+        match &self.action {
+            Action::EnableFeatures { .. }
+            | Action::Reboot
+            | Action::ApplyBlueprint {
+                os: Os::Windows, ..
+            } => Reboot::MayFollow,
+            _ => Reboot::Never,
+        }
     }
 
     /// The same step, behind those.

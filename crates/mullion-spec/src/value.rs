@@ -7,6 +7,7 @@ use std::fmt::{self, Display, Formatter};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -46,12 +47,13 @@ fn dns_label(text: &str) -> Result<(), LabelError> {
     Ok(())
 }
 
+/// Makes the type of a name. Copies share their text: a plan holds each name many times.
 macro_rules! label {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(try_from = "String", into = "String")]
-        pub struct $name(String);
+        pub struct $name(Arc<str>);
 
         impl $name {
             /// The name as text.
@@ -70,13 +72,13 @@ macro_rules! label {
         impl TryFrom<String> for $name {
             type Error = LabelError;
             fn try_from(text: String) -> Result<Self, LabelError> {
-                dns_label(&text).map(|()| Self(text))
+                dns_label(&text).map(|()| Self(text.into()))
             }
         }
 
         impl From<$name> for String {
             fn from(name: $name) -> Self {
-                name.0
+                name.0.as_ref().into()
             }
         }
 
@@ -111,7 +113,7 @@ impl GroupName {
     /// A long group name may give a machine name above the limit of a DNS label; the checker refuses
     /// such a group before anyone asks for its machines.
     pub fn machine(&self, number: u32) -> MachineName {
-        MachineName(format!("{}{number}", self.0))
+        MachineName(format!("{}{number}", self.0).into())
     }
 }
 

@@ -30,7 +30,7 @@ pub struct Patch {
 pub enum VersionWish {
     /// `latest`: the newest that the catalog knows.
     Latest,
-    /// `"1.36"`: the newest patch of a minor release.
+    /// `"1.36"`: the patch that the catalog takes for a minor release.
     Minor(Minor),
     /// `"1.36.4"`: exactly this one.
     Patch(Patch),

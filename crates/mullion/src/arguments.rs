@@ -54,7 +54,7 @@ pub enum Command {
     Doctor(DoctorArguments),
     /// List what works with what
     Catalog(CatalogArguments),
-    /// Explain an error code
+    /// Explain an error code, or the cluster file
     Explain(ExplainArguments),
     /// Write completions for a shell
     Completions(CompletionsArguments),
@@ -161,7 +161,7 @@ fn pair(text: &str) -> Result<(String, String), String> {
 /// What `explain` takes.
 #[derive(Debug, Args)]
 pub struct ExplainArguments {
-    /// A code such as E0302, or a rule's name; without one, all are listed
+    /// A code such as E0302, or a rule's name; `file` for every field of the cluster file; without one, all rules are listed
     pub code: Option<String>,
 }
 

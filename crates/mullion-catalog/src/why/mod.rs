@@ -35,6 +35,8 @@ pub struct Answer {
 pub enum Standing {
     /// It works.
     Works,
+    /// It works once something else is so.
+    Needs,
     /// It does not.
     DoesNot,
     /// The catalog does not know.
@@ -149,7 +151,8 @@ impl Standing {
     pub const fn word(self) -> &'static str {
         match self {
             Self::Works => "works",
-            Self::DoesNot => "does not",
+            Self::Needs => "needs",
+            Self::DoesNot => "does not work",
             Self::Unknown => "unknown",
         }
     }

@@ -22,10 +22,9 @@ impl Catalog {
         let mut answers = vec![Self::listed_windows(release, host, about)];
         answers.extend(not_in_this_release(release, about));
         let needs = release.precondition.iter();
-        answers.extend(needs.map(|need| {
-            let reason = format!("it needs: {}", need.what);
-            answer(Standing::Works, about.into(), reason, &need.source)
-        }));
+        answers.extend(
+            needs.map(|need| answer(Standing::Needs, about.into(), &need.what, &need.source)),
+        );
         if question.kubernetes.is_none() {
             answers.extend(self.revision_faults(question, about));
         }

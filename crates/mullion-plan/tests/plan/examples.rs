@@ -39,7 +39,7 @@ fn a_new_machine_goes_through_the_stages_in_order() {
     let stages: Vec<Stage> = plan.steps().iter().map(|step| step.stage).collect();
     assert!(stages.is_sorted());
     assert_eq!(reason(&plan, "make/vm1"), "vm1 does not exist");
-    let reboots = |id: &str| plan.get(&StepId::new(id)).unwrap().reboot;
+    let reboots = |id: &str| plan.get(&StepId::new(id)).unwrap().reboot();
     assert_eq!(reboots("features/vm1"), Reboot::MayFollow);
     assert_eq!(reboots("apply/vm1"), Reboot::MayFollow);
     assert_eq!(reboots("apply/lin1"), Reboot::Never);
@@ -158,7 +158,7 @@ fn a_control_plane_that_is_only_off_is_started_and_nothing_is_reset() {
     let init = plan.get(&StepId::new("init/cp1")).unwrap();
     assert_eq!(init.reason, "it is not known whether there is a cluster");
     assert!(
-        init.undo.is_none(),
+        init.undo().is_none(),
         "what may have been there is not undone"
     );
     let destroys = ["reset/", "forget/", "drain/", "remove/"];
@@ -247,7 +247,7 @@ fn nobody_is_treated_as_absent_because_they_could_not_be_asked() {
     let steps = of_machine(&plan, "lin1");
     assert!(!steps.contains(&"join/lin1"), "the API server knows it");
     for step in plan.steps() {
-        assert_eq!(step.undo, None, "{}: nothing was made", step.id);
+        assert_eq!(step.undo(), None, "{}: nothing was made", step.id);
     }
     let apply = &plan.get(&StepId::new("apply/lin1")).unwrap().action;
     assert!(matches!(

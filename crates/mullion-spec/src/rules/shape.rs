@@ -6,12 +6,12 @@ rules! {
     UNKNOWN_FIELD "E0201" "unknown-field" Error
         "there is no such field"
         why "A misspelt field would silently leave its default in place."
-        do "see `docs/reference/cluster.yaml` for every field"
+        do "`mullion explain file` shows every field"
         e.g. "machines: {linux: 1}\nnetwrok: {cni: flannel}\n";
     WRONG_TYPE "E0202" "wrong-type" Error
         "the value has the wrong type"
         why "A field takes one type: a text, a number, a truth value, a list or a mapping."
-        do "see `docs/reference/cluster.yaml` for an example of the field"
+        do "`mullion explain file` shows every field with an example"
         e.g. "machines: {linux: two}\n";
     UNKNOWN_WORD "E0203" "unknown-word" Error
         "the field does not take this word"
@@ -41,7 +41,7 @@ rules! {
     BAD_VALUE "E0208" "bad-value" Error
         "the value is not of the form that the field takes"
         why "The field takes a text of a certain form: a size, a network, an address, a version."
-        do "see `docs/reference/cluster.yaml` for an example of the field"
+        do "`mullion explain file` shows every field with an example"
         e.g. "machines: {linux: 1}\nnetwork: {podCIDR: 10.244.0.0}\n";
     OUT_OF_RANGE "E0209" "out-of-range" Error
         "the number is out of range"

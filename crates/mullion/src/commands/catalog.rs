@@ -53,7 +53,7 @@ pub struct Why {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AnswerRow {
-    /// `works`, `does not work` or `unknown`.
+    /// `works`, `needs`, `does not work` or `unknown`.
     pub standing: &'static str,
     /// What was asked about.
     pub about: String,
@@ -154,9 +154,9 @@ fn why(console: &mut Console<'_>, pairs: &[(String, String)]) -> Result<u8, Fail
         let style = match answer.standing {
             Standing::Works => GOOD,
             Standing::DoesNot => BAD,
-            Standing::Unknown => WARN,
+            Standing::Needs | Standing::Unknown => WARN,
         };
-        let standing = console.styled(style, word(answer.standing));
+        let standing = console.styled(style, answer.standing.word());
         let source = console.styled(FAINT, &format!("source: {}", answer.source));
         writeln!(
             console.out,
@@ -169,17 +169,9 @@ fn why(console: &mut Console<'_>, pairs: &[(String, String)]) -> Result<u8, Fail
 
 fn row(answer: &Answer) -> AnswerRow {
     AnswerRow {
-        standing: word(answer.standing),
+        standing: answer.standing.word(),
         about: answer.about.clone(),
         reason: answer.reason.clone(),
         source: answer.source.clone(),
-    }
-}
-
-const fn word(standing: Standing) -> &'static str {
-    match standing {
-        Standing::Works => "works",
-        Standing::DoesNot => "does not work",
-        Standing::Unknown => "unknown",
     }
 }

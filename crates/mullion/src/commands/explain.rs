@@ -51,8 +51,21 @@ impl From<&'static Rule> for RuleRow {
     }
 }
 
-/// Explains one rule, or lists all.
+/// The word that asks for the fields of the cluster file instead of a rule.
+const FILE: &str = "file";
+
+/// Explains one rule or the cluster file, or lists all rules.
 pub fn explain(console: &mut Console<'_>, code: Option<&str>) -> Result<u8, Failure> {
+    if code == Some(FILE) {
+        match console.format {
+            Format::Json => {
+                let text = serde_json::to_string_pretty(&mullion_spec::schema());
+                writeln!(console.out, "{}", text.map_err(std::io::Error::from)?)?;
+            }
+            Format::Text => write!(console.out, "{}", mullion_spec::reference::reference())?,
+        }
+        return Ok(0);
+    }
     let rules: Vec<&'static Rule> = match code {
         None => rules::all().collect(),
         Some(code) => vec![rules::find(code).ok_or_else(|| unknown(code))?],
@@ -96,7 +109,9 @@ fn one(console: &mut Console<'_>, rule: &'static Rule) -> Result<(), Failure> {
 }
 
 fn unknown(code: &str) -> Failure {
-    let words = rules::all().flat_map(|rule| [rule.code, rule.name]);
+    let words = rules::all()
+        .flat_map(|rule| [rule.code, rule.name])
+        .chain([FILE]);
     let failure = Failure::new(Class::Usage, format!("there is no rule `{code}`"));
     match nearest(code, words) {
         Some(meant) => failure.hint(format!("did you mean `mullion explain {meant}`?")),

@@ -2,10 +2,13 @@
 
 use std::path::Path;
 
+use mullion_spec::draft::Surroundings;
+use mullion_spec::source::Source;
 use mullion_spec::value::ClusterName;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::validate::tell;
 use crate::arguments::{InitArguments, Profile};
 use crate::console::{Console, Format, GOOD, Presence};
 use crate::failure::{Class, Failure};
@@ -51,6 +54,10 @@ pub fn init(
             profile(wishes.profile.map_or_else(|| ask(console), Ok)?).replace("NAME", name.as_str())
         }
     };
+    let judgement = file::judge(
+        Source::new(shown.clone(), text.clone()),
+        &Surroundings::default(),
+    );
     write(&target, &shown, &text, wishes.force)?;
     let result = Init {
         file: shown,
@@ -69,6 +76,8 @@ pub fn init(
                 "{wrote} {}\n\nnext: look it over, then\n  mullion validate{option}\n  mullion plan{option}",
                 result.file
             )?;
+            // What a later release will take is written all the same, but nobody should find out by surprise.
+            tell(console, &judgement.verdict)?;
         }
     }
     Ok(0)

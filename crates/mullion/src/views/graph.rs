@@ -46,7 +46,7 @@ impl Sheaf<'_> {
 
     fn title(&self) -> String {
         match self.steps.as_slice() {
-            [step] => step.title.clone(),
+            [step] => step.title(),
             steps => format!("{} x {}", steps.len(), kind(steps[0])),
         }
     }
@@ -56,7 +56,7 @@ impl Sheaf<'_> {
         let lines: Vec<_> = self
             .steps
             .iter()
-            .map(|step| format!("{}: {}", step.title, step.reason))
+            .map(|step| format!("{}: {}", step.title(), step.reason))
             .collect();
         lines.join("\n")
     }

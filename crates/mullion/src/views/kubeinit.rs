@@ -12,6 +12,8 @@ use crate::failure::{Class, Failure};
 
 /// Most machines or hypervisors that the words may ask for; a file with more is written by groups.
 const MOST: u32 = 99;
+/// Where the example addresses of existing control planes begin, and those of existing workers.
+const ADDRESSES: (u32, u32) = (10, 110);
 
 /// What the words say.
 #[derive(Debug, PartialEq, Eq)]
@@ -48,13 +50,13 @@ pub fn file(words: &str, compute: ComputeOs, name: &ClusterName) -> Result<Strin
         "cp",
         Os::Linux,
         parsed.control_planes,
-        10,
+        ADDRESSES.0,
     );
     let stem = match os {
         Os::Linux => "lin",
         Os::Windows => "win",
     };
-    group(&mut text, &parsed, stem, os, parsed.workers, 100);
+    group(&mut text, &parsed, stem, os, parsed.workers, ADDRESSES.1);
     if facts.place == Place::Hosts {
         text.push_str("\nhosts:                            # put your addresses in; these are documentation's\n");
         for host in 1..=parsed.hypervisors {

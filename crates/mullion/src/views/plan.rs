@@ -60,12 +60,12 @@ pub fn text(plan: &Plan, model: &Model, took: &Took, colour: Colour) -> String {
         let width =
             |text: &dyn Fn(&Step) -> usize| steps.iter().map(|step| text(step)).max().unwrap_or(0);
         let names = width(&|step| step.machine.as_ref().map_or(0, |name| name.as_str().len()));
-        let titles = width(&|step| step.title.chars().count()).min(WIDEST);
+        let titles = width(&|step| step.title().chars().count()).min(WIDEST);
         for step in steps {
             let name = step.machine.as_ref().map_or("", |name| name.as_str());
             let gap = if names == 0 { "" } else { "  " };
             let mut reason = step.reason.clone();
-            if step.reboot == Reboot::MayFollow {
+            if step.reboot() == Reboot::MayFollow {
                 reason.push_str("; a restart may follow");
             }
             if let Some(before) = took.about(step.action.kind()) {
@@ -74,7 +74,7 @@ pub fn text(plan: &Plan, model: &Model, took: &Took, colour: Colour) -> String {
             let _ = writeln!(
                 out,
                 "  {name:<names$}{gap}{:<titles$}  {}",
-                step.title,
+                step.title(),
                 paint(FAINT, &reason)
             );
         }

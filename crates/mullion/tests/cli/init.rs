@@ -80,6 +80,7 @@ fn kubeinit_s_words_become_a_file() {
         "windows",
     ]);
     assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(ran.err.contains("[E0901]"), "says so at once: {}", ran.err);
     let ran = bench.run(&["validate"]);
     assert_eq!(ran.code, 3, "its driver is not in this release");
     assert!(ran.err.contains("[E0901]"), "{}", ran.err);

@@ -73,6 +73,21 @@ fn every_rule_can_be_explained_with_its_example() {
 }
 
 #[test]
+fn the_fields_of_the_file_can_be_explained() {
+    let bench = Bench::new();
+    let ran = bench.run(&["explain", "file"]);
+    assert_eq!(ran.code, 0);
+    bench.write("cluster.yaml", &ran.out);
+    assert_eq!(
+        bench.run(&["validate"]).code,
+        0,
+        "what is shown is a sound file"
+    );
+    let schema = bench.run(&["explain", "file", "--json"]);
+    assert!(serde_json::from_str::<serde_json::Value>(&schema.out).is_ok());
+}
+
+#[test]
 fn completions_are_written_for_every_shell() {
     let bench = Bench::new();
     for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
