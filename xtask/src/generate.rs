@@ -52,7 +52,7 @@ pub fn generated() -> Vec<Generated> {
         ),
         Generated::new(
             reference("facts.schema.json"),
-            json(&mullion::views::schemas::facts()),
+            json(&mullion_plan::facts_schema()),
         ),
         Generated::new(reference("errors.md"), errors::render()),
         Generated::new(reference("environment.md"), environment::render()),

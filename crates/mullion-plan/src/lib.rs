@@ -28,7 +28,6 @@
 //!
 //! - A running cluster's Kubernetes, endpoint, pod and service networks and network plugin cannot be
 //!   changed, nor a machine's driver, host, size or template: each is an obstacle with its way out.
-//! - Suites are planned when something changes; a run that ends before them is not proven by the next.
 //! - A machine that cannot be looked at gets all its steps, most of which then do nothing.
 //! - While the API server is silent, nothing of it is removed: the run after it plans that.
 //! - Templates and artifacts that nothing needs any more are kept.

@@ -277,6 +277,9 @@ pub struct ClusterFacts {
     /// Sets of objects that carry our label, each with the fingerprint it was applied with.
     #[serde(default)]
     pub objects: BTreeMap<String, Fingerprint>,
+    /// Suites that passed since the last change.
+    #[serde(default)]
+    pub proven: BTreeSet<String>,
 }
 
 /// What was found of one node.

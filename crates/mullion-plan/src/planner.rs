@@ -276,21 +276,40 @@ impl Sheet {
 
     /// Suites come last, and only when something changes; without a network there is nothing to prove.
     fn lay_suites(&mut self, view: &View<'_>) {
-        if self.steps.is_empty() || !view.has_network_plugin() {
+        if !view.has_network_plugin() {
             return;
         }
+        let changes = !self.steps.is_empty();
+        let cluster = view
+            .observed
+            .cluster
+            .as_ref()
+            .filter(|cluster| cluster.answers);
+        let ends = self.ends();
+        for suite in view.wanted.cluster.verify.iter().collect::<BTreeSet<_>>() {
+            // A run that was cut off before its suites leaves them to the next.
+            let is_due = changes || cluster.is_some_and(|cluster| !cluster.proven.contains(suite));
+            if is_due {
+                let reason = if changes {
+                    "something changes"
+                } else {
+                    "it has not passed since the last change"
+                };
+                let action = Action::Verify {
+                    suite: suite.clone(),
+                };
+                self.push(Stage::Verify, None, action, reason, ends.clone());
+            }
+        }
+    }
+
+    /// The steps that no other waits for.
+    fn ends(&self) -> Vec<Mark> {
         let mut is_end = vec![true; self.steps.len()];
         for need in self.needs.targets() {
             is_end[*need] = false;
         }
-        let ends: Vec<_> = (0..is_end.len()).filter(|mark| is_end[*mark]).collect();
-        for suite in view.wanted.cluster.verify.iter().collect::<BTreeSet<_>>() {
-            let action = Action::Verify {
-                suite: suite.clone(),
-            };
-            let reason = "something changes";
-            self.push(Stage::Verify, None, action, reason, ends.clone());
-        }
+        (0..is_end.len()).filter(|mark| is_end[*mark]).collect()
     }
 }
 

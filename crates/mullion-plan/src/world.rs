@@ -187,6 +187,8 @@ impl Perform for World {
     }
 
     fn undo(&self, undo: &Undo) -> Result<(), StepError> {
-        self.state().undo(undo)
+        let mut state = self.state();
+        state.forget_proofs();
+        state.undo(undo)
     }
 }

@@ -11,6 +11,7 @@ impl State {
     /// Does the first half of a step that could have been done whole. Where a step has no halves (a file
     /// is fetched beside its place and then renamed), nothing happens.
     pub(super) fn perform_half(&mut self, step: &Step) {
+        self.forget_proofs();
         match &step.machine {
             Some(machine) => self.half_on(machine, step),
             None => {

@@ -1,6 +1,6 @@
 //! What can be seen of the world from outside.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use mullion_spec::cluster::Cluster;
 use mullion_spec::value::MachineName;
@@ -61,6 +61,11 @@ impl State {
             members: etcd.members.clone(),
             nodes,
             objects,
+            proven: if answers {
+                etcd.proven.clone()
+            } else {
+                BTreeSet::new()
+            },
         })
     }
 

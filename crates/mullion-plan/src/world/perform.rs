@@ -34,9 +34,19 @@ const ANY_AGENT: &str = "any";
 
 impl State {
     pub(super) fn perform(&mut self, step: &Step) -> Done {
+        if !matches!(step.action, Action::Verify { .. }) {
+            self.forget_proofs();
+        }
         match &step.machine {
             Some(machine) => self.perform_on(machine, &step.action),
             None => self.perform_for_all(&step.action),
+        }
+    }
+
+    /// What was proven was proven of the cluster as it was before a change.
+    pub(super) fn forget_proofs(&mut self) {
+        if let Some(etcd) = &mut self.etcd {
+            etcd.proven.clear();
         }
     }
 

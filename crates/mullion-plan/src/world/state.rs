@@ -56,6 +56,8 @@ pub(super) struct Etcd {
     /// Whether one is Ready, and its version, follow from its machine.
     pub(super) nodes: BTreeMap<MachineName, NodeFacts>,
     pub(super) objects: BTreeMap<String, Fingerprint>,
+    /// Suites that passed since the last change.
+    pub(super) proven: BTreeSet<String>,
 }
 
 impl Unit {

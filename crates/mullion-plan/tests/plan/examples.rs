@@ -392,3 +392,21 @@ fn the_schema_of_facts_names_their_form() {
     assert!(schema.contains("mullion.dev/facts/v1"));
     assert!(schema.contains("rebootPending"));
 }
+
+#[test]
+fn a_run_that_was_cut_off_before_its_suites_leaves_them_to_the_next() {
+    let sketch = Sketch::small();
+    let world = Sketch::world();
+    let first = planned(&sketch, &look(&world, &sketch));
+    run(
+        &first,
+        &world,
+        Until::Stage(Stage::Retire),
+        &mut Dice::new(1),
+    );
+    let next = planned(&sketch, &look(&world, &sketch));
+    let ids: Vec<_> = next.steps().iter().map(|step| step.id.as_str()).collect();
+    assert_eq!(ids, ["verify/smoke"]);
+    run(&next, &world, Until::End, &mut Dice::new(1));
+    assert!(planned(&sketch, &look(&world, &sketch)).is_empty());
+}

@@ -28,11 +28,6 @@ pub fn all() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// The schema of recorded facts, which `plan --facts` reads.
-pub fn facts() -> Value {
-    schemars::schema_for!(mullion_plan::Observed).into()
-}
-
 /// The schema of a document's content, with the version and the kind around it.
 fn schema<T: JsonSchema>(kind: &str) -> Value {
     let mut schema: Value = schemars::schema_for!(T).into();
