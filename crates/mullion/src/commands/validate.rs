@@ -44,6 +44,8 @@ pub fn refuse(console: &mut Console<'_>, verdict: &Verdict) -> Result<u8, Failur
 
 /// Shows findings with their lines, and how many there are.
 pub fn tell(console: &mut Console<'_>, verdict: &Verdict) -> Result<(), Failure> {
+    // Results are kept back for speed; what was said before must be read before.
+    console.out.flush()?;
     write!(console.err, "{}", render(verdict, console.err_colour))?;
     if let Some(first) = verdict.findings.first() {
         let name = verdict.source.name();
