@@ -42,4 +42,9 @@ rules! {
         "the versions are too far apart"
         why "A kubelet may be older than its API server by three minor releases and never newer."
         do "upgrade the control plane first, one minor release at a time";
+    KNOWN_BAD_UPDATE "E0509" "known-bad-update" Warning
+        "the Windows update is known to be bad"
+        why "Some updates broke networking or containers on Windows nodes. The catalog names them, the network plugins with which the fault shows, and the update that mends it; where the fault does not show with the cluster's plugin, this is a note."
+        do "install the update that mends it instead, or any later one"
+        e.g. "machines: {linux: 1, windows: 1}\nnetwork: {cni: none}\nwindows: {updates: [KB5040437]}\n";
 }
