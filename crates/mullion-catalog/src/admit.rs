@@ -12,6 +12,7 @@ use std::collections::BTreeSet;
 use mullion_spec::cluster::{Carrier, Cluster, Origin};
 use mullion_spec::draft::{Draft, Verdict};
 use mullion_spec::finding::Severity;
+use mullion_spec::source::Path;
 
 use crate::artifacts::{ArtifactRef, Purpose};
 use crate::catalog::Catalog;
@@ -109,8 +110,15 @@ fn unsupported(cluster: &Cluster) -> Severity {
     }
 }
 
-/// Words in back-ticks, with commas between.
-fn quoted(words: impl IntoIterator<Item = impl std::fmt::Display>) -> String {
-    let words: Vec<_> = words.into_iter().map(|word| format!("`{word}`")).collect();
-    words.join(", ")
+/// The place of a setting that a group may override: the group's own where it has one, else that under
+/// `windows`.
+fn windows_field(draft: &Draft, group: usize, field: &str) -> Path {
+    let own = draft.group_field(group, field);
+    // A group of the short form has no fields of its own: all of them stand at one place.
+    let has_fields = own != draft.group_field(group, "name");
+    if has_fields && draft.says(&own) {
+        own
+    } else {
+        Path::top().key("windows").key(field)
+    }
 }

@@ -31,8 +31,22 @@ pub struct DriverFacts {
     pub needs_root: bool,
     /// Stands in for Windows: what it shows is not proof about Windows.
     pub stand_in: bool,
+    /// What a machine of it needs, where that is not what its operating system does.
+    pub minima: Option<DriverMinima>,
     /// What it is, in words.
     pub summary: String,
+    /// Where this was read.
+    pub source: String,
+}
+
+/// The least that a driver's machines need, whatever their operating system asks for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DriverMinima {
+    /// The least memory, in MiB.
+    pub memory_mib: u64,
+    /// The smallest disk, in GiB.
+    pub disk_gib: u64,
     /// Where this was read.
     pub source: String,
 }
@@ -111,6 +125,13 @@ mod tests {
             if let (true, Some(media)) = (made, facts.media(Os::Windows)) {
                 assert_eq!(media, MediaNeed::Needed, "{name}");
             }
+        }
+    }
+
+    #[test]
+    fn a_stand_in_has_minima_of_its_own() {
+        for (name, facts) in Catalog::builtin().drivers() {
+            assert_eq!(facts.stand_in, facts.minima.is_some(), "{name}");
         }
     }
 

@@ -234,7 +234,7 @@ fn slipped(text: &str, slips: &[Slip]) -> String {
                     .iter()
                     .enumerate()
                     .filter(|(line, _)| *line != at % count);
-                kept.map(|(_, line)| *line).collect::<Vec<_>>().join("\n")
+                kept.flat_map(|(_, line)| [*line, "\n"]).collect()
             }
             Slip::DoubleLine(at) => {
                 let doubled = lines.iter().enumerate().map(|(line, text)| {

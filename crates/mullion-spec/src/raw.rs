@@ -35,7 +35,7 @@ pub struct RawCluster {
     pub machines: Option<RawMachines>,
     /// Computers that carry machines, besides this one.
     pub hosts: Vec<RawHost>,
-    /// How every Windows machine is set up; a group may override a field under the same name.
+    /// How every Windows machine is set up; a group may override each field but `runtimeClasses` under the same name.
     pub windows: RawWindows,
     /// The way out through a proxy.
     pub proxy: RawProxy,
@@ -269,6 +269,8 @@ pub struct RawGroup {
     pub defender_exclusions: Option<bool>,
     /// Overrides `windows.rdp`.
     pub rdp: Option<bool>,
+    /// Overrides `windows.taint`; `none` for no taint.
+    pub taint: Option<String>,
 }
 
 /// Installation media: one of `iso`, `url`, `vhdx` and `qcow2`.
@@ -399,9 +401,9 @@ pub struct RawWindows {
     pub defender_exclusions: bool,
     /// Whether remote desktop is switched on.
     pub rdp: bool,
-    /// One `RuntimeClass` for each Windows build present.
+    /// One `RuntimeClass` for each Windows build present; for the whole cluster, so no group overrides it.
     pub runtime_classes: bool,
-    /// A taint that keeps Linux pods away; null for none.
+    /// A taint that keeps Linux pods away; null or `none` for none.
     pub taint: Option<String>,
 }
 
@@ -489,7 +491,7 @@ pub struct RawImage {
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct RawAccess {
-    /// `generated`, or `{file: …}`.
+    /// `generated`, or `{file: …}`, or `{env: …}`.
     pub ssh_key: RawSecret,
 }
 

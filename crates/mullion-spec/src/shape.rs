@@ -69,11 +69,8 @@ impl Shape {
 }
 
 /// Words in back-ticks, with commas between.
-pub(crate) fn quoted<T: AsRef<str>>(words: impl IntoIterator<Item = T>) -> String {
-    let words: Vec<_> = words
-        .into_iter()
-        .map(|word| format!("`{}`", word.as_ref()))
-        .collect();
+pub fn quoted(words: impl IntoIterator<Item = impl std::fmt::Display>) -> String {
+    let words: Vec<_> = words.into_iter().map(|word| format!("`{word}`")).collect();
     words.join(", ")
 }
 

@@ -226,7 +226,7 @@ pub enum Secret {
 pub enum Address {
     /// An IP address.
     Ip(IpAddr),
-    /// A DNS name.
+    /// A DNS name, in lower case.
     Name(String),
 }
 
@@ -256,7 +256,8 @@ impl FromStr for Address {
             .bytes()
             .all(|byte| byte.is_ascii_digit() || byte == b'.');
         if text.len() <= 253 && text.split('.').all(label) && !numeric {
-            Ok(Self::Name(text.into()))
+            // Names are the same in upper and lower case.
+            Ok(Self::Name(text.to_ascii_lowercase()))
         } else {
             Err(AddressError(text.into()))
         }
@@ -456,6 +457,7 @@ mod tests {
         assert!("192.0.2.300".parse::<Address>().is_err());
         assert!(matches!("192.0.2.3".parse(), Ok(Address::Ip(_))));
         assert!(matches!("node-1.example".parse(), Ok(Address::Name(_))));
+        assert_eq!("A.EXAMPLE".parse::<Address>(), "a.example".parse());
         assert_eq!(
             "[2001:db8::1]:6443"
                 .parse::<Endpoint>()

@@ -53,7 +53,10 @@ fn numbers(text: &str) -> Option<Vec<u16>> {
     let text = text.strip_prefix('v').unwrap_or(text);
     text.split('.')
         .map(|part| {
-            let plain = !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+            // `1.036` is no release, whatever the numbers say.
+            let plain = (part == "0" || !part.starts_with('0'))
+                && !part.is_empty()
+                && part.bytes().all(|byte| byte.is_ascii_digit());
             plain.then(|| part.parse().ok()).flatten()
         })
         .collect()
@@ -160,6 +163,9 @@ mod tests {
             "1.36.4.5",
             "1.36.4-rc.1",
             "+1.36",
+            "01.36",
+            "1.036",
+            "1.36.00",
             "1.99999999",
         ] {
             assert!(bad.parse::<VersionWish>().is_err(), "{bad}");

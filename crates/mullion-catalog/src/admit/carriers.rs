@@ -4,10 +4,11 @@ use mullion_spec::cluster::{Carrier, Cluster, Duty, Group, Licence, Origin, Size
 use mullion_spec::draft::Draft;
 use mullion_spec::finding::{Finding, Place};
 use mullion_spec::rules::{carriers as rule, release};
+use mullion_spec::shape::quoted;
 use mullion_spec::value::ByteSize;
 use mullion_spec::words::{Driver, Os};
 
-use super::quoted;
+use super::windows_field;
 use crate::catalog::Catalog;
 use crate::drivers::{self, DriverFacts, MachineOrigin, MediaNeed};
 
@@ -15,7 +16,8 @@ impl Catalog {
     pub(super) fn admit_carriers(&self, cluster: &Cluster, draft: &mut Draft) {
         for (index, group) in cluster.groups.iter().enumerate() {
             // The load balancer is carried as the control planes are, and they have been looked at.
-            if group.duty == Duty::LoadBalancer {
+            // A group without machines needs nothing that carries them.
+            if group.duty == Duty::LoadBalancer || group.numbers.is_empty() {
                 continue;
             }
             let driver = group.carrier.driver();
@@ -125,14 +127,14 @@ impl Catalog {
         index: usize,
         draft: &mut Draft,
     ) {
-        let (memory, disk, what) = match &group.system {
-            // A stand-in runs a few Windows programs, not Windows.
-            System::Windows(_) if facts.stand_in => (
-                ByteSize::mib(512),
-                ByteSize::gib(4),
+        let (memory, disk, what) = match (&group.system, &facts.minima) {
+            (System::Windows(_), Some(minima)) => (
+                ByteSize::mib(minima.memory_mib),
+                ByteSize::gib(minima.disk_gib),
                 "a stand-in".to_owned(),
             ),
-            System::Windows(windows) => {
+            (System::Windows(windows), None) => {
+                Self::admit_page_file(windows.settings.page_file, size, index, draft);
                 let release = self.windows(windows.version);
                 let (minima, form) = if windows.desktop {
                     (&release.desktop, "with the desktop")
@@ -145,10 +147,21 @@ impl Catalog {
                     format!("{} {form}", release.product),
                 )
             }
-            System::Linux { release } => {
+            (System::Linux { release }, _) => {
                 let Some(release) = self.linux(release) else {
                     return;
                 };
+                if group.duty == Duty::ControlPlane && size.cpus < release.control_plane_cpus {
+                    let needs = release.control_plane_cpus;
+                    draft.report(
+                        Finding::new(&rule::CPUS_SMALL, draft.group_field(index, "cpus"))
+                            .message(format!(
+                                "a control plane needs {needs} processors, and the group has {}",
+                                size.cpus
+                            ))
+                            .hint(format!("write `cpus: {needs}` or more")),
+                    );
+                }
                 let (memory, what) = match group.duty {
                     Duty::ControlPlane => (release.control_plane_memory_mib, "a control plane on "),
                     Duty::Worker | Duty::LoadBalancer => (release.memory_mib, ""),
@@ -173,6 +186,24 @@ impl Catalog {
                         .hint(format!("write `{field}: {needs}` or more")),
                 );
             }
+        }
+    }
+
+    /// Sees that the page file leaves room for Windows itself.
+    fn admit_page_file(page_file: ByteSize, size: Size, index: usize, draft: &mut Draft) {
+        if page_file >= size.disk {
+            let at = windows_field(draft, index, "pageFile");
+            draft.report(
+                Finding::new(&rule::PAGE_FILE_LARGE, at)
+                    .message(format!(
+                        "a page file of {page_file} does not fit a disk of {}",
+                        size.disk
+                    ))
+                    .also(
+                        draft.group_field(index, "disk"),
+                        format!("the disk has {}", size.disk),
+                    ),
+            );
         }
     }
 

@@ -2,12 +2,13 @@
 
 use mullion_spec::cluster::{Cluster, ControlPlane, Group, System, Windows};
 use mullion_spec::draft::Draft;
-use mullion_spec::finding::{Finding, Place};
+use mullion_spec::finding::{Finding, Place, Severity};
 use mullion_spec::rules::{network as network_rule, release, versions as rule};
+use mullion_spec::shape::quoted;
 use mullion_spec::source::Path;
 use mullion_spec::words::{Backend, Cni, Os};
 
-use super::{quoted, unsupported};
+use super::{unsupported, windows_field};
 use crate::catalog::Catalog;
 use crate::kubernetes::{KubernetesRelease, Support};
 
@@ -102,6 +103,7 @@ impl Catalog {
                     .message(format!(
                         "the catalog does not know the Linux release `{release}`"
                     ))
+                    .also(draft.group_field(group, "os"), "the group runs Linux")
                     .hint(format!(
                         "take one of {}",
                         known.collect::<Vec<_>>().join(", ")
@@ -142,36 +144,73 @@ impl Catalog {
                         Support::Supported { .. }
                     )
                 });
-            draft.report(
-                Finding::new(&rule::WINDOWS_UNSUPPORTED, at.clone())
-                    .severity(unsupported(cluster))
-                    .message(format!(
-                        "Kubernetes {minor} does not support Windows Server {}; {limit}",
-                        windows.version
-                    ))
-                    .also(
-                        Path::top().key("kubernetes").key("version"),
-                        format!("Kubernetes {}", kubernetes.version),
-                    )
-                    .hint(format!(
-                        "take Windows Server {}, or {hint}",
-                        quoted(supported)
-                    ))
-                    .hint("to try it all the same, set `kubernetes.allowUnsupported: true`"),
-            );
+            let finding = Finding::new(&rule::WINDOWS_UNSUPPORTED, at.clone())
+                .severity(unsupported(cluster))
+                .message(format!(
+                    "Kubernetes {minor} does not support Windows Server {}; {limit}",
+                    windows.version
+                ))
+                .also(
+                    Path::top().key("kubernetes").key("version"),
+                    format!("Kubernetes {}", kubernetes.version),
+                )
+                .hint(format!(
+                    "take Windows Server {}, or {hint}",
+                    quoted(supported)
+                ));
+            draft.report(with_way_out(cluster, finding));
         }
         if let Some(cni) = self.cni(cluster.network.cni)
             && cni.windows(windows.version).is_none()
+            // An empty list means that nobody looked, not that there is none.
+            && !cni.windows.is_empty()
         {
             let listed = cni.windows.iter().map(|listed| listed.release);
+            let finding = Finding::new(&rule::CNI_WINDOWS, at)
+                .severity(unsupported(cluster))
+                .message(format!(
+                    "group `{}`: {} {} does not list Windows Server {}",
+                    group.name, cluster.network.cni, cni.version, windows.version
+                ))
+                .hint(format!(
+                    "take another network plugin, or a Windows that it lists: {}",
+                    quoted(listed)
+                ));
+            draft.report(with_way_out(cluster, finding));
+        }
+        self.admit_updates(cluster, windows, index, draft);
+    }
+
+    /// Warns of updates that are known to be bad and of which no other in the list mends them.
+    fn admit_updates(&self, cluster: &Cluster, windows: &Windows, index: usize, draft: &mut Draft) {
+        let updates = &windows.settings.updates;
+        let at = windows_field(draft, index, "updates");
+        for bad in self.known_bad_updates() {
+            let same = |known: &Option<String>, update: &String| {
+                known
+                    .as_ref()
+                    .is_some_and(|known| known.eq_ignore_ascii_case(update))
+            };
+            let place = updates.iter().position(|update| same(&bad.update, update));
+            let is_mended = updates.iter().any(|update| same(&bad.fixed_by, update));
+            let Some(place) = place.filter(|_| bad.release == windows.version && !is_mended) else {
+                continue;
+            };
+            // Nobody knows which plugin takes the place of none.
+            let cni = cluster.network.cni;
+            let (severity, with) = if cni == Cni::None || bad.shows_with(cni) {
+                (Severity::Warning, String::new())
+            } else {
+                (Severity::Note, format!(" with {}", quoted(&bad.cni)))
+            };
             draft.report(
-                Finding::new(&rule::CNI_WINDOWS, at)
-                    .severity(unsupported(cluster))
+                Finding::new(&rule::KNOWN_BAD_UPDATE, at.index(place))
+                    .severity(severity)
                     .message(format!(
-                        "group `{}`: {} {} does not list Windows Server {}",
-                        group.name, cluster.network.cni, cni.version, windows.version
+                        "{} is known to be bad on Windows Server {}{with}: {}",
+                        updates[place], bad.release, bad.symptom
                     ))
-                    .hint(format!("it lists {}", quoted(listed))),
+                    .hint(bad.remedy.clone()),
             );
         }
     }
@@ -226,6 +265,15 @@ impl Catalog {
                     .hint(format!("take one of {}", quoted(have))),
             );
         }
+    }
+}
+
+/// Names the way around a rule about what upstream calls unsupported, unless it is taken already.
+fn with_way_out(cluster: &Cluster, finding: Finding) -> Finding {
+    if cluster.kubernetes.allow_unsupported {
+        finding
+    } else {
+        finding.hint("to try it all the same, set `kubernetes.allowUnsupported: true`")
     }
 }
 

@@ -4,8 +4,12 @@
 //! case: where the file's own cannot be used, a harmless one takes its place, so that the rules about
 //! the other fields still run. A cluster with such a value never leaves [`crate::draft`].
 
+mod addresses;
+mod carriers;
 mod groups;
 mod network;
+mod nodes;
+mod proxy;
 mod roster;
 mod secrets;
 mod settings;
@@ -79,6 +83,11 @@ impl<'a> Checker<'a> {
         }
     }
 
+    /// Whether a value, or what it stands in, is wrong in itself.
+    fn is_left_out(&self, path: &Path) -> bool {
+        path.ancestry().any(|path| self.left_out.contains(&path))
+    }
+
     /// Reports that a value is wrong in itself.
     fn reject(&mut self, finding: Finding, path: &Path) {
         self.report(finding);
@@ -139,14 +148,26 @@ impl<'a> Checker<'a> {
         let hosts = self.hosts(&raw.hosts);
         let (groups, places) = self.groups(raw, &hosts);
         let (groups, places) = self.roster(groups, places, &control_plane);
-        let network = self.network(&raw.network, &groups, &places, &hosts, surroundings);
+        let network = self.network(
+            &raw.network,
+            &groups,
+            &places,
+            &hosts,
+            &control_plane,
+            surroundings,
+        );
+        let endpoint = match &control_plane {
+            ControlPlane::Made { endpoint } => endpoint.as_ref(),
+            ControlPlane::Existing { .. } => None,
+        };
+        let proxy = self.proxy(&raw.proxy, &network, &groups, endpoint);
         let cluster = Cluster {
             name,
             kubernetes,
             control_plane,
             hosts,
             runtime_classes: raw.windows.runtime_classes,
-            proxy: self.proxy(&raw.proxy, &network),
+            proxy,
             trust: self.trust(&raw.trust),
             artifacts: self.artifacts(&raw.artifacts),
             images: self.images(&raw.images),
@@ -197,6 +218,19 @@ impl<'a> Checker<'a> {
             .enumerate()
             .map(|(index, patch)| self.text(&at.key("patches").index(index), patch).into())
             .collect();
+        for gate in raw.feature_gates.keys() {
+            // Every component refuses to start with a gate that it does not know; a name that no gate
+            // can have would even be read as two settings.
+            let is_name = gate.starts_with(|c: char| c.is_ascii_alphabetic())
+                && gate.bytes().all(|byte| byte.is_ascii_alphanumeric());
+            if !is_name {
+                let at = at.key("featureGates").key(gate);
+                let finding = Finding::new(&rule::BAD_VALUE, Place::Key(at.clone()))
+                    .message(format!("`{gate}` is not the name of a feature gate"))
+                    .hint("names have letters and digits, such as `WindowsHostNetwork`");
+                self.reject(finding, &at);
+            }
+        }
         Kubernetes {
             version,
             feature_gates: raw.feature_gates.clone(),

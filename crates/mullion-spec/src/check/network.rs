@@ -4,8 +4,9 @@ use std::net::IpAddr;
 
 use ipnet::{IpNet, Ipv4Net};
 
+use super::addresses::{Networks, ipv4_net, special};
 use super::{Checker, GroupPlace};
-use crate::cluster::{Carrier, Duty, Group, Host, Network};
+use crate::cluster::{Carrier, ControlPlane, Duty, Group, Host, Network};
 use crate::draft::Surroundings;
 use crate::finding::{Finding, Place, Severity};
 use crate::raw::RawNetwork;
@@ -18,6 +19,14 @@ use crate::words::{Backend, Cni, Os};
 const WINDOWS_VNI: u32 = 4096;
 /// The only VXLAN port that Windows takes.
 const WINDOWS_VXLAN_PORT: u16 = 4789;
+/// How many bits kubeadm and kube-controller-manager allow between the pod network and a node's share.
+const MOST_SHARE_BITS: u8 = 16;
+/// The prefix of the smallest share that a node can work with.
+const SMALLEST_SHARE: u8 = 28;
+/// The prefix of a node's share where nobody says so.
+const USUAL_SHARE: u8 = 24;
+/// The prefix of the free network that is taken for machines where none is given.
+const FREE_NETWORK: u8 = 24;
 
 impl Checker<'_> {
     pub(super) fn network(
@@ -26,6 +35,7 @@ impl Checker<'_> {
         groups: &[Group],
         places: &[GroupPlace],
         hosts: &[Host],
+        control_plane: &ControlPlane,
         surroundings: &Surroundings,
     ) -> Network {
         let at = Path::top().key("network");
@@ -57,11 +67,14 @@ impl Checker<'_> {
         let makes_machines = groups.iter().any(|group| {
             matches!(group.carrier, Carrier::Made { .. }) && !group.numbers.is_empty()
         });
-        let machines_in_use = machines.filter(|_| makes_machines);
-
-        self.overlaps(&at, pods, services, machines_in_use, surroundings);
-        self.sizes(raw, &at, pods, services, machines_in_use, groups);
-        self.addresses_inside(&at, pods, services, groups, places, hosts);
+        let nets = Networks {
+            pods,
+            services,
+            machines: machines.filter(|_| makes_machines),
+        };
+        self.overlaps(&at, nets, surroundings);
+        self.sizes(raw, &at, nets, groups, places);
+        self.addresses_of_computers(nets, groups, places, hosts, control_plane);
         self.backend(raw, &at, groups, places, windows.as_ref());
         if let Some(mtu) = raw.mtu {
             self.within(&at.key("mtu"), mtu.into(), 1280, 9000);
@@ -83,7 +96,7 @@ impl Checker<'_> {
             services,
             machines,
             domain: self.domain(&at.key("domain"), &raw.domain),
-            upstream_dns: self.upstream_dns(&at.key("upstreamDNS"), &raw.upstream_dns),
+            upstream_dns: self.upstream_dns(&at.key("upstreamDNS"), &raw.upstream_dns, nets),
             policy: raw.policy,
         }
     }
@@ -101,6 +114,7 @@ impl Checker<'_> {
             } else {
                 format!("`{path}`: only one network can be given")
             });
+            finding = finding.hint("give one IPv4 network");
             if let Some(windows) = windows {
                 finding = finding
                     .message(format!(
@@ -112,7 +126,28 @@ impl Checker<'_> {
             return fallback();
         }
         match text.parse::<Ipv4Net>() {
-            Ok(net) if net.trunc() == net => net,
+            Ok(net) if ipv4_net(text).is_none() => {
+                let finding = Finding::new(&shape_rule::BAD_VALUE, path.clone())
+                    .message(format!(
+                        "`{path}`: the numbers of `{text}` have leading zeros, which some programs read as octal"
+                    ))
+                    .hint(format!("where that is meant, write `{}`", net.trunc()));
+                self.reject(finding, path);
+                net.trunc()
+            }
+            Ok(net) if net.trunc() == net => {
+                if let Some((special, meaning)) = special(net) {
+                    let message = if special.contains(&net) {
+                        format!("`{path}`: {net} cannot be used, it is {meaning}")
+                    } else {
+                        format!("`{path}`: {net} cannot be used, {special} in it is {meaning}")
+                    };
+                    let finding =
+                        Finding::new(&rule::SPECIAL_NETWORK, path.clone()).message(message);
+                    self.reject(finding, path);
+                }
+                net
+            }
             Ok(net) => {
                 let finding = Finding::new(&rule::HOST_BITS, path.clone())
                     .message(format!("`{path}`: `{net}` has bits beyond its prefix"))
@@ -129,16 +164,8 @@ impl Checker<'_> {
         }
     }
 
-    fn overlaps(
-        &mut self,
-        at: &Path,
-        pods: Ipv4Net,
-        services: Ipv4Net,
-        machines: Option<Ipv4Net>,
-        surroundings: &Surroundings,
-    ) {
-        let mut nets = vec![("podCIDR", pods), ("serviceCIDR", services)];
-        nets.extend(machines.map(|net| ("machineCIDR", net)));
+    fn overlaps(&mut self, at: &Path, nets: Networks, surroundings: &Surroundings) {
+        let nets = nets.all();
         for (index, (field, net)) in nets.iter().enumerate() {
             for (other, other_net) in &nets[index + 1..] {
                 if overlap(*net, *other_net) {
@@ -183,110 +210,110 @@ impl Checker<'_> {
         &mut self,
         raw: &RawNetwork,
         at: &Path,
-        pods: Ipv4Net,
-        services: Ipv4Net,
-        machines: Option<Ipv4Net>,
+        nets: Networks,
         groups: &[Group],
+        places: &[GroupPlace],
     ) {
-        let share = raw.pod_cidr_size;
-        let share_at = at.key("podCIDRSize");
-        if share <= pods.prefix_len() || share > 28 {
-            let finding = Finding::new(&rule::SHARE_SIZE, share_at.clone())
-                .message(format!(
-                    "a node's share of /{share} does not fit a pod network of /{}",
-                    pods.prefix_len()
-                ))
-                .also(at.key("podCIDR"), format!("`podCIDR` is {pods}"))
-                .hint(format!(
-                    "take a number from {} to 28",
-                    pods.prefix_len() + 1
-                ));
-            self.reject(finding, &share_at);
-        } else {
-            let nodes: u64 = count(groups, |group| group.duty != Duty::LoadBalancer);
-            let room = 1_u64 << (share - pods.prefix_len());
-            if nodes > room {
-                self.report(
-                    Finding::new(&rule::PODS_SMALL, at.key("podCIDR"))
-                        .message(format!(
-                            "{pods} has room for {room} nodes of /{share}, and there are {nodes}"
-                        ))
-                        .also(share_at, format!("each node takes a /{share}"))
-                        .hint(format!(
-                            "widen `podCIDR` to a /{} or wider",
-                            share - bits(nodes)
-                        )),
-                );
-            }
-        }
-        if !(12..=28).contains(&services.prefix_len()) {
+        // A number of machines that is out of range says nothing about the room that they need.
+        let is_counted = places
+            .iter()
+            .all(|place| !self.is_left_out(&place.field("count")));
+        let nodes = count(groups, |group| group.duty != Duty::LoadBalancer);
+        self.shares(raw, at, nets.pods, nodes, is_counted);
+        if !(12..=28).contains(&nets.services.prefix_len()) {
             self.report(
                 Finding::new(&rule::SERVICES_SIZE, at.key("serviceCIDR")).message(format!(
                     "a service network of /{} is not possible",
-                    services.prefix_len()
+                    nets.services.prefix_len()
                 )),
             );
         }
-        if let Some(net) = machines {
+        if is_counted {
             let made = count(groups, |group| {
                 matches!(group.carrier, Carrier::Made { .. })
             });
-            // The network's own address, its broadcast and the gateway are not for machines.
-            let room = (1_u64 << (32 - net.prefix_len())).saturating_sub(3);
-            if made > room {
-                self.report(
-                    Finding::new(&rule::MACHINES_SMALL, at.key("machineCIDR"))
-                        .message(format!(
-                            "{net} has room for {room} machines, and there are {made}"
-                        ))
-                        .hint(format!(
-                            "widen `machineCIDR` to a /{} or wider",
-                            32 - bits(made + 3)
-                        )),
-                );
-            }
+            self.room_for_machines(raw, at, nets.machines, made);
         }
     }
 
-    fn addresses_inside(
-        &mut self,
-        at: &Path,
-        pods: Ipv4Net,
-        services: Ipv4Net,
-        groups: &[Group],
-        places: &[GroupPlace],
-        hosts: &[Host],
-    ) {
-        let hosts_at = Path::top().key("hosts");
-        let of_hosts = hosts
-            .iter()
-            .enumerate()
-            .map(|(index, host)| (&host.address, hosts_at.index(index).key("address")));
-        let of_machines = groups.iter().zip(places).flat_map(|(group, place)| {
-            let addresses: &[Address] = match &group.carrier {
-                Carrier::Existing { addresses, .. } => addresses,
-                Carrier::Made { .. } => &[],
+    /// Sees that nodes' shares are parts of the pod network, and that there are enough of them.
+    fn shares(&mut self, raw: &RawNetwork, at: &Path, pods: Ipv4Net, nodes: u64, is_counted: bool) {
+        let share = raw.pod_cidr_size;
+        let share_at = at.key("podCIDRSize");
+        let prefix = pods.prefix_len();
+        // A share as large as the network is possible: there is one.
+        let least = prefix.saturating_add(bits(nodes));
+        let most = SMALLEST_SHARE.min(prefix.saturating_add(MOST_SHARE_BITS));
+        let wider = |share: u8| {
+            let widest = share.saturating_sub(bits(nodes));
+            format!("widen `podCIDR` to a /{widest} or wider")
+        };
+        if share > SMALLEST_SHARE || share < prefix || share - prefix > MOST_SHARE_BITS {
+            let message = if share >= prefix && share - prefix > MOST_SHARE_BITS {
+                format!(
+                    "a node's share of /{share} is more than {MOST_SHARE_BITS} bits smaller than a pod network of /{prefix}"
+                )
+            } else {
+                format!("a node's share of /{share} does not fit a pod network of /{prefix}")
             };
-            let at = place.field("addresses");
-            addresses
-                .iter()
-                .enumerate()
-                .map(move |(index, address)| (address, at.index(index)))
-        });
-        for (address, path) in of_hosts.chain(of_machines) {
-            let Address::Ip(IpAddr::V4(ip)) = address else {
-                continue;
-            };
-            for (field, net) in [("podCIDR", pods), ("serviceCIDR", services)] {
-                if net.contains(ip) {
-                    self.report(
-                        Finding::new(&rule::ADDRESS_INSIDE, path.clone())
-                            .message(format!("{ip} lies inside `{field}` {net}"))
-                            .also(at.key(field), format!("`{field}` is {net}")),
-                    );
+            let finding = if least > most {
+                // No share would do: the network itself is too small.
+                Finding::new(&rule::SHARE_SIZE, at.key("podCIDR"))
+                    .also(share_at.clone(), format!("`podCIDRSize` is {share}"))
+                    .hint(wider(share.min(USUAL_SHARE)))
+            } else {
+                let finding = Finding::new(&rule::SHARE_SIZE, share_at.clone())
+                    .also(at.key("podCIDR"), format!("`podCIDR` is {pods}"));
+                if least == most {
+                    finding.hint(format!("write `podCIDRSize: {least}`"))
+                } else {
+                    finding.hint(format!("take a number from {least} to {most}"))
                 }
-            }
+            };
+            self.reject(finding.message(message), &share_at);
+            return;
         }
+        let room = 1_u64 << (share - prefix);
+        if nodes > room && is_counted {
+            let things = if room == 1 { "node" } else { "nodes" };
+            self.report(
+                Finding::new(&rule::PODS_SMALL, at.key("podCIDR"))
+                    .message(format!(
+                        "{pods} has room for {room} {things} of /{share}, and there are {nodes}"
+                    ))
+                    .also(share_at, format!("each node takes a /{share}"))
+                    .hint(wider(share)),
+            );
+        }
+    }
+
+    fn room_for_machines(
+        &mut self,
+        raw: &RawNetwork,
+        at: &Path,
+        machines: Option<Ipv4Net>,
+        made: u64,
+    ) {
+        let prefix = machines.map_or(FREE_NETWORK, |net| net.prefix_len());
+        // The network's own address, its broadcast and the gateway are not for machines.
+        let room = (1_u64 << (32 - prefix)).saturating_sub(3);
+        if made <= room || (machines.is_none() && raw.machine_cidr.is_some()) {
+            return;
+        }
+        let needed = 32 - bits(made + 3);
+        let finding = Finding::new(&rule::MACHINES_SMALL, at.key("machineCIDR"));
+        self.report(match machines {
+            Some(net) => finding
+                .message(format!(
+                    "{net} has room for {room} machines, and there are {made}"
+                ))
+                .hint(format!("widen `machineCIDR` to a /{needed} or wider")),
+            None => finding
+                .message(format!(
+                    "the free /{FREE_NETWORK} that is taken has room for {room} machines, and there are {made}"
+                ))
+                .hint(format!("set `machineCIDR` to a /{needed} or wider")),
+        });
     }
 
     fn backend(
@@ -318,7 +345,8 @@ impl Checker<'_> {
                 );
             }
         }
-        if raw.backend == Backend::HostGw {
+        // Of the network plugins only flannel has the backend; of the others, another rule says so.
+        if raw.backend == Backend::HostGw && raw.cni == Cni::Flannel {
             self.one_segment(at, groups, places);
         }
     }
@@ -353,6 +381,7 @@ impl Checker<'_> {
                     Some((other, other_place)) if *other != segment => {
                         self.report(
                             Finding::new(&rule::HOST_GW, at.key("backend"))
+                                .also(at.key("cni"), "the network plugin")
                                 .message(format!(
                                     "`host-gw` needs all machines on one segment, and they are on {other} and on {segment}"
                                 ))
@@ -379,13 +408,15 @@ impl Checker<'_> {
         text.to_owned()
     }
 
-    fn upstream_dns(&mut self, at: &Path, raw: &[String]) -> Vec<IpAddr> {
+    fn upstream_dns(&mut self, at: &Path, raw: &[String], nets: Networks) -> Vec<IpAddr> {
         raw.iter()
             .enumerate()
             .filter_map(|(index, text)| {
                 let at = at.index(index);
                 let parsed = text.parse().ok();
-                if parsed.is_none() {
+                if let Some(server) = parsed {
+                    self.server_apart(&at, server, nets);
+                } else {
                     let finding = Finding::new(&shape_rule::BAD_VALUE, at.clone())
                         .message(format!("`{at}`: `{text}` is not an IP address"));
                     self.reject(finding, &at);
@@ -410,5 +441,5 @@ fn count(groups: &[Group], which: impl Fn(&Group) -> bool) -> u64 {
 
 /// How many bits it takes to tell that many things apart.
 fn bits(things: u64) -> u8 {
-    (1..=32).find(|bits| things <= 1 << bits).unwrap_or(32)
+    (0..=32).find(|bits| things <= 1 << bits).unwrap_or(32)
 }

@@ -14,6 +14,8 @@ use crate::words::Os;
 const LOAD_BALANCER: &str = "lb";
 /// The longest computer name that Windows takes.
 const NETBIOS: usize = 15;
+/// The longest DNS label.
+const DNS_LABEL: usize = 63;
 
 impl Checker<'_> {
     /// Checks the groups against each other and adds the load balancer where one is needed.
@@ -29,6 +31,7 @@ impl Checker<'_> {
             return (groups, places);
         }
         self.group_names(&groups, &places);
+        self.long_names(&groups, &places);
         self.windows_names(&groups, &places);
         self.machine_names(&groups, &places);
         self.addresses(&groups, &places);
@@ -51,6 +54,34 @@ impl Checker<'_> {
                     .also(first.field("name"), "the first");
                 // Their machines' names collide as well; saying so once is enough.
                 self.reject(finding, &at);
+            }
+        }
+    }
+
+    /// Machines' names, which are their groups' names and a number, must be DNS labels too.
+    fn long_names(&mut self, groups: &[Group], places: &[GroupPlace]) {
+        for (group, place) in groups.iter().zip(places) {
+            // Windows has a limit of its own, far below.
+            let Some(last) = group
+                .numbers
+                .last()
+                .filter(|_| group.system.os() == Os::Linux)
+            else {
+                continue;
+            };
+            let name = group.name.machine(*last);
+            let length = name.as_str().len();
+            if length > DNS_LABEL {
+                self.report(
+                    Finding::new(&rule::BAD_NAME, place.field("name"))
+                        .message(format!(
+                            "machine `{name}` has {length} characters, and a DNS label has at most {DNS_LABEL}"
+                        ))
+                        .hint(format!(
+                            "shorten the group's name to {} characters",
+                            DNS_LABEL - last.to_string().len()
+                        )),
+                );
             }
         }
     }
@@ -161,6 +192,13 @@ impl Checker<'_> {
                 first = first.or(Some(place));
             }
         }
+        // What a misspelt role was meant to be decides how many there are.
+        if places
+            .iter()
+            .any(|place| self.is_left_out(&place.field("role")))
+        {
+            return;
+        }
         let existing = Path::top().key("controlPlane").key("existing");
         match (control_plane, first) {
             (ControlPlane::Made { .. }, None) => {
@@ -220,9 +258,10 @@ impl Checker<'_> {
         }
         let has_control_plane = groups.iter().any(|group| group.duty == Duty::ControlPlane);
         if !has_place && has_control_plane {
-            let place =
-                forbidden.map_or_else(|| Place::Key(Path::top().key("machines")), Place::Value);
-            self.report(Finding::new(&rule::NO_LINUX_PLACE, place));
+            self.report(forbidden.map_or_else(
+                || no_place(groups, places),
+                |place| Finding::new(&rule::NO_LINUX_PLACE, place),
+            ));
         }
     }
 
@@ -299,5 +338,32 @@ impl Checker<'_> {
             files: Vec::new(),
         };
         Some((group, (*at).clone()))
+    }
+}
+
+/// That no Linux node takes ordinary pods, though nobody forbade them on the control planes: a taint
+/// keeps them away.
+fn no_place(groups: &[Group], places: &[GroupPlace]) -> Finding {
+    let tainted = groups.iter().zip(places).find_map(|(group, place)| {
+        let taint = group
+            .taints
+            .iter()
+            .find(|taint| taint.effect != Effect::PreferNoSchedule)?;
+        (group.duty == Duty::ControlPlane).then_some((group, place, taint))
+    });
+    match tainted {
+        Some((group, place, taint)) => Finding::new(
+            &rule::NO_LINUX_PLACE,
+            Place::Key(place.field("taints")),
+        )
+        .message(format!(
+            "no Linux node may run ordinary pods: the taint `{taint}` keeps them off group `{}`",
+            group.name
+        ))
+        .hint("remove the taint, or add a Linux worker"),
+        None => Finding::new(
+            &rule::NO_LINUX_PLACE,
+            Place::Key(Path::top().key("machines")),
+        ),
     }
 }

@@ -89,7 +89,18 @@ impl Checker<'_> {
         match raw {
             RawLicence::Word(word) if word == "evaluation" => Licence::Evaluation,
             RawLicence::Word(word) => {
-                self.literal(path, word);
+                let finding = if crate::shape::nearest(word, ["evaluation"]).is_some() {
+                    Finding::new(&rule::UNKNOWN_WORD, path.clone())
+                        .message(format!("`{path}` does not take `{word}`"))
+                        .label("did you mean `evaluation`?")
+                        .hint("write `evaluation`")
+                } else {
+                    self.hide(path);
+                    Finding::new(&rule::LITERAL_SECRET, Place::Key(path.clone()))
+                        .message(format!("`{path}` holds a key instead of a reference to one"))
+                        .hint("write `{key: {env: NAME}}` or `{key: {file: PATH}}` instead, and keep the key itself there")
+                };
+                self.reject(finding, path);
                 Licence::Evaluation
             }
             RawLicence::Key(key) => key

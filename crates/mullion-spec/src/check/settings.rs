@@ -1,13 +1,13 @@
-//! Hosts, proxy, trust, artifacts and images.
+//! Hosts, logins, trust, artifacts and images.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 use super::Checker;
-use crate::cluster::{Artifacts, Host, Image, Login, Network, Proxy};
-use crate::finding::{Finding, Place};
-use crate::raw::{RawArtifacts, RawFile, RawHost, RawImage, RawProxy, RawSsh};
-use crate::rules::{machines as machine_rule, network as network_rule, shape as rule};
+use crate::cluster::{Artifacts, Host, Image, Login};
+use crate::finding::Finding;
+use crate::raw::{RawArtifacts, RawFile, RawHost, RawImage, RawSsh};
+use crate::rules::{machines as machine_rule, shape as rule};
 use crate::source::Path;
 use crate::value::{Address, HostName};
 use crate::words::Os;
@@ -100,67 +100,6 @@ impl Checker<'_> {
                 "`{path}`: `{text}` is not of the form user@host:port"
             ));
             self.reject(finding, path);
-        }
-    }
-
-    pub(super) fn proxy(&mut self, raw: &RawProxy, network: &Network) -> Proxy {
-        let at = Path::top().key("proxy");
-        let way = |checker: &mut Self, field: &str, text: &Option<String>| {
-            text.as_ref()
-                .map(|text| checker.address(&at.key(field), text))
-        };
-        let http = way(self, "http", &raw.http);
-        let https = way(self, "https", &raw.https);
-        if http.is_some() || https.is_some() {
-            self.exceptions(&at, &raw.no, network);
-        }
-        Proxy {
-            http,
-            https,
-            no: raw.no.clone(),
-        }
-    }
-
-    /// Warns where the proxy would be asked for the cluster's own addresses.
-    fn exceptions(&mut self, at: &Path, given: &[String], network: &Network) {
-        let covers = |net: &ipnet::Ipv4Net| {
-            given.iter().any(|given| {
-                given
-                    .parse::<ipnet::Ipv4Net>()
-                    .is_ok_and(|given| given.contains(net))
-            })
-        };
-        let mut missing: Vec<String> =
-            [Some(network.pods), Some(network.services), network.machines]
-                .into_iter()
-                .flatten()
-                .filter(|net| !covers(net))
-                .map(|net| net.to_string())
-                .collect();
-        let suffix = format!(".{}", network.domain);
-        for name in ["localhost", "127.0.0.1", suffix.as_str()] {
-            let known = given.iter().any(|given| {
-                given.trim_start_matches('*') == name || *given == network.domain && name == suffix
-            });
-            if !known {
-                missing.push(name.into());
-            }
-        }
-        if !missing.is_empty() {
-            let place = if given.is_empty() {
-                at.clone()
-            } else {
-                at.key("no")
-            };
-            let all: Vec<_> = given.iter().chain(&missing).map(String::as_str).collect();
-            self.report(
-                Finding::new(&network_rule::PROXY_NO, Place::Key(place))
-                    .message(format!(
-                        "the proxy would be asked for the cluster's own addresses: {}",
-                        missing.join(", ")
-                    ))
-                    .hint(format!("write `no: [{}]`", all.join(", "))),
-            );
         }
     }
 

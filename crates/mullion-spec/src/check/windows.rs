@@ -6,13 +6,21 @@ use crate::finding::Finding;
 use crate::raw::{RawGroup, RawWindows};
 use crate::rules::shape as rule;
 use crate::source::Path;
-use crate::value::ByteSize;
+use crate::value::{ByteSize, Taint};
+
+/// What every Windows machine has unless its group says otherwise.
+pub(super) struct Shared {
+    pub(super) settings: WindowsSettings,
+    pub(super) taint: Option<Taint>,
+}
 
 impl Checker<'_> {
-    /// The settings that every Windows machine has, checked whether or not there is one.
-    pub(super) fn windows(&mut self, raw: &RawWindows) -> WindowsSettings {
+    /// What every Windows machine has, checked whether or not there is one.
+    pub(super) fn windows(&mut self, raw: &RawWindows) -> Shared {
         let at = Path::top().key("windows");
-        WindowsSettings {
+        let taint = raw.taint.as_ref();
+        let taint = taint.and_then(|text| self.taint_or_none(&at.key("taint"), text));
+        let settings = WindowsSettings {
             timezone: self.text(&at.key("timezone"), &raw.timezone),
             locale: self.text(&at.key("locale"), &raw.locale),
             licence: self.licence(&at.key("licence"), &raw.licence),
@@ -29,7 +37,8 @@ impl Checker<'_> {
             ),
             defender_exclusions: raw.defender_exclusions,
             rdp: raw.rdp,
-        }
+        };
+        Shared { settings, taint }
     }
 
     /// The settings of one group: the shared ones, with what the group says itself.

@@ -10,7 +10,7 @@ rules! {
         e.g. "machines:\n  - {name: cp, role: control-plane}\n  - {name: win, os: windows, version: \"2022\", driver: nspawn}\n";
     MEDIA_UNUSED "E0602" "media-unused" Error
         "the driver takes no media"
-        why "The machines of this driver are not installed from media, so that the media would silently be ignored."
+        why "The machines of this driver, or machines that exist already, are not installed from media, so that the media would silently be ignored."
         do "remove `media`, or take a driver that installs from it"
         e.g. "machines:\n  - {name: cp, role: control-plane}\n  - {name: win, os: windows, version: \"2022\", driver: wine, media: {iso: ./server.iso}}\n";
     MEDIA_MISSING "E0603" "media-missing" Error
@@ -30,7 +30,7 @@ rules! {
         e.g. "machines:\n  - {name: cp, role: control-plane, driver: nspawn, addresses: [192.0.2.10]}\n";
     HOST_UNUSED "E0606" "host-unused" Error
         "the driver carries machines on this computer only"
-        why "The driver has no way to another computer, so that `host` would silently be ignored."
+        why "The driver has no way to another computer, and machines that exist are where they are, so that `host` would silently be ignored."
         do "remove `host`, or take a driver that works on hosts"
         e.g. "hosts: [{name: h1, address: 192.0.2.1}]\nmachines:\n  - {name: cp, role: control-plane, driver: nspawn, host: h1}\n";
     MEMORY_SMALL "E0607" "memory-small" Error
@@ -68,4 +68,19 @@ rules! {
         why "Machines that exist are taken as they are."
         do "remove `cpus`, `memory` and `disk`"
         e.g. "machines:\n  - {name: cp, role: control-plane, driver: ssh, addresses: [192.0.2.10], memory: 8GiB}\n";
+    CPUS_SMALL "E0614" "cpus-small" Error
+        "the machine has too few processors"
+        why "kubeadm refuses to set up a control plane with fewer."
+        do "raise `cpus` to the minimum that the message names"
+        e.g. "machines:\n  - {name: cp, role: control-plane, cpus: 1}\n";
+    INSTALLATION_UNUSED "E0615" "installation-unused" Warning
+        "the installation of an existing machine cannot be chosen"
+        why "The edition and the desktop are chosen when Windows is installed. Machines that exist are taken as they are."
+        do "remove `edition` and `desktop`"
+        e.g. "machines:\n  - {name: cp, role: control-plane}\n  - {name: old, os: windows, driver: ssh, addresses: [192.0.2.10], desktop: true}\n";
+    PAGE_FILE_LARGE "E0616" "page-file-large" Error
+        "the page file does not fit the disk"
+        why "Windows needs its own part of the disk beside the page file."
+        do "lower `pageFile`, or raise `disk`"
+        e.g. "machines:\n  - {name: cp, role: control-plane}\n  - {name: win, os: windows, driver: qemu, template: golden, licence: {key: {env: WINDOWS_KEY}}, pageFile: 80GiB}\n";
 }

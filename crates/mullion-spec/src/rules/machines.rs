@@ -90,7 +90,22 @@ rules! {
         e.g. "machines:\n  - {name: cp, role: control-plane}\n  - {name: lin}\n  - {name: lin}\n";
     RESERVED_LABEL "E0318" "reserved-label" Error
         "the label is set by Kubernetes or by Mullion"
-        why "Kubelets may not set most labels under `kubernetes.io` and `k8s.io`, and Mullion's own labels say what it made."
+        why "Kubernetes sets the labels for a node's system, build, host name, instance type and topology itself and would set them back, and Mullion's own (`mullion.dev/…`) say what it made. Other labels are free, those under `kubernetes.io` too: Mullion sets them by the API, where kubelet's limits do not hold."
         do "use a prefix of your own, such as `example.com/`"
         e.g. "machines:\n  - {name: cp, role: control-plane, labels: {kubernetes.io/os: windows}}\n";
+    NODE_IP_SHARED "E0319" "node-ip-shared" Error
+        "several machines cannot have one address"
+        why "`nodeIP` is for every machine of the group, and an address belongs to one of them."
+        do "give the network that the addresses are in, or the adapter's name"
+        e.g. "machines:\n  - {name: cp, role: control-plane, driver: ssh, addresses: [192.0.2.10]}\n  - {name: old, driver: ssh, addresses: [192.0.2.11, 192.0.2.12], nodeIP: 198.51.100.11}\n";
+    DUPLICATE_TAINT "E0320" "duplicate-taint" Error
+        "two taints have the same key and effect"
+        why "Kubernetes tells a node's taints apart by key and effect, and refuses a node that has one of them twice, whatever the values."
+        do "keep one of the two"
+        e.g. "machines:\n  - {name: cp, role: control-plane}\n  - {name: lin}\n  - {name: gpu, taints: [\"for=gpu:NoSchedule\", \"for=batch:NoSchedule\"]}\n";
+    SPECIAL_ADDRESS "E0321" "special-address" Error
+        "a machine cannot have this address"
+        why "Loopback, link-local, multicast and broadcast addresses and 0.0.0.0 mean something else on every computer; kubelet refuses them as a node's address."
+        do "give the address that the other machines reach it by"
+        e.g. "machines:\n  - {name: cp, role: control-plane, driver: ssh, addresses: [127.0.0.1]}\n";
 }

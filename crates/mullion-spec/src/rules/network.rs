@@ -15,7 +15,7 @@ rules! {
         e.g. "machines: {linux: 9}\nnetwork: {podCIDR: 10.244.0.0/21}\n";
     MACHINES_SMALL "E0403" "machine-network-small" Error
         "the machine network is too small"
-        why "Every machine that is made takes an address, and so do the gateway, the network itself and its broadcast."
+        why "Every machine that is made takes an address, and so do the gateway, the network itself and its broadcast. Where `machineCIDR` is null, a free /24 is taken."
         do "widen `machineCIDR`"
         e.g. "machines: {linux: 9}\nnetwork: {machineCIDR: 10.99.0.0/29}\n";
     SERVICES_SIZE "E0404" "service-network-size" Error
@@ -51,7 +51,7 @@ rules! {
     IPV6 "E0410" "ipv6" Error
         "IPv6 is not possible here"
         why "Windows has neither IPv6 nor dual stack on overlay networks, and this release makes IPv4 clusters only."
-        do "give one IPv4 network"
+        do "give one IPv4 network, or an IPv4 address"
         e.g. "machines: {linux: 1, windows: 1}\nnetwork: {podCIDR: \"fd00:10:244::/56\"}\n";
     HOST_BITS "E0411" "host-bits" Error
         "the network's address has bits beyond its prefix"
@@ -61,7 +61,7 @@ rules! {
     PROXY_NO "E0412" "proxy-no" Warning
         "the proxy would be asked for the cluster's own addresses"
         why "Without an exception, kubelet, containerd and kubeadm send what is meant for the cluster itself to the proxy, which cannot reach it."
-        do "add the cluster's networks and domain to `proxy.no`"
+        do "add the cluster's networks, machines and domain to `proxy.no`"
         e.g. "machines: {linux: 1}\nproxy: {https: \"http://proxy.example:3128\"}\n";
     TAKEN "E0413" "network-taken" Error
         "the network is in use on this computer"
@@ -69,8 +69,8 @@ rules! {
         do "choose another network; for machines, `machineCIDR: null` takes a free one";
     ADDRESS_INSIDE "E0414" "address-inside" Error
         "an address lies inside one of the cluster's networks"
-        why "A machine or a host with an address out of the pod or service network cannot be reached once the cluster runs."
-        do "move the network"
+        why "A computer with an address out of the pod or service network cannot be reached once the cluster runs, be it a machine, a host, the API's endpoint or a DNS server. In the machine network, one that is made may get the same address."
+        do "move the network, or give another address"
         e.g. "machines:\n  - {name: cp, role: control-plane, driver: ssh, addresses: [10.244.0.10]}\n";
     POLICY "E0415" "policy-without-enforcer" Warning
         "nothing enforces NetworkPolicy"
@@ -79,7 +79,12 @@ rules! {
         e.g. "machines: {linux: 1}\nnetwork: {cni: none, policy: true}\n";
     SHARE_SIZE "E0416" "node-share-size" Error
         "a node's share of the pod network has an impossible size"
-        why "The share must be a part of the pod network, and a Windows node loses a few of its addresses to the gateway and the source address of its service proxy."
+        why "The share must be the pod network or a part of it, at most 16 bits smaller (kubeadm and kube-controller-manager allow no more), and a Windows node loses a few of its addresses to the gateway and the source address of its service proxy."
         do "leave `podCIDRSize` out for a `/24`"
         e.g. "machines: {linux: 1}\nnetwork: {podCIDRSize: 12}\n";
+    SPECIAL_NETWORK "E0417" "special-network" Error
+        "the network has a meaning of its own"
+        why "Loopback, link-local, multicast and reserved addresses are not carried between computers, so that neither pods nor services nor machines can have them."
+        do "take a private network, out of 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16"
+        e.g. "machines: {linux: 1}\nnetwork: {podCIDR: 169.254.0.0/16}\n";
 }

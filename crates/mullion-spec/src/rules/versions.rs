@@ -42,4 +42,9 @@ rules! {
         "the cluster runs a Kubernetes that does not go with the file's"
         why "A kubelet may be older than its API server by three minor releases and never newer, and a control plane moves up one minor release at a time and never down. This release does not upgrade a running cluster at all, so `plan` refuses every difference."
         do "write the version that runs into the file";
+    KNOWN_BAD_UPDATE "E0509" "known-bad-update" Warning
+        "the Windows update is known to be bad"
+        why "Some updates broke networking or containers on Windows nodes. The catalog names them, the network plugins with which the fault shows, and the update that mends it; where the fault does not show with the cluster's plugin, this is a note."
+        do "install the update that mends it instead, or any later one"
+        e.g. "machines: {linux: 1, windows: 1}\nnetwork: {cni: none}\nwindows: {updates: [KB5040437]}\n";
 }

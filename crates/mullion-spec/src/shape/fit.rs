@@ -130,6 +130,8 @@ impl Fitter {
                     quoted: false,
                 },
             ) => match text.parse::<i64>() {
+                // Some read such a number as octal.
+                Ok(_) if has_leading_zeros(text) => self.misfit(node, shape, path),
                 Ok(number) if (*least..=*most).contains(&number) => {
                     Some(Value::Number(Number::from(number)))
                 }
@@ -243,6 +245,11 @@ fn stand_in(shape: &Shape) -> Value {
     }
 }
 
+fn has_leading_zeros(number: &str) -> bool {
+    let digits = number.trim_start_matches(['-', '+']);
+    digits.len() > 1 && digits.starts_with('0')
+}
+
 /// The likely slip behind a wrong type.
 fn hint(node: &Node, shape: &Shape) -> Option<String> {
     let Kind::Scalar { text, quoted } = &node.kind else {
@@ -257,6 +264,10 @@ fn hint(node: &Node, shape: &Shape) -> Option<String> {
         Shape::Number { .. } if *quoted && text.parse::<i64>().is_ok() => {
             Some(format!("write {text} without quotes"))
         }
+        Shape::Number { .. } if has_leading_zeros(text) => text
+            .parse::<i64>()
+            .ok()
+            .map(|number| format!("write {number}, without leading zeros")),
         Shape::List(_) => Some(format!("write `[{text}]`")),
         _ => None,
     }
