@@ -3,6 +3,7 @@
 //! A rule is a pure function from files to breaches, with tests of its own that show it finding one. The
 //! test below runs every rule over the repository and tells all breaches at once.
 
+mod catalogue;
 mod crate_docs;
 mod crates;
 mod docs;
@@ -64,6 +65,10 @@ const RULES: &[Rule] = &[
     (
         "no folder, file or module is named after nothing",
         names::telling_names,
+    ),
+    (
+        "every rule of the error catalogue is applied",
+        catalogue::applied_rules,
     ),
     (
         "an ignored test states its reason, and nothing is left unfinished",
