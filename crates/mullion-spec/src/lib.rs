@@ -26,6 +26,7 @@ mod check;
 pub mod cluster;
 pub mod draft;
 pub mod finding;
+mod hidden;
 pub mod raw;
 pub mod reference;
 pub mod render;

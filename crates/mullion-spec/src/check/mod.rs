@@ -17,10 +17,10 @@ use std::str::FromStr;
 
 use crate::cluster::{Cluster, ControlPlane, Kubernetes};
 use crate::draft::Surroundings;
-use crate::finding::{Finding, Place};
+use crate::finding::{Finding, Findings, Place};
 use crate::raw::{RawCluster, RawKubernetes};
 use crate::rules::{Rule, machines as machine_rule, release, shape as rule};
-use crate::source::{Node, Path, Span};
+use crate::source::{Node, Path};
 use crate::version::VersionWish;
 use crate::words::Admission;
 
@@ -55,20 +55,17 @@ impl GroupPlace {
 /// What is found while checking.
 pub(crate) struct Checker<'a> {
     root: &'a Node,
-    pub(crate) findings: Vec<Finding>,
+    pub(crate) findings: Findings,
     /// Values that are wrong in themselves: rules that compare them with others say nothing.
     pub(crate) left_out: BTreeSet<Path>,
-    /// Texts that must not be shown.
-    pub(crate) hidden: Vec<Span>,
 }
 
 impl<'a> Checker<'a> {
-    pub(crate) fn new(root: &'a Node, left_out: BTreeSet<Path>) -> Self {
+    pub(crate) fn new(root: &'a Node, findings: Findings, left_out: BTreeSet<Path>) -> Self {
         Self {
             root,
-            findings: Vec::new(),
+            findings,
             left_out,
-            hidden: Vec::new(),
         }
     }
 
@@ -127,7 +124,7 @@ impl<'a> Checker<'a> {
     pub(crate) fn check(&mut self, raw: &RawCluster, surroundings: &Surroundings) -> Outcome {
         let top = Path::top();
         self.api_version(raw);
-        self.variables();
+        self.plain_texts();
         let name = self.parse(
             &machine_rule::BAD_NAME,
             &top.key("metadata").key("name"),
@@ -293,5 +290,5 @@ pub(crate) fn about_left_out(finding: &Finding, left_out: &BTreeSet<Path>) -> bo
     std::iter::once(&finding.place)
         .chain(finding.also.iter().map(|(place, _)| place))
         .filter_map(Place::path)
-        .any(|path| path.ancestry().any(|path| left_out.contains(&path)))
+        .any(|path| path.ancestry().any(|path| left_out.contains(path)))
 }

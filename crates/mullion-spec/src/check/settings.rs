@@ -96,9 +96,8 @@ impl Checker<'_> {
             _ => host,
         };
         if address.parse::<Address>().is_err() {
-            let finding = Finding::new(&rule::BAD_VALUE, path.clone()).message(format!(
-                "`{path}`: `{text}` is not of the form user@host:port"
-            ));
+            let finding = Finding::new(&rule::BAD_VALUE, path.clone())
+                .message(format!("`{path}` is not of the form user@host:port"));
             self.reject(finding, path);
         }
     }
@@ -147,19 +146,18 @@ impl Checker<'_> {
             }
         }
         if !missing.is_empty() {
-            let place = if given.is_empty() {
-                at.clone()
+            let missing = missing.join(", ");
+            let (place, hint) = if given.is_empty() {
+                (at.clone(), format!("write `no: [{missing}]`"))
             } else {
-                at.key("no")
+                (at.key("no"), format!("add {missing} to the list"))
             };
-            let all: Vec<_> = given.iter().chain(&missing).map(String::as_str).collect();
             self.report(
                 Finding::new(&network_rule::PROXY_NO, Place::Key(place))
                     .message(format!(
-                        "the proxy would be asked for the cluster's own addresses: {}",
-                        missing.join(", ")
+                        "the proxy would be asked for the cluster's own addresses: {missing}"
                     ))
-                    .hint(format!("write `no: [{}]`", all.join(", "))),
+                    .hint(hint),
             );
         }
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Number, Value};
 
 use super::{Shape, compile, nearest, quoted};
-use crate::finding::{Finding, Place};
+use crate::finding::{Finding, Findings, Place};
 use crate::rules::shape as rule;
 use crate::source::{Kind, Node, Path};
 
@@ -14,16 +14,16 @@ use crate::source::{Kind, Node, Path};
 pub struct Fitted {
     /// The values that fit, ready to become raw types.
     pub value: Value,
-    /// What does not fit.
-    pub findings: Vec<Finding>,
+    /// What was found before, and what does not fit.
+    pub findings: Findings,
     /// The values that were left out.
     pub left_out: BTreeSet<Path>,
 }
 
-/// Holds a file's values against its shape.
-pub fn fit(root: &Node) -> Fitted {
+/// Holds a file's values against its shape; what is found is added to what was found before.
+pub fn fit(root: &Node, findings: Findings) -> Fitted {
     let mut fitter = Fitter {
-        findings: Vec::new(),
+        findings,
         left_out: BTreeSet::new(),
     };
     let value = fitter
@@ -36,11 +36,8 @@ pub fn fit(root: &Node) -> Fitted {
     }
 }
 
-/// More mistakes than anyone reads; the limit keeps a file of another kind from taking minutes.
-const MOST_FINDINGS: usize = 1000;
-
 struct Fitter {
-    findings: Vec<Finding>,
+    findings: Findings,
     left_out: BTreeSet<Path>,
 }
 
@@ -60,9 +57,9 @@ impl Fitter {
                 None
             }
             (Shape::Either(shapes), _) => self.fit_either(node, shapes, path),
-            (Shape::Fields(fields), Kind::Map(entries)) => {
+            (Shape::Fields(fields), Kind::Map(mapping)) => {
                 let mut fitted = Map::new();
-                for entry in entries {
+                for entry in mapping.entries() {
                     let path = path.key(&entry.key);
                     let Some(field) = fields.get(&entry.key) else {
                         self.unknown(&entry.key, fields.keys().map(String::as_str), &path);
@@ -83,9 +80,9 @@ impl Fitter {
                 }
                 Some(Value::Object(fitted))
             }
-            (Shape::Map(shape), Kind::Map(entries)) => {
+            (Shape::Map(shape), Kind::Map(mapping)) => {
                 let mut fitted = Map::new();
-                for entry in entries {
+                for entry in mapping.entries() {
                     if let Some(value) = self.fit(&entry.value, shape, &path.key(&entry.key)) {
                         fitted.insert(entry.key.clone(), value);
                     }
@@ -99,7 +96,7 @@ impl Fitter {
                     // A place in the list is kept even when what stands there does not fit, so that
                     // the places of its neighbours stay true.
                     .map(|(index, item)| {
-                        self.fit(item, shape, &path.index(index))
+                        self.fit_item(item, shape, &path.index(index))
                             .unwrap_or_else(|| stand_in(shape))
                     })
                     .collect(),
@@ -133,12 +130,11 @@ impl Fitter {
                 Ok(number) if (*least..=*most).contains(&number) => {
                     Some(Value::Number(Number::from(number)))
                 }
-                Ok(number) => self.leave_out(
+                Ok(number) => self.leave_out(path, || {
                     Finding::new(&rule::OUT_OF_RANGE, path.clone()).message(format!(
                         "`{path}` is {number}, and must be from {least} to {most}"
-                    )),
-                    path,
-                ),
+                    ))
+                }),
                 Err(_) => self.misfit(node, shape, path),
             },
             _ => self.misfit(node, shape, path),
@@ -161,30 +157,41 @@ impl Fitter {
         }
     }
 
-    fn leave_out<T>(&mut self, finding: Finding, path: &Path) -> Option<T> {
-        self.findings.push(finding);
+    /// An item of a list, which has no default to fall back on: nothing is no item.
+    fn fit_item(&mut self, node: &Node, shape: &Shape, path: &Path) -> Option<Value> {
+        if node.kind == Kind::Null && !matches!(shape, Shape::Optional(_)) {
+            return self.misfit(node, shape, path);
+        }
+        self.fit(node, shape, path)
+    }
+
+    fn leave_out<T>(&mut self, path: &Path, finding: impl FnOnce() -> Finding) -> Option<T> {
+        self.findings.push_error(finding);
         self.left_out.insert(path.clone());
         None
     }
 
     fn misfit<T>(&mut self, node: &Node, shape: &Shape, path: &Path) -> Option<T> {
-        let whole = path.segments().is_empty();
-        let subject = if whole {
-            "the file".into()
-        } else {
-            format!("`{path}`")
-        };
-        let mut finding = Finding::new(&rule::WRONG_TYPE, path.clone()).message(format!(
-            "{subject} must be {}, not {}",
-            shape.noun(),
-            node.noun()
-        ));
-        if let Some(hint) = hint(node, shape) {
-            finding = finding.hint(hint);
-        } else if whole {
-            finding = finding.hint("write at least `machines: {linux: 1, windows: 1}`");
-        }
-        self.leave_out(finding, path)
+        self.leave_out(path, || {
+            let whole = path.segments().is_empty();
+            let subject = if whole {
+                "the file".into()
+            } else {
+                format!("`{path}`")
+            };
+            let finding = Finding::new(&rule::WRONG_TYPE, path.clone()).message(format!(
+                "{subject} must be {}, not {}",
+                shape.noun(),
+                node.noun()
+            ));
+            if let Some(hint) = hint(node, shape) {
+                finding.hint(hint)
+            } else if whole {
+                finding.hint("write at least `machines: {linux: 1, windows: 1}`")
+            } else {
+                finding
+            }
+        })
     }
 
     fn unknown<'a>(
@@ -193,38 +200,37 @@ impl Fitter {
         known: impl Iterator<Item = &'a str> + Clone,
         path: &Path,
     ) {
-        if self.findings.len() >= MOST_FINDINGS {
-            return;
-        }
-        let mut finding = Finding::new(&rule::UNKNOWN_FIELD, Place::Key(path.clone()))
-            .message(format!("there is no field `{path}`"));
-        finding = match nearest(key, known.clone()) {
-            Some(meant) => finding
-                .label(format!("did you mean `{meant}`?"))
-                .hint(format!("write `{meant}`")),
-            None => finding.hint(format!("the fields here are {}", quoted(known))),
-        };
-        self.findings.push(finding);
+        self.findings.push_error(|| {
+            let finding = Finding::new(&rule::UNKNOWN_FIELD, Place::Key(path.clone()))
+                .message(format!("there is no field `{path}`"));
+            match nearest(key, known.clone()) {
+                Some(meant) => finding
+                    .label(format!("did you mean `{meant}`?"))
+                    .hint(format!("write `{meant}`")),
+                None => finding.hint(format!("the fields here are {}", quoted(known))),
+            }
+        });
     }
 
     fn unknown_word<T>(&mut self, text: &str, words: &[String], path: &Path) -> Option<T> {
-        let mut finding = Finding::new(&rule::UNKNOWN_WORD, path.clone())
-            .message(format!("`{path}` does not take `{text}`"));
-        if let Some(meant) = nearest(text, words.iter().map(String::as_str)) {
-            finding = finding.label(format!("did you mean `{meant}`?"));
-        }
-        finding = finding.hint(format!("take one of {}", quoted(words)));
-        self.leave_out(finding, path)
+        self.leave_out(path, || {
+            let mut finding = Finding::new(&rule::UNKNOWN_WORD, path.clone())
+                .message(format!("`{path}` does not take `{text}`"));
+            if let Some(meant) = nearest(text, words.iter().map(String::as_str)) {
+                finding = finding.label(format!("did you mean `{meant}`?"));
+            }
+            finding.hint(format!("take one of {}", quoted(words)))
+        })
     }
 
     fn missing(&mut self, name: &str, shape: &Shape, path: &Path) {
         let inner = path.key(name);
-        self.findings.push(
+        self.findings.push_error(|| {
             Finding::new(&rule::MISSING_FIELD, Place::Key(inner.clone()))
                 .message(format!("`{inner}` is missing"))
                 .label(format!("`{name}` must be given here"))
-                .hint(format!("add `{name}`: {}", shape.noun())),
-        );
+                .hint(format!("add `{name}`: {}", shape.noun()))
+        });
         self.left_out.insert(inner);
     }
 }
@@ -257,7 +263,7 @@ fn hint(node: &Node, shape: &Shape) -> Option<String> {
         Shape::Number { .. } if *quoted && text.parse::<i64>().is_ok() => {
             Some(format!("write {text} without quotes"))
         }
-        Shape::List(_) => Some(format!("write `[{text}]`")),
+        Shape::List(_) if !text.contains(['\n', '`']) => Some(format!("write `[{text}]`")),
         _ => None,
     }
 }

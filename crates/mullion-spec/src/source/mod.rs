@@ -6,8 +6,9 @@ mod parse;
 mod tree;
 
 pub use parse::{MAX_BYTES, MAX_DEPTH, parse};
-pub use tree::{Entry, Kind, Node};
+pub use tree::{Entry, Kind, Mapping, Node};
 
+use std::borrow::Borrow;
 use std::fmt::{self, Display, Formatter};
 
 /// A range of bytes in a source's text.
@@ -26,7 +27,13 @@ pub struct Source {
     text: String,
     /// Where each line begins.
     lines: Vec<usize>,
+    /// How many characters begin before each `STRIDE`th byte: counting from a line's start would be
+    /// quadratic in a file that is one long line.
+    counts: Vec<usize>,
 }
+
+/// How far apart characters are counted.
+const STRIDE: usize = 512;
 
 /// A line and a column, both from 1; columns count characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,11 +51,26 @@ impl Source {
         let lines = std::iter::once(0)
             .chain(text.match_indices('\n').map(|(at, _)| at + 1))
             .collect();
+        let counts = text
+            .as_bytes()
+            .chunks(STRIDE)
+            .scan(0, |count, chunk| {
+                let before = *count;
+                *count += beginnings(chunk);
+                Some(before)
+            })
+            .collect();
         Self {
             name: name.into(),
             text,
             lines,
+            counts,
         }
+    }
+
+    /// The same file with other text of the same length; its lines begin where they did.
+    pub(crate) fn with_text(&self, text: String) -> Self {
+        Self::new(self.name.clone(), text)
     }
 
     /// What messages call the file.
@@ -65,14 +87,38 @@ impl Source {
     pub fn position(&self, byte: usize) -> Position {
         let line = self.lines.partition_point(|start| *start <= byte).max(1);
         let start = self.lines[line - 1];
-        let column = self
-            .text
-            .get(start..byte)
-            .map_or(0, |text| text.chars().count());
+        let column = if byte > self.text.len() {
+            0
+        } else {
+            self.characters_before(byte) - self.characters_before(start)
+        };
         Position {
             line,
             column: column + 1,
         }
+    }
+
+    fn characters_before(&self, byte: usize) -> usize {
+        let stride = (byte / STRIDE).min(self.counts.len().saturating_sub(1));
+        let from = stride * STRIDE;
+        let rest = self.text.as_bytes().get(from..byte).unwrap_or_default();
+        self.counts.get(stride).copied().unwrap_or(0) + beginnings(rest)
+    }
+
+    /// The byte at which a character begins, by the character's number from 0.
+    pub(crate) fn byte_of(&self, character: usize) -> usize {
+        let stride = self.counts.partition_point(|count| *count <= character);
+        let from = stride.saturating_sub(1) * STRIDE;
+        let mut ahead = character - self.counts.get(stride.saturating_sub(1)).unwrap_or(&0);
+        for (at, byte) in self.text.as_bytes()[from..].iter().enumerate() {
+            if is_beginning(*byte) {
+                if ahead == 0 {
+                    return from + at;
+                }
+                ahead -= 1;
+            }
+        }
+        self.text.len()
     }
 
     /// The text of the lines that a span touches, the number of the first, and the byte where it begins.
@@ -89,12 +135,19 @@ impl Source {
             .iter()
             .position(|byte| *byte == b'\n')
             .map_or(bytes.len(), |rest| last + rest);
-        (
-            line,
-            start,
-            self.text.get(start..end.max(start)).unwrap_or(""),
-        )
+        let text = self.text.get(start..end.max(start)).unwrap_or("");
+        // The line end of a file from Windows is no part of the line.
+        (line, start, text.strip_suffix('\r').unwrap_or(text))
     }
+}
+
+const fn is_beginning(byte: u8) -> bool {
+    byte & 0b1100_0000 != 0b1000_0000
+}
+
+/// How many characters begin in some bytes.
+fn beginnings(bytes: &[u8]) -> usize {
+    bytes.iter().filter(|byte| is_beginning(**byte)).count()
 }
 
 /// One step from a value to a value inside it.
@@ -140,11 +193,35 @@ impl Path {
         &self.0
     }
 
+    /// Goes into a value, for a walk that comes back with [`Path::leave`].
+    pub(crate) fn enter(&mut self, segment: Segment) {
+        self.0.push(segment);
+    }
+
+    /// Comes back from a value.
+    pub(crate) fn leave(&mut self) {
+        self.0.pop();
+    }
+
     /// The path itself and every path around it, innermost first, without the top.
-    pub fn ancestry(&self) -> impl Iterator<Item = Self> + '_ {
-        (1..=self.0.len())
-            .rev()
-            .map(|length| Self(self.0[..length].to_vec()))
+    pub fn ancestry(&self) -> impl Iterator<Item = &[Segment]> + '_ {
+        (1..=self.0.len()).rev().map(|length| &self.0[..length])
+    }
+
+    /// The same way with its keys written otherwise.
+    #[must_use]
+    pub(crate) fn map_keys(&self, rewrite: impl Fn(&str) -> String) -> Self {
+        let segments = self.0.iter().map(|segment| match segment {
+            Segment::Key(key) => Segment::Key(rewrite(key)),
+            Segment::Index(index) => Segment::Index(*index),
+        });
+        Self(segments.collect())
+    }
+}
+
+impl Borrow<[Segment]> for Path {
+    fn borrow(&self) -> &[Segment] {
+        &self.0
     }
 }
 
@@ -172,6 +249,24 @@ mod tests {
         assert_eq!(source.position(2), Position { line: 1, column: 2 });
         assert_eq!(source.position(6), Position { line: 2, column: 1 });
         assert_eq!(source.position(99), Position { line: 2, column: 1 });
+    }
+
+    #[test]
+    fn characters_are_found_far_into_a_line() {
+        let text = "aß漢🦀".repeat(1000);
+        let source = Source::new("f", text.clone());
+        for (number, (byte, _)) in text.char_indices().enumerate() {
+            assert_eq!(source.byte_of(number), byte);
+            assert_eq!(source.position(byte).column, number + 1);
+        }
+        assert_eq!(source.byte_of(4000), text.len());
+        assert_eq!(Source::new("f", "").byte_of(7), 0);
+    }
+
+    #[test]
+    fn the_line_end_of_windows_is_not_shown() {
+        let source = Source::new("f", "one\r\ntwo\r\n");
+        assert_eq!(source.lines_of(Span { start: 0, end: 1 }), (1, 0, "one"));
     }
 
     #[test]
