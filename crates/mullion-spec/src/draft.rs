@@ -3,8 +3,6 @@
 //! [`Draft::read`] runs the rules of this crate. The catalog's rules come after it and may look at the
 //! provisional cluster; [`Draft::conclude`] hands the cluster over only where no rule was broken.
 
-use std::collections::BTreeSet;
-
 use ipnet::Ipv4Net;
 
 use crate::check::{Checker, GroupPlace, about_left_out};
@@ -13,7 +11,7 @@ use crate::finding::{Finding, Findings, Place, Severity};
 use crate::hidden::Hidden;
 use crate::raw::RawCluster;
 use crate::shape;
-use crate::source::{self, Node, Path, Position, Source, Span};
+use crate::source::{self, Node, Path, PathSet, Position, Source, Span};
 
 /// What the file is judged beside: facts about this computer that rules look at.
 #[derive(Debug, Clone, Default)]
@@ -30,7 +28,7 @@ pub struct Draft {
     cluster: Option<Cluster>,
     groups: Vec<GroupPlace>,
     findings: Findings,
-    left_out: BTreeSet<Path>,
+    left_out: PathSet,
     hidden: Hidden,
 }
 
@@ -45,7 +43,7 @@ impl Draft {
             cluster: None,
             groups: Vec::new(),
             findings,
-            left_out: BTreeSet::new(),
+            left_out: PathSet::default(),
         };
         let Some(root) = root else {
             return draft;

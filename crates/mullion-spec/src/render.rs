@@ -95,12 +95,12 @@ fn snippet<'a>(
         start: whole.start.min(span.start),
         end: whole.end.max(span.end),
     });
-    if whole.end - whole.start > MOST_LINES * WIDTH {
-        return None;
-    }
     let (line, start, text) = source.lines_of(whole);
     let is_wide = |line: &str| line.len() > WIDTH && line.chars().count() > WIDTH;
-    if text.lines().count() > MOST_LINES || text.lines().any(is_wide) {
+    if text.len() > MOST_LINES * WIDTH
+        || text.lines().count() > MOST_LINES
+        || text.lines().any(is_wide)
+    {
         return None;
     }
     let range = |span: Span| {

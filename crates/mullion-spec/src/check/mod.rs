@@ -11,7 +11,6 @@ mod secrets;
 mod settings;
 mod windows;
 
-use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::str::FromStr;
 
@@ -20,7 +19,7 @@ use crate::draft::Surroundings;
 use crate::finding::{Finding, Findings, Place};
 use crate::raw::{RawCluster, RawKubernetes};
 use crate::rules::{Rule, machines as machine_rule, release, shape as rule};
-use crate::source::{Node, Path};
+use crate::source::{Node, Path, PathSet};
 use crate::version::VersionWish;
 use crate::words::Admission;
 
@@ -57,11 +56,11 @@ pub(crate) struct Checker<'a> {
     root: &'a Node,
     pub(crate) findings: Findings,
     /// Values that are wrong in themselves: rules that compare them with others say nothing.
-    pub(crate) left_out: BTreeSet<Path>,
+    pub(crate) left_out: PathSet,
 }
 
 impl<'a> Checker<'a> {
-    pub(crate) fn new(root: &'a Node, findings: Findings, left_out: BTreeSet<Path>) -> Self {
+    pub(crate) fn new(root: &'a Node, findings: Findings, left_out: PathSet) -> Self {
         Self {
             root,
             findings,
@@ -79,7 +78,7 @@ impl<'a> Checker<'a> {
     /// Reports that a value is wrong in itself.
     fn reject(&mut self, finding: Finding, path: &Path) {
         self.report(finding);
-        self.left_out.insert(path.clone());
+        self.left_out.insert(path);
     }
 
     /// The value that a text stands for, or the fallback where it stands for none.
@@ -90,6 +89,8 @@ impl<'a> Checker<'a> {
     {
         match text.parse() {
             Ok(value) => value,
+            // It was reported already, and need not be put into words again.
+            Err(_) if self.left_out.covers(path) => fallback,
             Err(error) => {
                 let finding =
                     Finding::new(rule, path.clone()).message(format!("`{path}`: {error}"));
@@ -283,12 +284,9 @@ impl<'a> Checker<'a> {
 }
 
 /// Whether a finding leans on a value that is wrong in itself.
-pub(crate) fn about_left_out(finding: &Finding, left_out: &BTreeSet<Path>) -> bool {
-    if left_out.is_empty() {
-        return false;
-    }
+pub(crate) fn about_left_out(finding: &Finding, left_out: &PathSet) -> bool {
     std::iter::once(&finding.place)
         .chain(finding.also.iter().map(|(place, _)| place))
         .filter_map(Place::path)
-        .any(|path| path.ancestry().any(|path| left_out.contains(path)))
+        .any(|path| left_out.covers(path))
 }

@@ -145,17 +145,22 @@ impl Checker<'_> {
     }
 
     fn plain_text(&mut self, text: &str, field: &str, path: &Path) {
-        if has_variable(text) {
-            let finding = Finding::new(&rule::VARIABLE, path.clone()).message(format!(
-                "`{path}` holds a variable, and variables are not expanded"
-            ));
-            self.reject(finding, path);
-        } else if let Some(hint) = login::refused(field, text) {
-            let finding = Finding::new(&rule::LITERAL_SECRET, Place::Key(path.clone()))
-                .message(format!("`{path}` holds a password"))
-                .hint(hint);
-            self.reject(finding, path);
+        let is_variable = has_variable(text);
+        let hint = login::refused(field, text);
+        if (!is_variable && hint.is_none()) || self.left_out.covers(path) {
+            return;
         }
+        self.findings.push_error(|| match hint {
+            Some(hint) if !is_variable => {
+                Finding::new(&rule::LITERAL_SECRET, Place::Key(path.clone()))
+                    .message(format!("`{path}` holds a password"))
+                    .hint(hint)
+            }
+            _ => Finding::new(&rule::VARIABLE, path.clone()).message(format!(
+                "`{path}` holds a variable, and variables are not expanded"
+            )),
+        });
+        self.left_out.insert(path);
     }
 }
 

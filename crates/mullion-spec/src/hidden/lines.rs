@@ -162,6 +162,9 @@ fn is_harmless(rest: &str) -> bool {
     if names::is_harmless(word) || word == "null" {
         return true;
     }
+    if !rest.contains('}') {
+        return false;
+    }
     let reference = word.trim_start_matches("{key:").trim();
     let reference = reference.strip_prefix('{').unwrap_or_default();
     match reference.split_once(": ") {

@@ -29,7 +29,7 @@ pub(crate) fn refused(field: &str, text: &str) -> Option<&'static str> {
         "user" => text.contains(':'),
         _ => is_address(field) && in_address(text).is_some(),
     };
-    holds.then(|| match field {
+    holds.then_some(match field {
         "user" | "jump" | "address" | "addresses" | "host" => {
             "leave the password out, and log in with a key: `ssh: {key: {file: PATH}}`"
         }
@@ -66,7 +66,7 @@ fn login(text: &str, part: Range<usize>) -> Option<Range<usize>> {
     let whole = &text[part.clone()];
     // A password may hold an `@` itself: its end is the last one that can be.
     let mut ends = whole.match_indices('@').filter(|(at, _)| {
-        let after = whole[at + 1..].as_bytes();
+        let after = &whole.as_bytes()[at + 1..];
         !["sha256:", "sha512:"].iter().any(|digest| {
             after
                 .get(..digest.len())
@@ -75,9 +75,9 @@ fn login(text: &str, part: Range<usize>) -> Option<Range<usize>> {
     });
     let first = ends.next()?.0;
     let last = ends.next_back().map_or(first, |(at, _)| at);
-    let (start, has_scheme) = match whole[..first].find("://") {
-        Some(at) => (at + 3, true),
-        None => (0, false),
+    let (start, has_scheme) = match whole[..first].find("//") {
+        Some(at) if at == 0 || whole[..at].ends_with(':') => (at + 2, true),
+        _ => (0, false),
     };
     [last, first].into_iter().find_map(|end| {
         let before = &whole[start..end];
@@ -117,6 +117,7 @@ mod tests {
             ("HTTP://u:p@h:80/x", Some("u:p")),
             ("socks5://u:p@h", Some("u:p")),
             ("u:p@h", Some("u:p")),
+            ("//u:p@h", Some("u:p")),
             ("http://token@h", Some("token")),
             ("https://u:hun/pw@p", Some("u:hun/pw")),
             ("http://u:p@ss@h", Some("u:p@ss")),

@@ -120,6 +120,10 @@ impl Walk<'_> {
     /// Looks through a text that may be shown for what in it may not.
     fn free(&mut self, span: Span, text: &str, field: &str) {
         self.tokens.push(span);
+        // Nothing is given to anyone without one of these.
+        if !text.contains([':', '=', '@', '-']) {
+            return;
+        }
         let mut ranges = lines::in_words(text);
         ranges.extend(login::in_words(text));
         if login::is_address(field) {
@@ -166,6 +170,15 @@ impl Walk<'_> {
         };
         for token in tokens.iter().chain([&end]) {
             let gap = self.text.get(at..token.start).unwrap_or_default();
+            let is_plain = !gap
+                .bytes()
+                .any(|byte| byte.is_ascii_alphanumeric() || byte > 127);
+            let is_public =
+                secret_until <= at && secret.peek().is_none_or(|span| span.start > token.start);
+            if is_plain && is_public {
+                at = at.max(token.end);
+                continue;
+            }
             let before_comment = gap.split('#').next().unwrap_or(gap);
             // A key that is a list or a mapping is refused, and its values are not kept.
             if before_comment.contains(char::is_alphanumeric) {

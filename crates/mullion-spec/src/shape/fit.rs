@@ -1,13 +1,11 @@
 //! Holding a tree of values against the file's shape.
 
-use std::collections::BTreeSet;
-
 use serde_json::{Map, Number, Value};
 
 use super::{Shape, compile, nearest, quoted};
 use crate::finding::{Finding, Findings, Place};
 use crate::rules::shape as rule;
-use crate::source::{Kind, Node, Path};
+use crate::source::{Kind, Node, Path, PathSet, Segment};
 
 /// What fits the shape.
 #[derive(Debug)]
@@ -17,17 +15,17 @@ pub struct Fitted {
     /// What was found before, and what does not fit.
     pub findings: Findings,
     /// The values that were left out.
-    pub left_out: BTreeSet<Path>,
+    pub left_out: PathSet,
 }
 
 /// Holds a file's values against its shape; what is found is added to what was found before.
 pub fn fit(root: &Node, findings: Findings) -> Fitted {
     let mut fitter = Fitter {
         findings,
-        left_out: BTreeSet::new(),
+        left_out: PathSet::default(),
     };
     let value = fitter
-        .fit(root, compile::file(), &Path::top())
+        .fit(root, compile::file(), &mut Path::top())
         .unwrap_or_else(|| Value::Object(Map::new()));
     Fitted {
         value,
@@ -38,15 +36,15 @@ pub fn fit(root: &Node, findings: Findings) -> Fitted {
 
 struct Fitter {
     findings: Findings,
-    left_out: BTreeSet<Path>,
+    left_out: PathSet,
 }
 
 impl Fitter {
     /// The value, or none where it does not fit or says nothing.
-    fn fit(&mut self, node: &Node, shape: &Shape, path: &Path) -> Option<Value> {
+    fn fit(&mut self, node: &Node, shape: &Shape, path: &mut Path) -> Option<Value> {
         match (shape, &node.kind) {
             (_, Kind::Unread) => {
-                self.left_out.insert(path.clone());
+                self.left_out.insert(path);
                 None
             }
             (Shape::Optional(_), Kind::Null) => Some(Value::Null),
@@ -60,14 +58,15 @@ impl Fitter {
             (Shape::Fields(fields), Kind::Map(mapping)) => {
                 let mut fitted = Map::new();
                 for entry in mapping.entries() {
-                    let path = path.key(&entry.key);
-                    let Some(field) = fields.get(&entry.key) else {
-                        self.unknown(&entry.key, fields.keys().map(String::as_str), &path);
-                        continue;
-                    };
-                    if let Some(value) = self.fit(&entry.value, &field.shape, &path) {
-                        fitted.insert(entry.key.clone(), value);
+                    path.enter(Segment::Key(entry.key.clone()));
+                    if let Some(field) = fields.get(&entry.key) {
+                        if let Some(value) = self.fit(&entry.value, &field.shape, path) {
+                            fitted.insert(entry.key.clone(), value);
+                        }
+                    } else {
+                        self.unknown(&entry.key, fields.keys().map(String::as_str), path);
                     }
+                    path.leave();
                 }
                 for (name, field) in fields {
                     if field.required
@@ -83,9 +82,11 @@ impl Fitter {
             (Shape::Map(shape), Kind::Map(mapping)) => {
                 let mut fitted = Map::new();
                 for entry in mapping.entries() {
-                    if let Some(value) = self.fit(&entry.value, shape, &path.key(&entry.key)) {
+                    path.enter(Segment::Key(entry.key.clone()));
+                    if let Some(value) = self.fit(&entry.value, shape, path) {
                         fitted.insert(entry.key.clone(), value);
                     }
+                    path.leave();
                 }
                 Some(Value::Object(fitted))
             }
@@ -96,8 +97,10 @@ impl Fitter {
                     // A place in the list is kept even when what stands there does not fit, so that
                     // the places of its neighbours stay true.
                     .map(|(index, item)| {
-                        self.fit_item(item, shape, &path.index(index))
-                            .unwrap_or_else(|| stand_in(shape))
+                        path.enter(Segment::Index(index));
+                        let fitted = self.fit_item(item, shape, path);
+                        path.leave();
+                        fitted.unwrap_or_else(|| stand_in(shape))
                     })
                     .collect(),
             )),
@@ -142,7 +145,7 @@ impl Fitter {
     }
 
     /// Takes the shape that the value was probably meant to have.
-    fn fit_either(&mut self, node: &Node, shapes: &[Shape], path: &Path) -> Option<Value> {
+    fn fit_either(&mut self, node: &Node, shapes: &[Shape], path: &mut Path) -> Option<Value> {
         let meant = shapes.iter().find(|shape| {
             matches!(
                 (shape, &node.kind),
@@ -158,7 +161,7 @@ impl Fitter {
     }
 
     /// An item of a list, which has no default to fall back on: nothing is no item.
-    fn fit_item(&mut self, node: &Node, shape: &Shape, path: &Path) -> Option<Value> {
+    fn fit_item(&mut self, node: &Node, shape: &Shape, path: &mut Path) -> Option<Value> {
         if node.kind == Kind::Null && !matches!(shape, Shape::Optional(_)) {
             return self.misfit(node, shape, path);
         }
@@ -167,7 +170,7 @@ impl Fitter {
 
     fn leave_out<T>(&mut self, path: &Path, finding: impl FnOnce() -> Finding) -> Option<T> {
         self.findings.push_error(finding);
-        self.left_out.insert(path.clone());
+        self.left_out.insert(path);
         None
     }
 
@@ -231,7 +234,7 @@ impl Fitter {
                 .label(format!("`{name}` must be given here"))
                 .hint(format!("add `{name}`: {}", shape.noun()))
         });
-        self.left_out.insert(inner);
+        self.left_out.insert(&inner);
     }
 }
 

@@ -3,13 +3,12 @@
 //! Holds text only: reading it from disk is the command line's work.
 
 mod parse;
+mod path;
 mod tree;
 
 pub use parse::{MAX_BYTES, MAX_DEPTH, parse};
+pub use path::{Path, PathSet, Segment};
 pub use tree::{Entry, Kind, Mapping, Node};
-
-use std::borrow::Borrow;
-use std::fmt::{self, Display, Formatter};
 
 /// A range of bytes in a source's text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -150,94 +149,6 @@ fn beginnings(bytes: &[u8]) -> usize {
     bytes.iter().filter(|byte| is_beginning(**byte)).count()
 }
 
-/// One step from a value to a value inside it.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Segment {
-    /// Into a mapping.
-    Key(String),
-    /// Into a list.
-    Index(usize),
-}
-
-/// The way from the top of the file to a value: `machines[0].count`.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Path(Vec<Segment>);
-
-impl Path {
-    /// The top of the file.
-    pub const fn top() -> Self {
-        Self(Vec::new())
-    }
-
-    /// The value under a key.
-    #[must_use]
-    pub fn key(&self, key: impl Into<String>) -> Self {
-        self.with(Segment::Key(key.into()))
-    }
-
-    /// The value at a place of a list.
-    #[must_use]
-    pub fn index(&self, index: usize) -> Self {
-        self.with(Segment::Index(index))
-    }
-
-    fn with(&self, segment: Segment) -> Self {
-        let mut segments = Vec::with_capacity(self.0.len() + 1);
-        segments.extend_from_slice(&self.0);
-        segments.push(segment);
-        Self(segments)
-    }
-
-    /// The steps, outermost first.
-    pub fn segments(&self) -> &[Segment] {
-        &self.0
-    }
-
-    /// Goes into a value, for a walk that comes back with [`Path::leave`].
-    pub(crate) fn enter(&mut self, segment: Segment) {
-        self.0.push(segment);
-    }
-
-    /// Comes back from a value.
-    pub(crate) fn leave(&mut self) {
-        self.0.pop();
-    }
-
-    /// The path itself and every path around it, innermost first, without the top.
-    pub fn ancestry(&self) -> impl Iterator<Item = &[Segment]> + '_ {
-        (1..=self.0.len()).rev().map(|length| &self.0[..length])
-    }
-
-    /// The same way with its keys written otherwise.
-    #[must_use]
-    pub(crate) fn map_keys(&self, rewrite: impl Fn(&str) -> String) -> Self {
-        let segments = self.0.iter().map(|segment| match segment {
-            Segment::Key(key) => Segment::Key(rewrite(key)),
-            Segment::Index(index) => Segment::Index(*index),
-        });
-        Self(segments.collect())
-    }
-}
-
-impl Borrow<[Segment]> for Path {
-    fn borrow(&self) -> &[Segment] {
-        &self.0
-    }
-}
-
-impl Display for Path {
-    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
-        for (place, segment) in self.0.iter().enumerate() {
-            match segment {
-                Segment::Key(key) if place == 0 => out.write_str(key)?,
-                Segment::Key(key) => write!(out, ".{key}")?,
-                Segment::Index(index) => write!(out, "[{index}]")?,
-            }
-        }
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -278,12 +189,5 @@ mod tests {
             (2, 4, "two\nthree")
         );
         assert_eq!(source.lines_of(Span { start: 14, end: 14 }), (4, 14, ""));
-    }
-
-    #[test]
-    fn a_path_reads_as_people_write_it() {
-        let path = Path::top().key("machines").index(0).key("count");
-        assert_eq!(path.to_string(), "machines[0].count");
-        assert_eq!(path.ancestry().count(), 3);
     }
 }
