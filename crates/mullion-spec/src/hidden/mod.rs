@@ -241,7 +241,9 @@ mod tests {
 
     fn hidden(texts: &[&str]) -> Hidden {
         let mut found = Found::default();
-        texts.iter().for_each(|text| found.text(text));
+        for text in texts {
+            found.text(text);
+        }
         Hidden::new(found)
     }
 
