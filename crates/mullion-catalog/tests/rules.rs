@@ -273,3 +273,23 @@ fn a_file_with_an_error_gives_no_model() {
     );
     assert!(Catalog::builtin().judge(draft).model.is_none());
 }
+
+#[test]
+fn nothing_is_no_item_of_a_list() {
+    for list in [
+        "machines: [{name: cp, role: control-plane}, ~]\n",
+        "machines: {linux: 1}\nhosts: [~]\n",
+        "machines: {linux: 1}\nimages: [null]\n",
+        "machines: {linux: 1}\ntrust:\n  -\n",
+        "machines: [{name: cp, role: control-plane, before: [~]}]\n",
+        "machines: {linux: 1}\naddons: [~]\n",
+    ] {
+        assert_eq!(codes(&judge(list)), BTreeSet::from(["E0202"]), "{list}");
+    }
+}
+
+#[test]
+fn a_file_that_is_no_mapping_is_one_mistake() {
+    assert_eq!(codes(&judge("just words\n")), BTreeSet::from(["E0202"]));
+    assert_eq!(codes(&judge("- a\n- b\n")), BTreeSet::from(["E0202"]));
+}

@@ -3,16 +3,15 @@
 //! [`Draft::read`] runs the rules of this crate. The catalog's rules come after it and may look at the
 //! provisional cluster; [`Draft::conclude`] hands the cluster over only where no rule was broken.
 
-use std::collections::BTreeSet;
-
 use ipnet::Ipv4Net;
 
 use crate::check::{Checker, GroupPlace, about_left_out};
 use crate::cluster::Cluster;
-use crate::finding::{Finding, Place, Severity};
+use crate::finding::{Finding, Findings, Place, Severity};
+use crate::hidden::Hidden;
 use crate::raw::RawCluster;
 use crate::shape;
-use crate::source::{self, Node, Path, Position, Source, Span};
+use crate::source::{self, Node, Path, PathSet, Position, Source, Span};
 
 /// What the file is judged beside: facts about this computer that rules look at.
 #[derive(Debug, Clone, Default)]
@@ -28,9 +27,9 @@ pub struct Draft {
     root: Option<Node>,
     cluster: Option<Cluster>,
     groups: Vec<GroupPlace>,
-    findings: Vec<Finding>,
-    left_out: BTreeSet<Path>,
-    hidden: Vec<Span>,
+    findings: Findings,
+    left_out: PathSet,
+    hidden: Hidden,
 }
 
 impl Draft {
@@ -38,27 +37,32 @@ impl Draft {
     pub fn read(source: Source, surroundings: &Surroundings) -> Self {
         let (root, findings) = source::parse(&source);
         let mut draft = Self {
+            hidden: Hidden::of(&source, root.as_ref()),
             source,
             root: None,
             cluster: None,
             groups: Vec::new(),
             findings,
-            left_out: BTreeSet::new(),
-            hidden: Vec::new(),
+            left_out: PathSet::default(),
         };
         let Some(root) = root else {
             return draft;
         };
-        let fitted = shape::fit(&root);
-        draft.findings.extend(fitted.findings);
+        let fitted = shape::fit(&root, std::mem::take(&mut draft.findings));
+        draft.findings = fitted.findings;
         draft.left_out = fitted.left_out;
+        // Of a file that is no mapping there is nothing else to say.
+        let is_mapping = !draft.left_out.contains(&Path::top());
         // What fits the shape of the raw types is a value of the raw types.
-        if let Ok(raw) = serde_json::from_value::<RawCluster>(fitted.value) {
-            let mut checker = Checker::new(&root, std::mem::take(&mut draft.left_out));
+        if is_mapping && let Ok(raw) = serde_json::from_value::<RawCluster>(fitted.value) {
+            let mut checker = Checker::new(
+                &root,
+                std::mem::take(&mut draft.findings),
+                std::mem::take(&mut draft.left_out),
+            );
             let outcome = checker.check(&raw, surroundings);
-            draft.findings.append(&mut checker.findings);
+            draft.findings = checker.findings;
             draft.left_out = checker.left_out;
-            draft.hidden = checker.hidden;
             draft.cluster = Some(outcome.cluster);
             draft.groups = outcome.groups;
         }
@@ -100,29 +104,41 @@ impl Draft {
             hidden,
             ..
         } = self;
-        let span = |place: &Place| match (place, &root) {
+        let span_of = |place: &Place| match (place, &root) {
             (Place::Span(span), _) => Some(*span),
             (Place::Value(path), Some(root)) => Some(root.value_span(path)),
             (Place::Key(path), Some(root)) => Some(root.key_span(path)),
             (Place::File | Place::Value(_) | Place::Key(_), _) => None,
         };
+        let place = |span: Span, label: String| Part {
+            span,
+            from: source.position(span.start),
+            until: source.position(span.end),
+            label,
+        };
+        let left_unsaid = findings.left_unsaid();
         let mut located: Vec<_> = findings
+            .into_said()
             .into_iter()
-            .map(|finding| Located {
-                span: span(&finding.place),
-                position: span(&finding.place).map(|span| source.position(span.start)),
-                also: finding
-                    .also
-                    .iter()
-                    // A default that takes part has no line to show; the message names it.
-                    .filter(|(place, _)| {
-                        place
-                            .path()
-                            .is_none_or(|path| root.as_ref().is_some_and(|root| root.says(path)))
-                    })
-                    .filter_map(|(place, label)| Some((span(place)?, label.clone())))
-                    .collect(),
-                finding,
+            .map(|finding| {
+                let span = span_of(&finding.place);
+                Located {
+                    span,
+                    position: span.map(|span| source.position(span.start)),
+                    until: span.map(|span| source.position(span.end)),
+                    also: finding
+                        .also
+                        .iter()
+                        // A default that takes part has no line to show; the message names it.
+                        .filter(|(place, _)| {
+                            place.path().is_none_or(|path| {
+                                root.as_ref().is_some_and(|root| root.says(path))
+                            })
+                        })
+                        .filter_map(|(at, label)| Some(place(span_of(at)?, hidden.words(label))))
+                        .collect(),
+                    finding: unsecret(finding, &hidden),
+                }
             })
             .collect();
         located.sort_by_key(|located| {
@@ -140,25 +156,36 @@ impl Draft {
         Verdict {
             cluster: cluster.filter(|_| is_sound),
             findings: located,
-            source: hide(&source, &hidden),
+            left_unsaid,
+            source: hidden.source(&source),
         }
     }
 }
 
-/// Blanks out texts that must not be shown, keeping every other byte in its place.
-fn hide(source: &Source, hidden: &[Span]) -> Source {
-    if hidden.is_empty() {
-        return source.clone();
+/// A finding in words that hold no secret of the file.
+fn unsecret(finding: Finding, hidden: &Hidden) -> Finding {
+    let place = |place: Place| match place {
+        Place::Value(path) => Place::Value(path.map_keys(|key| hidden.key(key))),
+        Place::Key(path) => Place::Key(path.map_keys(|key| hidden.key(key))),
+        Place::File | Place::Span(_) => place,
+    };
+    Finding {
+        place: place(finding.place),
+        message: hidden.words(&finding.message),
+        label: finding.label.map(|label| hidden.words(&label)),
+        also: finding
+            .also
+            .into_iter()
+            .map(|(at, label)| (place(at), hidden.words(&label)))
+            .collect(),
+        hints: finding
+            .hints
+            .iter()
+            .map(|hint| hidden.remedy(hint))
+            .collect(),
+        rule: finding.rule,
+        severity: finding.severity,
     }
-    let mut bytes = source.text().as_bytes().to_vec();
-    for span in hidden {
-        for byte in bytes.get_mut(span.start..span.end).unwrap_or_default() {
-            if *byte != b'\n' {
-                *byte = b'*';
-            }
-        }
-    }
-    Source::new(source.name(), String::from_utf8_lossy(&bytes))
 }
 
 /// A finding with its places in the text.
@@ -170,8 +197,23 @@ pub struct Located {
     pub span: Option<Span>,
     /// Line and column of that.
     pub position: Option<Position>,
-    /// The other places that take part, each with its label.
-    pub also: Vec<(Span, String)>,
+    /// Line and column of its end.
+    pub until: Option<Position>,
+    /// The other places that take part.
+    pub also: Vec<Part>,
+}
+
+/// A place that takes part in a finding.
+#[derive(Debug, Clone)]
+pub struct Part {
+    /// Where it is.
+    pub span: Span,
+    /// Line and column of that.
+    pub from: Position,
+    /// Line and column of its end.
+    pub until: Position,
+    /// How it takes part.
+    pub label: String,
 }
 
 /// What was found about a file.
@@ -181,6 +223,8 @@ pub struct Verdict {
     pub cluster: Option<Cluster>,
     /// Everything that was found: errors first, then by place.
     pub findings: Vec<Located>,
+    /// How many more there are, beyond what anyone reads.
+    pub left_unsaid: usize,
     /// The text, with secrets blanked out.
     pub source: Source,
 }
@@ -194,8 +238,10 @@ impl Verdict {
                 finding,
                 span: None,
                 position: None,
+                until: None,
                 also: Vec::new(),
             }],
+            left_unsaid: 0,
             source: Source::new(name, ""),
         }
     }

@@ -126,3 +126,89 @@ impl Finding {
         }
     }
 }
+
+/// More mistakes than anyone reads; the limit keeps a file of another kind from taking minutes.
+pub const MOST_FINDINGS: usize = 1000;
+
+/// What was found about one file, as far as anyone reads it; the rest is only counted.
+#[derive(Debug, Clone, Default)]
+pub struct Findings {
+    said: Vec<Finding>,
+    left_unsaid: usize,
+    /// How many of those said are no errors, and so give way to one.
+    milder: usize,
+}
+
+impl Findings {
+    /// Adds a finding while there is room.
+    pub fn push(&mut self, finding: Finding) {
+        let is_error = finding.severity == Severity::Error;
+        if self.said.len() >= MOST_FINDINGS {
+            self.left_unsaid += 1;
+            if !is_error || self.milder == 0 {
+                return;
+            }
+            // Warnings alone must never make a broken file look sound.
+            let mut said = self.said.iter();
+            if let Some(milder) = said.rposition(|said| said.severity != Severity::Error) {
+                self.said.remove(milder);
+                self.milder -= 1;
+            }
+        }
+        self.milder += usize::from(!is_error);
+        self.said.push(finding);
+    }
+
+    /// Adds an error, which is not even put into words once there is no room.
+    pub fn push_error(&mut self, error: impl FnOnce() -> Finding) {
+        if self.said.len() >= MOST_FINDINGS && self.milder == 0 {
+            self.left_unsaid += 1;
+        } else {
+            self.push(error());
+        }
+    }
+
+    /// The findings, in the order they were made.
+    pub fn said(&self) -> &[Finding] {
+        &self.said
+    }
+
+    /// How many more there are.
+    pub fn left_unsaid(&self) -> usize {
+        self.left_unsaid
+    }
+
+    /// The findings themselves.
+    pub fn into_said(self) -> Vec<Finding> {
+        self.said
+    }
+}
+
+impl From<Finding> for Findings {
+    fn from(finding: Finding) -> Self {
+        let mut findings = Self::default();
+        findings.push(finding);
+        findings
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::shape as rule;
+
+    #[test]
+    fn an_error_takes_the_place_of_a_warning_when_there_is_no_room() {
+        let mut findings = Findings::default();
+        let make = |severity| Finding::new(&rule::BAD_VALUE, Path::top()).severity(severity);
+        for _ in 0..MOST_FINDINGS + 5 {
+            findings.push(make(Severity::Warning));
+        }
+        findings.push(make(Severity::Error));
+        assert_eq!(findings.left_unsaid(), 6);
+        assert_eq!(findings.said().len(), MOST_FINDINGS);
+        let errors = findings.said().iter();
+        let errors = errors.filter(|said| said.severity == Severity::Error);
+        assert_eq!(errors.count(), 1);
+    }
+}

@@ -14,7 +14,8 @@
 //! - fields, types, words and defaults are said once, by [`raw`]: the JSON Schema, the shape and the
 //!   reference file are made from it;
 //! - nothing is read but the text that is handed in, and no text makes it panic;
-//! - a secret that stands in the file is never repeated in a message.
+//! - a secret that stands in the file is never repeated, in a message or in a line that is shown: what
+//!   to hide is decided from the text and its tree before any rule runs.
 //!
 //! # Current limitations
 //!
@@ -26,6 +27,7 @@ mod check;
 pub mod cluster;
 pub mod draft;
 pub mod finding;
+mod hidden;
 pub mod raw;
 pub mod reference;
 pub mod render;

@@ -9,7 +9,8 @@ mod fit;
 
 pub use fit::{Fitted, fit};
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::OnceLock;
 
 /// What a value may be.
 #[derive(Debug, Clone, PartialEq)]
@@ -66,6 +67,30 @@ impl Shape {
             Self::Optional(shape) => shape.noun(),
         }
     }
+
+    fn add_names(&self, names: &mut BTreeSet<String>) {
+        match self {
+            Self::Any | Self::Truth | Self::Number { .. } | Self::Text | Self::Word(_) => {}
+            Self::List(shape) | Self::Map(shape) | Self::Optional(shape) => shape.add_names(names),
+            Self::Either(shapes) => shapes.iter().for_each(|shape| shape.add_names(names)),
+            Self::Fields(fields) => {
+                for (name, field) in fields {
+                    names.insert(name.clone());
+                    field.shape.add_names(names);
+                }
+            }
+        }
+    }
+}
+
+/// The names of all fields that a file can have.
+pub(crate) fn field_names() -> &'static BTreeSet<String> {
+    static NAMES: OnceLock<BTreeSet<String>> = OnceLock::new();
+    NAMES.get_or_init(|| {
+        let mut names = BTreeSet::new();
+        compile::file().add_names(&mut names);
+        names
+    })
 }
 
 /// Words in back-ticks, with commas between.
@@ -74,11 +99,20 @@ pub fn quoted(words: impl IntoIterator<Item = impl std::fmt::Display>) -> String
     words.join(", ")
 }
 
+/// The longest word that is compared with others, and the most others it is compared with: a guess
+/// among more is not worth the time that a hostile file could make it take.
+const MOST_COMPARED: usize = 64;
+
 /// The known word that an unknown one was probably meant to be.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    if word.len() > MOST_COMPARED {
+        return None;
+    }
     let lower = word.to_lowercase();
     known
         .into_iter()
+        .take(MOST_COMPARED)
+        .filter(|candidate| candidate.len() <= MOST_COMPARED)
         .map(|candidate| {
             (
                 strsim::damerau_levenshtein(&lower, &candidate.to_lowercase()),

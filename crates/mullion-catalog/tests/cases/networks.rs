@@ -73,7 +73,7 @@ fn proxy_exceptions_cover_what_the_cluster_has() {
     let made = "  - {name: cp, role: control-plane}\n";
     let old = "  - {name: cp, role: control-plane, driver: ssh, addresses: [192.0.2.10, node.example]}\ncontrolPlane: {endpoint: \"api.example:6443\"}\n";
     found(&file(made, "\"*\""), &[]);
-    assert!(told(&file(made, "\"*.other\"")).contains("no: [\"*.other\", 10.244.0.0/16"));
+    assert!(told(&file(made, "\"*.other\"")).contains("add 10.244.0.0/16, 10.96.0.0/16"));
     assert!(told(&file(made, "")).contains("10.99.0.0/24"));
     let message = told(&file(old, ""));
     assert!(!message.contains("10.99.0.0/24"), "{message}");

@@ -15,16 +15,15 @@ mod secrets;
 mod settings;
 mod windows;
 
-use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::str::FromStr;
 
 use crate::cluster::{Cluster, ControlPlane, Kubernetes};
 use crate::draft::Surroundings;
-use crate::finding::{Finding, Place};
+use crate::finding::{Finding, Findings, Place};
 use crate::raw::{RawCluster, RawKubernetes};
 use crate::rules::{Rule, machines as machine_rule, release, shape as rule};
-use crate::source::{Node, Path, Span};
+use crate::source::{Node, Path, PathSet};
 use crate::version::VersionWish;
 use crate::words::Admission;
 
@@ -59,20 +58,17 @@ impl GroupPlace {
 /// What is found while checking.
 pub(crate) struct Checker<'a> {
     root: &'a Node,
-    pub(crate) findings: Vec<Finding>,
+    pub(crate) findings: Findings,
     /// Values that are wrong in themselves: rules that compare them with others say nothing.
-    pub(crate) left_out: BTreeSet<Path>,
-    /// Texts that must not be shown.
-    pub(crate) hidden: Vec<Span>,
+    pub(crate) left_out: PathSet,
 }
 
 impl<'a> Checker<'a> {
-    pub(crate) fn new(root: &'a Node, left_out: BTreeSet<Path>) -> Self {
+    pub(crate) fn new(root: &'a Node, findings: Findings, left_out: PathSet) -> Self {
         Self {
             root,
-            findings: Vec::new(),
+            findings,
             left_out,
-            hidden: Vec::new(),
         }
     }
 
@@ -85,13 +81,13 @@ impl<'a> Checker<'a> {
 
     /// Whether a value, or what it stands in, is wrong in itself.
     fn is_left_out(&self, path: &Path) -> bool {
-        path.ancestry().any(|path| self.left_out.contains(&path))
+        self.left_out.covers(path)
     }
 
     /// Reports that a value is wrong in itself.
     fn reject(&mut self, finding: Finding, path: &Path) {
         self.report(finding);
-        self.left_out.insert(path.clone());
+        self.left_out.insert(path);
     }
 
     /// The value that a text stands for, or the fallback where it stands for none.
@@ -102,6 +98,8 @@ impl<'a> Checker<'a> {
     {
         match text.parse() {
             Ok(value) => value,
+            // It was reported already, and need not be put into words again.
+            Err(_) if self.left_out.covers(path) => fallback,
             Err(error) => {
                 let finding =
                     Finding::new(rule, path.clone()).message(format!("`{path}`: {error}"));
@@ -136,7 +134,7 @@ impl<'a> Checker<'a> {
     pub(crate) fn check(&mut self, raw: &RawCluster, surroundings: &Surroundings) -> Outcome {
         let top = Path::top();
         self.api_version(raw);
-        self.variables();
+        self.plain_texts();
         let name = self.parse(
             &machine_rule::BAD_NAME,
             &top.key("metadata").key("name"),
@@ -320,12 +318,9 @@ impl<'a> Checker<'a> {
 }
 
 /// Whether a finding leans on a value that is wrong in itself.
-pub(crate) fn about_left_out(finding: &Finding, left_out: &BTreeSet<Path>) -> bool {
-    if left_out.is_empty() {
-        return false;
-    }
+pub(crate) fn about_left_out(finding: &Finding, left_out: &PathSet) -> bool {
     std::iter::once(&finding.place)
         .chain(finding.also.iter().map(|(place, _)| place))
         .filter_map(Place::path)
-        .any(|path| path.ancestry().any(|path| left_out.contains(&path)))
+        .any(|path| left_out.covers(path))
 }

@@ -49,23 +49,23 @@ impl Checker<'_> {
         if missing.is_empty() {
             return;
         }
-        let place = if given.is_empty() {
-            at.clone()
+        let items: Vec<_> = missing.iter().map(|text| item(text)).collect();
+        // What the user wrote is not repeated: somebody may have put a password there.
+        let (place, hint) = if given.is_empty() {
+            (at.clone(), format!("write `no: [{}]`", items.join(", ")))
         } else {
-            at.key("no")
+            (
+                at.key("no"),
+                format!("add {} to the list", items.join(", ")),
+            )
         };
-        let all: Vec<_> = given
-            .iter()
-            .chain(&missing)
-            .map(|text| item(text))
-            .collect();
         self.report(
             Finding::new(&rule::PROXY_NO, Place::Key(place))
                 .message(format!(
                     "the proxy would be asked for the cluster's own addresses: {}",
                     missing.join(", ")
                 ))
-                .hint(format!("write `no: [{}]`", all.join(", "))),
+                .hint(hint),
         );
     }
 }

@@ -3,9 +3,10 @@
 use super::Checker;
 use crate::cluster::Licence;
 use crate::finding::{Finding, Place};
+use crate::hidden::{is_variable, login};
 use crate::raw::{RawLicence, RawReference, RawSecret};
 use crate::rules::shape as rule;
-use crate::source::{Kind, Node, Path};
+use crate::source::{Kind, Node, Path, Segment};
 use crate::value::{Secret, SecretRef};
 
 impl Checker<'_> {
@@ -30,6 +31,10 @@ impl Checker<'_> {
                 env: None,
                 file: Some(file),
             }) => Some(SecretRef::File(self.text(&path.key("file"), file).into())),
+            RawSecret::Reference(RawReference {
+                env: None,
+                file: None,
+            }) if self.says_otherwise(path) => None,
             RawSecret::Reference(_) => {
                 let finding = Finding::new(&rule::BAD_VALUE, Place::Key(path.clone()))
                     .message(format!("`{path}` must name one place"))
@@ -44,17 +49,18 @@ impl Checker<'_> {
         }
     }
 
+    /// Whether a reference has fields, but none that fits: each of them was reported already.
+    fn says_otherwise(&self, path: &Path) -> bool {
+        let value = self.root.value_at(path).map(|value| &value.kind);
+        matches!(value, Some(Kind::Map(mapping))
+            if mapping.entries().iter().any(|entry| entry.value.kind != Kind::Null))
+    }
+
     fn variable_name(&mut self, path: &Path, name: &str) -> Option<SecretRef> {
-        let plain = !name.is_empty()
-            && !name.starts_with(|c: char| c.is_ascii_digit())
-            && name
-                .bytes()
-                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-        if plain {
+        if is_variable(name) {
             return Some(SecretRef::Env(name.into()));
         }
         // Somebody may have put the secret itself here, so it is not repeated.
-        self.hide(path);
         let finding = Finding::new(&rule::BAD_VALUE, path.clone())
             .message(format!(
                 "`{path}` is not the name of an environment variable"
@@ -66,7 +72,6 @@ impl Checker<'_> {
 
     /// Reports a secret that stands in the file. The message never repeats it.
     fn literal(&mut self, path: &Path, word: &str) {
-        self.hide(path);
         let mut finding = Finding::new(&rule::LITERAL_SECRET, Place::Key(path.clone())).message(
             format!("`{path}` holds a secret instead of a reference to one"),
         );
@@ -79,11 +84,6 @@ impl Checker<'_> {
         self.reject(finding, path);
     }
 
-    /// Keeps a value's text out of everything that is shown.
-    pub(super) fn hide(&mut self, path: &Path) {
-        self.hidden.push(self.root.value_span(path));
-    }
-
     /// How Windows is licensed.
     pub(super) fn licence(&mut self, path: &Path, raw: &RawLicence) -> Licence {
         match raw {
@@ -91,11 +91,10 @@ impl Checker<'_> {
             RawLicence::Word(word) => {
                 let finding = if crate::shape::nearest(word, ["evaluation"]).is_some() {
                     Finding::new(&rule::UNKNOWN_WORD, path.clone())
-                        .message(format!("`{path}` does not take `{word}`"))
+                        .message(format!("`{path}` does not take this word"))
                         .label("did you mean `evaluation`?")
                         .hint("write `evaluation`")
                 } else {
-                    self.hide(path);
                     Finding::new(&rule::LITERAL_SECRET, Place::Key(path.clone()))
                         .message(format!("`{path}` holds a key instead of a reference to one"))
                         .hint("write `{key: {env: NAME}}` or `{key: {file: PATH}}` instead, and keep the key itself there")
@@ -111,63 +110,67 @@ impl Checker<'_> {
         }
     }
 
-    /// A web address, which may not carry a password.
+    /// A web address.
     pub(super) fn address(&mut self, path: &Path, text: &str) -> String {
         let rest = ["http://", "https://"]
             .iter()
             .find_map(|scheme| text.strip_prefix(scheme));
         let host = rest.map(|rest| rest.split(['/', '?', '#']).next().unwrap_or(""));
-        match host {
-            Some(host)
-                if host
-                    .rsplit_once('@')
-                    .is_some_and(|(user, _)| user.contains(':')) =>
-            {
-                self.hide(path);
-                let finding = Finding::new(&rule::LITERAL_SECRET, Place::Key(path.clone()))
-                    .message(format!("`{path}` holds a password"))
-                    .hint("take an address that needs none, such as a forwarder on this computer that adds it");
-                self.reject(finding, path);
-            }
-            Some(host) if !host.is_empty() => {}
-            _ => {
-                let finding = Finding::new(&rule::BAD_VALUE, path.clone())
-                    .message(format!("`{path}`: `{text}` is not a web address"))
-                    .hint("begin it with `http://` or `https://`");
-                self.reject(finding, path);
-            }
+        if host.is_none_or(str::is_empty) {
+            let finding = Finding::new(&rule::BAD_VALUE, path.clone())
+                .message(format!("`{path}`: `{text}` is not a web address"))
+                .hint("begin it with `http://` or `https://`");
+            self.reject(finding, path);
         }
         text.to_owned()
     }
 
-    /// Refuses `${NAME}` everywhere but in commands, which a shell on the machine reads.
-    pub(super) fn variables(&mut self) {
+    /// Refuses what no text of the file may hold, whatever its field: `${NAME}`, except in commands,
+    /// which a shell on the machine reads; and a password before the `@` of an address.
+    pub(super) fn plain_texts(&mut self) {
         let root = self.root;
-        self.variables_in(root, &Path::top());
+        self.plain_texts_in(root, "", &mut Path::top());
     }
 
-    fn variables_in(&mut self, node: &Node, path: &Path) {
+    fn plain_texts_in(&mut self, node: &Node, field: &str, path: &mut Path) {
         match &node.kind {
-            Kind::Scalar { text, .. } if has_variable(text) => {
-                self.reject(
-                    Finding::new(&rule::VARIABLE, path.clone()).message(format!(
-                        "`{path}` holds a variable, and variables are not expanded"
-                    )),
-                    path,
-                );
-            }
-            Kind::Scalar { .. } | Kind::Null | Kind::Unread => {}
+            Kind::Scalar { text, .. } => self.plain_text(text, field, path),
+            Kind::Null | Kind::Unread => {}
             Kind::List(items) => {
                 for (index, item) in items.iter().enumerate() {
-                    self.variables_in(item, &path.index(index));
+                    path.enter(Segment::Index(index));
+                    self.plain_texts_in(item, field, path);
+                    path.leave();
                 }
             }
-            Kind::Map(entries) => {
-                for entry in entries.iter().filter(|entry| entry.key != "run") {
-                    self.variables_in(&entry.value, &path.key(&entry.key));
+            Kind::Map(mapping) => {
+                let entries = mapping.entries().iter();
+                for entry in entries.filter(|entry| entry.key != "run") {
+                    path.enter(Segment::Key(entry.key.clone()));
+                    self.plain_texts_in(&entry.value, &entry.key, path);
+                    path.leave();
                 }
             }
         }
+    }
+
+    fn plain_text(&mut self, text: &str, field: &str, path: &Path) {
+        let is_variable = has_variable(text);
+        let hint = login::refused(field, text);
+        if (!is_variable && hint.is_none()) || self.left_out.covers(path) {
+            return;
+        }
+        self.findings.push_error(|| match hint {
+            Some(hint) if !is_variable => {
+                Finding::new(&rule::LITERAL_SECRET, Place::Key(path.clone()))
+                    .message(format!("`{path}` holds a password"))
+                    .hint(hint)
+            }
+            _ => Finding::new(&rule::VARIABLE, path.clone()).message(format!(
+                "`{path}` holds a variable, and variables are not expanded"
+            )),
+        });
+        self.left_out.insert(path);
     }
 }
 

@@ -96,9 +96,8 @@ impl Checker<'_> {
             _ => host,
         };
         if address.parse::<Address>().is_err() {
-            let finding = Finding::new(&rule::BAD_VALUE, path.clone()).message(format!(
-                "`{path}`: `{text}` is not of the form user@host:port"
-            ));
+            let finding = Finding::new(&rule::BAD_VALUE, path.clone())
+                .message(format!("`{path}` is not of the form user@host:port"));
             self.reject(finding, path);
         }
     }

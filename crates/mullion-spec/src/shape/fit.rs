@@ -1,33 +1,31 @@
 //! Holding a tree of values against the file's shape.
 
-use std::collections::BTreeSet;
-
 use serde_json::{Map, Number, Value};
 
 use super::{Shape, compile, nearest, quoted};
-use crate::finding::{Finding, Place};
+use crate::finding::{Finding, Findings, Place};
 use crate::rules::shape as rule;
-use crate::source::{Kind, Node, Path};
+use crate::source::{Kind, Node, Path, PathSet, Segment};
 
 /// What fits the shape.
 #[derive(Debug)]
 pub struct Fitted {
     /// The values that fit, ready to become raw types.
     pub value: Value,
-    /// What does not fit.
-    pub findings: Vec<Finding>,
+    /// What was found before, and what does not fit.
+    pub findings: Findings,
     /// The values that were left out.
-    pub left_out: BTreeSet<Path>,
+    pub left_out: PathSet,
 }
 
-/// Holds a file's values against its shape.
-pub fn fit(root: &Node) -> Fitted {
+/// Holds a file's values against its shape; what is found is added to what was found before.
+pub fn fit(root: &Node, findings: Findings) -> Fitted {
     let mut fitter = Fitter {
-        findings: Vec::new(),
-        left_out: BTreeSet::new(),
+        findings,
+        left_out: PathSet::default(),
     };
     let value = fitter
-        .fit(root, compile::file(), &Path::top())
+        .fit(root, compile::file(), &mut Path::top())
         .unwrap_or_else(|| Value::Object(Map::new()));
     Fitted {
         value,
@@ -36,20 +34,17 @@ pub fn fit(root: &Node) -> Fitted {
     }
 }
 
-/// More mistakes than anyone reads; the limit keeps a file of another kind from taking minutes.
-const MOST_FINDINGS: usize = 1000;
-
 struct Fitter {
-    findings: Vec<Finding>,
-    left_out: BTreeSet<Path>,
+    findings: Findings,
+    left_out: PathSet,
 }
 
 impl Fitter {
     /// The value, or none where it does not fit or says nothing.
-    fn fit(&mut self, node: &Node, shape: &Shape, path: &Path) -> Option<Value> {
+    fn fit(&mut self, node: &Node, shape: &Shape, path: &mut Path) -> Option<Value> {
         match (shape, &node.kind) {
             (_, Kind::Unread) => {
-                self.left_out.insert(path.clone());
+                self.left_out.insert(path);
                 None
             }
             (Shape::Optional(_), Kind::Null) => Some(Value::Null),
@@ -60,17 +55,18 @@ impl Fitter {
                 None
             }
             (Shape::Either(shapes), _) => self.fit_either(node, shapes, path),
-            (Shape::Fields(fields), Kind::Map(entries)) => {
+            (Shape::Fields(fields), Kind::Map(mapping)) => {
                 let mut fitted = Map::new();
-                for entry in entries {
-                    let path = path.key(&entry.key);
-                    let Some(field) = fields.get(&entry.key) else {
-                        self.unknown(&entry.key, fields.keys().map(String::as_str), &path);
-                        continue;
-                    };
-                    if let Some(value) = self.fit(&entry.value, &field.shape, &path) {
-                        fitted.insert(entry.key.clone(), value);
+                for entry in mapping.entries() {
+                    path.enter(Segment::Key(entry.key.clone()));
+                    if let Some(field) = fields.get(&entry.key) {
+                        if let Some(value) = self.fit(&entry.value, &field.shape, path) {
+                            fitted.insert(entry.key.clone(), value);
+                        }
+                    } else {
+                        self.unknown(&entry.key, fields.keys().map(String::as_str), path);
                     }
+                    path.leave();
                 }
                 for (name, field) in fields {
                     if field.required
@@ -83,12 +79,14 @@ impl Fitter {
                 }
                 Some(Value::Object(fitted))
             }
-            (Shape::Map(shape), Kind::Map(entries)) => {
+            (Shape::Map(shape), Kind::Map(mapping)) => {
                 let mut fitted = Map::new();
-                for entry in entries {
-                    if let Some(value) = self.fit(&entry.value, shape, &path.key(&entry.key)) {
+                for entry in mapping.entries() {
+                    path.enter(Segment::Key(entry.key.clone()));
+                    if let Some(value) = self.fit(&entry.value, shape, path) {
                         fitted.insert(entry.key.clone(), value);
                     }
+                    path.leave();
                 }
                 Some(Value::Object(fitted))
             }
@@ -99,8 +97,10 @@ impl Fitter {
                     // A place in the list is kept even when what stands there does not fit, so that
                     // the places of its neighbours stay true.
                     .map(|(index, item)| {
-                        self.fit(item, shape, &path.index(index))
-                            .unwrap_or_else(|| stand_in(shape))
+                        path.enter(Segment::Index(index));
+                        let fitted = self.fit_item(item, shape, path);
+                        path.leave();
+                        fitted.unwrap_or_else(|| stand_in(shape))
                     })
                     .collect(),
             )),
@@ -135,12 +135,11 @@ impl Fitter {
                 Ok(number) if (*least..=*most).contains(&number) => {
                     Some(Value::Number(Number::from(number)))
                 }
-                Ok(number) => self.leave_out(
+                Ok(number) => self.leave_out(path, || {
                     Finding::new(&rule::OUT_OF_RANGE, path.clone()).message(format!(
                         "`{path}` is {number}, and must be from {least} to {most}"
-                    )),
-                    path,
-                ),
+                    ))
+                }),
                 Err(_) => self.misfit(node, shape, path),
             },
             _ => self.misfit(node, shape, path),
@@ -148,7 +147,7 @@ impl Fitter {
     }
 
     /// Takes the shape that the value was probably meant to have.
-    fn fit_either(&mut self, node: &Node, shapes: &[Shape], path: &Path) -> Option<Value> {
+    fn fit_either(&mut self, node: &Node, shapes: &[Shape], path: &mut Path) -> Option<Value> {
         let meant = shapes.iter().find(|shape| {
             matches!(
                 (shape, &node.kind),
@@ -163,30 +162,41 @@ impl Fitter {
         }
     }
 
-    fn leave_out<T>(&mut self, finding: Finding, path: &Path) -> Option<T> {
-        self.findings.push(finding);
-        self.left_out.insert(path.clone());
+    /// An item of a list, which has no default to fall back on: nothing is no item.
+    fn fit_item(&mut self, node: &Node, shape: &Shape, path: &mut Path) -> Option<Value> {
+        if node.kind == Kind::Null && !matches!(shape, Shape::Optional(_)) {
+            return self.misfit(node, shape, path);
+        }
+        self.fit(node, shape, path)
+    }
+
+    fn leave_out<T>(&mut self, path: &Path, finding: impl FnOnce() -> Finding) -> Option<T> {
+        self.findings.push_error(finding);
+        self.left_out.insert(path);
         None
     }
 
     fn misfit<T>(&mut self, node: &Node, shape: &Shape, path: &Path) -> Option<T> {
-        let whole = path.segments().is_empty();
-        let subject = if whole {
-            "the file".into()
-        } else {
-            format!("`{path}`")
-        };
-        let mut finding = Finding::new(&rule::WRONG_TYPE, path.clone()).message(format!(
-            "{subject} must be {}, not {}",
-            shape.noun(),
-            node.noun()
-        ));
-        if let Some(hint) = hint(node, shape) {
-            finding = finding.hint(hint);
-        } else if whole {
-            finding = finding.hint("write at least `machines: {linux: 1, windows: 1}`");
-        }
-        self.leave_out(finding, path)
+        self.leave_out(path, || {
+            let whole = path.segments().is_empty();
+            let subject = if whole {
+                "the file".into()
+            } else {
+                format!("`{path}`")
+            };
+            let finding = Finding::new(&rule::WRONG_TYPE, path.clone()).message(format!(
+                "{subject} must be {}, not {}",
+                shape.noun(),
+                node.noun()
+            ));
+            if let Some(hint) = hint(node, shape) {
+                finding.hint(hint)
+            } else if whole {
+                finding.hint("write at least `machines: {linux: 1, windows: 1}`")
+            } else {
+                finding
+            }
+        })
     }
 
     fn unknown<'a>(
@@ -195,39 +205,38 @@ impl Fitter {
         known: impl Iterator<Item = &'a str> + Clone,
         path: &Path,
     ) {
-        if self.findings.len() >= MOST_FINDINGS {
-            return;
-        }
-        let mut finding = Finding::new(&rule::UNKNOWN_FIELD, Place::Key(path.clone()))
-            .message(format!("there is no field `{path}`"));
-        finding = match nearest(key, known.clone()) {
-            Some(meant) => finding
-                .label(format!("did you mean `{meant}`?"))
-                .hint(format!("write `{meant}`")),
-            None => finding.hint(format!("the fields here are {}", quoted(known))),
-        };
-        self.findings.push(finding);
+        self.findings.push_error(|| {
+            let finding = Finding::new(&rule::UNKNOWN_FIELD, Place::Key(path.clone()))
+                .message(format!("there is no field `{path}`"));
+            match nearest(key, known.clone()) {
+                Some(meant) => finding
+                    .label(format!("did you mean `{meant}`?"))
+                    .hint(format!("write `{meant}`")),
+                None => finding.hint(format!("the fields here are {}", quoted(known))),
+            }
+        });
     }
 
     fn unknown_word<T>(&mut self, text: &str, words: &[String], path: &Path) -> Option<T> {
-        let mut finding = Finding::new(&rule::UNKNOWN_WORD, path.clone())
-            .message(format!("`{path}` does not take `{text}`"));
-        if let Some(meant) = nearest(text, words.iter().map(String::as_str)) {
-            finding = finding.label(format!("did you mean `{meant}`?"));
-        }
-        finding = finding.hint(format!("take one of {}", quoted(words)));
-        self.leave_out(finding, path)
+        self.leave_out(path, || {
+            let mut finding = Finding::new(&rule::UNKNOWN_WORD, path.clone())
+                .message(format!("`{path}` does not take `{text}`"));
+            if let Some(meant) = nearest(text, words.iter().map(String::as_str)) {
+                finding = finding.label(format!("did you mean `{meant}`?"));
+            }
+            finding.hint(format!("take one of {}", quoted(words)))
+        })
     }
 
     fn missing(&mut self, name: &str, shape: &Shape, path: &Path) {
         let inner = path.key(name);
-        self.findings.push(
+        self.findings.push_error(|| {
             Finding::new(&rule::MISSING_FIELD, Place::Key(inner.clone()))
                 .message(format!("`{inner}` is missing"))
                 .label(format!("`{name}` must be given here"))
-                .hint(format!("add `{name}`: {}", shape.noun())),
-        );
-        self.left_out.insert(inner);
+                .hint(format!("add `{name}`: {}", shape.noun()))
+        });
+        self.left_out.insert(&inner);
     }
 }
 
@@ -268,7 +277,7 @@ fn hint(node: &Node, shape: &Shape) -> Option<String> {
             .parse::<i64>()
             .ok()
             .map(|number| format!("write {number}, without leading zeros")),
-        Shape::List(_) => Some(format!("write `[{text}]`")),
+        Shape::List(_) if !text.contains(['\n', '`']) => Some(format!("write `[{text}]`")),
         _ => None,
     }
 }

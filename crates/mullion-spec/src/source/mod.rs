@@ -3,12 +3,12 @@
 //! Holds text only: reading it from disk is the command line's work.
 
 mod parse;
+mod path;
 mod tree;
 
 pub use parse::{MAX_BYTES, MAX_DEPTH, parse};
-pub use tree::{Entry, Kind, Node};
-
-use std::fmt::{self, Display, Formatter};
+pub use path::{Path, PathSet, Segment};
+pub use tree::{Entry, Kind, Mapping, Node};
 
 /// A range of bytes in a source's text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -26,7 +26,13 @@ pub struct Source {
     text: String,
     /// Where each line begins.
     lines: Vec<usize>,
+    /// How many characters begin before each `STRIDE`th byte: counting from a line's start would be
+    /// quadratic in a file that is one long line.
+    counts: Vec<usize>,
 }
+
+/// How far apart characters are counted.
+const STRIDE: usize = 512;
 
 /// A line and a column, both from 1; columns count characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,11 +50,26 @@ impl Source {
         let lines = std::iter::once(0)
             .chain(text.match_indices('\n').map(|(at, _)| at + 1))
             .collect();
+        let counts = text
+            .as_bytes()
+            .chunks(STRIDE)
+            .scan(0, |count, chunk| {
+                let before = *count;
+                *count += beginnings(chunk);
+                Some(before)
+            })
+            .collect();
         Self {
             name: name.into(),
             text,
             lines,
+            counts,
         }
+    }
+
+    /// The same file with other text of the same length; its lines begin where they did.
+    pub(crate) fn with_text(&self, text: String) -> Self {
+        Self::new(self.name.clone(), text)
     }
 
     /// What messages call the file.
@@ -65,14 +86,38 @@ impl Source {
     pub fn position(&self, byte: usize) -> Position {
         let line = self.lines.partition_point(|start| *start <= byte).max(1);
         let start = self.lines[line - 1];
-        let column = self
-            .text
-            .get(start..byte)
-            .map_or(0, |text| text.chars().count());
+        let column = if byte > self.text.len() {
+            0
+        } else {
+            self.characters_before(byte) - self.characters_before(start)
+        };
         Position {
             line,
             column: column + 1,
         }
+    }
+
+    fn characters_before(&self, byte: usize) -> usize {
+        let stride = (byte / STRIDE).min(self.counts.len().saturating_sub(1));
+        let from = stride * STRIDE;
+        let rest = self.text.as_bytes().get(from..byte).unwrap_or_default();
+        self.counts.get(stride).copied().unwrap_or(0) + beginnings(rest)
+    }
+
+    /// The byte at which a character begins, by the character's number from 0.
+    pub(crate) fn byte_of(&self, character: usize) -> usize {
+        let stride = self.counts.partition_point(|count| *count <= character);
+        let from = stride.saturating_sub(1) * STRIDE;
+        let mut ahead = character - self.counts.get(stride.saturating_sub(1)).unwrap_or(&0);
+        for (at, byte) in self.text.as_bytes()[from..].iter().enumerate() {
+            if is_beginning(*byte) {
+                if ahead == 0 {
+                    return from + at;
+                }
+                ahead -= 1;
+            }
+        }
+        self.text.len()
     }
 
     /// The text of the lines that a span touches, the number of the first, and the byte where it begins.
@@ -89,76 +134,19 @@ impl Source {
             .iter()
             .position(|byte| *byte == b'\n')
             .map_or(bytes.len(), |rest| last + rest);
-        (
-            line,
-            start,
-            self.text.get(start..end.max(start)).unwrap_or(""),
-        )
+        let text = self.text.get(start..end.max(start)).unwrap_or("");
+        // The line end of a file from Windows is no part of the line.
+        (line, start, text.strip_suffix('\r').unwrap_or(text))
     }
 }
 
-/// One step from a value to a value inside it.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Segment {
-    /// Into a mapping.
-    Key(String),
-    /// Into a list.
-    Index(usize),
+const fn is_beginning(byte: u8) -> bool {
+    byte & 0b1100_0000 != 0b1000_0000
 }
 
-/// The way from the top of the file to a value: `machines[0].count`.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Path(Vec<Segment>);
-
-impl Path {
-    /// The top of the file.
-    pub const fn top() -> Self {
-        Self(Vec::new())
-    }
-
-    /// The value under a key.
-    #[must_use]
-    pub fn key(&self, key: impl Into<String>) -> Self {
-        self.with(Segment::Key(key.into()))
-    }
-
-    /// The value at a place of a list.
-    #[must_use]
-    pub fn index(&self, index: usize) -> Self {
-        self.with(Segment::Index(index))
-    }
-
-    fn with(&self, segment: Segment) -> Self {
-        let mut segments = Vec::with_capacity(self.0.len() + 1);
-        segments.extend_from_slice(&self.0);
-        segments.push(segment);
-        Self(segments)
-    }
-
-    /// The steps, outermost first.
-    pub fn segments(&self) -> &[Segment] {
-        &self.0
-    }
-
-    /// The path itself and every path around it, innermost first, without the top.
-    pub fn ancestry(&self) -> impl Iterator<Item = Self> + '_ {
-        (1..=self.0.len())
-            .rev()
-            .map(|length| Self(self.0[..length].to_vec()))
-    }
-}
-
-impl Display for Path {
-    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
-        for (place, segment) in self.0.iter().enumerate() {
-            match segment {
-                Segment::Key(key) if place == 0 => out.write_str(key)?,
-                Segment::Key(key) => write!(out, ".{key}")?,
-                Segment::Index(index) => write!(out, "[{index}]")?,
-            }
-        }
-        Ok(())
-    }
+/// How many characters begin in some bytes.
+fn beginnings(bytes: &[u8]) -> usize {
+    bytes.iter().filter(|byte| is_beginning(**byte)).count()
 }
 
 #[cfg(test)]
@@ -175,6 +163,24 @@ mod tests {
     }
 
     #[test]
+    fn characters_are_found_far_into_a_line() {
+        let text = "aß漢🦀".repeat(1000);
+        let source = Source::new("f", text.clone());
+        for (number, (byte, _)) in text.char_indices().enumerate() {
+            assert_eq!(source.byte_of(number), byte);
+            assert_eq!(source.position(byte).column, number + 1);
+        }
+        assert_eq!(source.byte_of(4000), text.len());
+        assert_eq!(Source::new("f", "").byte_of(7), 0);
+    }
+
+    #[test]
+    fn the_line_end_of_windows_is_not_shown() {
+        let source = Source::new("f", "one\r\ntwo\r\n");
+        assert_eq!(source.lines_of(Span { start: 0, end: 1 }), (1, 0, "one"));
+    }
+
+    #[test]
     fn the_lines_of_a_span_are_whole() {
         let source = Source::new("f", "one\ntwo\nthree\n");
         assert_eq!(source.lines_of(Span { start: 5, end: 7 }), (2, 4, "two"));
@@ -183,12 +189,5 @@ mod tests {
             (2, 4, "two\nthree")
         );
         assert_eq!(source.lines_of(Span { start: 14, end: 14 }), (4, 14, ""));
-    }
-
-    #[test]
-    fn a_path_reads_as_people_write_it() {
-        let path = Path::top().key("machines").index(0).key("count");
-        assert_eq!(path.to_string(), "machines[0].count");
-        assert_eq!(path.ancestry().count(), 3);
     }
 }

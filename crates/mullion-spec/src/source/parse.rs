@@ -8,24 +8,28 @@ use std::collections::BTreeMap;
 
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Span as Marks};
 
-use super::{Entry, Kind, Node, Source, Span};
-use crate::finding::{Finding, Place};
+use super::{Entry, Kind, Mapping, Node, Source, Span};
+use crate::finding::{Finding, Findings, Place};
 use crate::rules::file as rule;
 
 /// The largest file that is read.
 pub const MAX_BYTES: usize = 1 << 20;
 /// The deepest nesting that is read.
 pub const MAX_DEPTH: usize = 32;
+/// The longest key that is read: YAML's own limit for keys that are not marked with `?`.
+const MAX_KEY: usize = 1024;
+/// The key that other readers take for "and all fields of".
+const MERGE: &str = "<<";
 
 /// The values of a file, as far as they could be read, and what is wrong with its text.
-pub fn parse(source: &Source) -> (Option<Node>, Vec<Finding>) {
+pub fn parse(source: &Source) -> (Option<Node>, Findings) {
     let text = source.text();
     if text.len() > MAX_BYTES {
         let finding = Finding::new(&rule::TOO_LARGE, Place::File).message(format!(
             "the file has {} bytes, and at most {MAX_BYTES} are read",
             text.len()
         ));
-        return (None, vec![finding]);
+        return (None, finding.into());
     }
     if let Some(at) = text.find('\0') {
         let finding = Finding::new(
@@ -35,15 +39,16 @@ pub fn parse(source: &Source) -> (Option<Node>, Vec<Finding>) {
                 end: at + 1,
             }),
         )
-        .message("the file holds a NUL byte, so it is not a text file");
-        return (None, vec![finding]);
+        .message("the file holds a NUL byte, so it is not a text file")
+        .hint("check that the right file was named, and save it as UTF-8: UTF-16 has such bytes");
+        return (None, finding.into());
     }
-    let mut builder = Builder::new(text);
+    let mut builder = Builder::new(source);
     // A deep file would cost the parser time quadratic in its depth: stop it at the budget, not after.
     for event in Parser::new_from_str(text) {
         match event {
             Ok((event, marks)) => {
-                let span = builder.offsets.span(&marks);
+                let span = builder.span(&marks);
                 if builder.take(event, span).is_break() {
                     break;
                 }
@@ -59,46 +64,62 @@ pub fn parse(source: &Source) -> (Option<Node>, Vec<Finding>) {
     builder.finish()
 }
 
-/// Turns the parser's character offsets into byte offsets.
-///
-/// Asked for in nearly ascending order, so that it walks the text once.
-struct Offsets<'a> {
-    text: &'a str,
-    ascii: bool,
-    characters: usize,
-    bytes: usize,
+/// A list or mapping that is being read.
+enum Open {
+    List(Span, Vec<Node>),
+    Map {
+        span: Span,
+        entries: Vec<Entry>,
+        dropped: Vec<Entry>,
+        /// Where each key first stood: a search through the entries would be quadratic.
+        seen: BTreeMap<String, Span>,
+        key: Option<Key>,
+    },
 }
 
-impl<'a> Offsets<'a> {
-    fn new(text: &'a str) -> Self {
+/// A key whose value is still to come.
+struct Key {
+    name: String,
+    span: Span,
+    is_merge: bool,
+}
+
+struct Builder<'a> {
+    source: &'a Source,
+    text: &'a str,
+    is_ascii: bool,
+    stack: Vec<Open>,
+    root: Option<Node>,
+    documents: usize,
+    findings: Findings,
+    broken: bool,
+}
+
+impl<'a> Builder<'a> {
+    fn new(source: &'a Source) -> Self {
+        let text = source.text();
         Self {
+            source,
             text,
-            ascii: text.is_ascii(),
-            characters: 0,
-            bytes: 0,
+            is_ascii: text.is_ascii(),
+            stack: Vec::new(),
+            root: None,
+            documents: 0,
+            findings: Findings::default(),
+            broken: false,
         }
     }
 
-    fn byte(&mut self, characters: usize) -> usize {
-        if self.ascii {
-            return characters.min(self.text.len());
+    /// The byte at one of the parser's offsets, which count characters.
+    fn byte(&self, characters: usize) -> usize {
+        if self.is_ascii {
+            characters.min(self.text.len())
+        } else {
+            self.source.byte_of(characters)
         }
-        if characters < self.characters {
-            self.characters = 0;
-            self.bytes = 0;
-        }
-        let ahead = characters - self.characters;
-        let rest = &self.text[self.bytes..];
-        let step = rest
-            .char_indices()
-            .nth(ahead)
-            .map_or(rest.len(), |(at, _)| at);
-        self.characters = characters;
-        self.bytes += step;
-        self.bytes
     }
 
-    fn span(&mut self, marks: &Marks) -> Span {
+    fn span(&self, marks: &Marks) -> Span {
         let start = self.byte(marks.start.index());
         let end = self.byte(marks.end.index()).max(start);
         // Block scalars and mappings end where the next token begins: trailing blanks are not theirs.
@@ -109,42 +130,6 @@ impl<'a> Offsets<'a> {
         Span {
             start,
             end: start + kept,
-        }
-    }
-}
-
-/// A list or mapping that is being read.
-enum Open {
-    List(Span, Vec<Node>),
-    Map {
-        span: Span,
-        entries: Vec<Entry>,
-        /// Where each key first stood: a search through the entries would be quadratic.
-        seen: BTreeMap<String, Span>,
-        key: Option<(String, Span)>,
-    },
-}
-
-struct Builder<'a> {
-    text: &'a str,
-    offsets: Offsets<'a>,
-    stack: Vec<Open>,
-    root: Option<Node>,
-    documents: usize,
-    findings: Vec<Finding>,
-    broken: bool,
-}
-
-impl<'a> Builder<'a> {
-    fn new(text: &'a str) -> Self {
-        Self {
-            text,
-            offsets: Offsets::new(text),
-            stack: Vec::new(),
-            root: None,
-            documents: 0,
-            findings: Vec::new(),
-            broken: false,
         }
     }
 
@@ -168,11 +153,18 @@ impl<'a> Builder<'a> {
                 }
             }
             Event::Alias(_) => {
-                self.findings.push(
-                    Finding::new(&rule::ANCHOR, Place::Span(span))
-                        .message("aliases are not read")
-                        .label("an alias"),
+                let is_merged = matches!(
+                    self.stack.last(),
+                    Some(Open::Map { key: Some(key), .. }) if key.is_merge
                 );
+                // The merge key is reported by itself.
+                if !is_merged {
+                    self.findings.push(
+                        Finding::new(&rule::ANCHOR, Place::Span(span))
+                            .message("aliases are not read")
+                            .label("an alias"),
+                    );
+                }
                 self.put(Node {
                     span,
                     kind: Kind::Unread,
@@ -206,6 +198,7 @@ impl<'a> Builder<'a> {
                 self.stack.push(Open::Map {
                     span,
                     entries: Vec::new(),
+                    dropped: Vec::new(),
                     seen: BTreeMap::new(),
                     key: None,
                 });
@@ -254,12 +247,17 @@ impl<'a> Builder<'a> {
                 },
                 kind: Kind::List(items),
             },
-            Some(Open::Map { span, entries, .. }) => Node {
+            Some(Open::Map {
+                span,
+                entries,
+                dropped,
+                ..
+            }) => Node {
                 span: Span {
                     start: span.start,
                     end: end.end.max(span.end),
                 },
-                kind: Kind::Map(entries),
+                kind: Kind::Map(Mapping::new(entries, dropped)),
             },
             None => return,
         };
@@ -272,33 +270,47 @@ impl<'a> Builder<'a> {
             None => self.root = Some(node),
             Some(Open::List(_, items)) => items.push(node),
             Some(Open::Map {
-                entries, seen, key, ..
+                entries,
+                dropped,
+                seen,
+                key,
+                ..
             }) => {
-                let Some((name, key_span)) = key.take() else {
+                let Some(of) = key.take() else {
                     *key = Some(key_of(node, &mut self.findings));
                     return;
                 };
-                if let Some(first) = seen.get(&name) {
+                let entry = Entry {
+                    key: of.name,
+                    key_span: of.span,
+                    value: node,
+                };
+                if of.is_merge {
                     self.findings.push(
-                        Finding::new(&rule::DUPLICATE_KEY, Place::Span(key_span))
-                            .message(format!("`{name}` is given twice"))
+                        Finding::new(&rule::ANCHOR, Place::Span(of.span))
+                            .message("merge keys are not read")
+                            .label("a merge key")
+                            .hint("write the fields out"),
+                    );
+                    dropped.push(entry);
+                } else if let Some(first) = seen.get(&entry.key) {
+                    self.findings.push(
+                        Finding::new(&rule::DUPLICATE_KEY, Place::Span(of.span))
+                            .message(format!("`{}` is given twice", entry.key))
                             .label("given again here")
                             .also(Place::Span(*first), "first given here"),
                     );
+                    dropped.push(entry);
                 } else {
-                    seen.insert(name.clone(), key_span);
-                    entries.push(Entry {
-                        key: name,
-                        key_span,
-                        value: node,
-                    });
+                    seen.insert(entry.key.clone(), of.span);
+                    entries.push(entry);
                 }
             }
         }
     }
 
-    fn syntax(&mut self, error: &ScanError) -> Finding {
-        let at = self.offsets.byte(error.marker().index());
+    fn syntax(&self, error: &ScanError) -> Finding {
+        let at = self.byte(error.marker().index());
         let line_start = self.text[..at].rfind('\n').map_or(0, |newline| newline + 1);
         let line = self.text[line_start..].lines().next().unwrap_or("");
         let indent = &line[..line.len() - line.trim_start().len()];
@@ -325,7 +337,7 @@ impl<'a> Builder<'a> {
             .label("reading stopped here")
     }
 
-    fn finish(mut self) -> (Option<Node>, Vec<Finding>) {
+    fn finish(mut self) -> (Option<Node>, Findings) {
         if self.broken {
             return (None, self.findings);
         }
@@ -344,20 +356,33 @@ impl<'a> Builder<'a> {
 }
 
 /// The key that a value is, in the place of one.
-fn key_of(node: Node, findings: &mut Vec<Finding>) -> (String, Span) {
+fn key_of(node: Node, findings: &mut Findings) -> Key {
+    let mut refuse = |message: &str, label: &str| {
+        findings.push(
+            Finding::new(&rule::SYNTAX, Place::Span(node.span))
+                .message(message)
+                .label(label),
+        );
+        String::new()
+    };
+    let is_merge =
+        matches!(&node.kind, Kind::Scalar { text, quoted: false } if text.as_str() == MERGE);
     let name = match node.kind {
+        // Every path below repeats its keys, so that their length must have an end.
+        Kind::Scalar { text, .. } if text.len() > MAX_KEY => {
+            refuse("a key must be a plain word", "this is a long text")
+        }
         Kind::Scalar { text, .. } => text,
         Kind::Null | Kind::Unread => String::new(),
         Kind::List(_) | Kind::Map(_) => {
-            findings.push(
-                Finding::new(&rule::SYNTAX, Place::Span(node.span))
-                    .message("a key must be a plain word")
-                    .label("this is a list or a mapping"),
-            );
-            String::new()
+            refuse("a key must be a plain word", "this is a list or a mapping")
         }
     };
-    (name, node.span)
+    Key {
+        name,
+        span: node.span,
+        is_merge,
+    }
 }
 
 #[cfg(test)]
@@ -366,14 +391,15 @@ mod tests {
 
     fn codes(text: &str) -> Vec<&'static str> {
         let (_, findings) = parse(&Source::new("f", text));
-        findings.iter().map(|finding| finding.rule.code).collect()
+        let said = findings.said().iter();
+        said.map(|finding| finding.rule.code).collect()
     }
 
     #[test]
     fn spans_are_bytes_even_after_wide_characters() {
         let text = "a: ü # ö\nb: [x, yy]\n";
         let (root, findings) = parse(&Source::new("f", text));
-        assert!(findings.is_empty());
+        assert!(findings.said().is_empty());
         let root = root.unwrap();
         let span = root.entry("b").unwrap().key_span;
         assert_eq!(&text[span.start..span.end], "b");
@@ -395,6 +421,11 @@ mod tests {
         assert_eq!(codes("a: [1, 2\n"), ["E0106"]);
         assert_eq!(codes("a: \0\n"), ["E0106"]);
         assert_eq!(codes("{[a]: 1}"), ["E0106"]);
+        assert_eq!(codes("a: &x {b: 1}\nc:\n  <<: *x\n"), ["E0108", "E0108"]);
+        assert_eq!(
+            codes(&format!("? {}\n: 1\n", "k".repeat(MAX_KEY + 1))),
+            ["E0106"]
+        );
         assert_eq!(codes(&"[".repeat(MAX_DEPTH + 1)), ["E0105"]);
         // The parser has a limit of its own, which such a text meets first.
         assert_eq!(codes(&"[".repeat(100_000)), ["E0106"]);
@@ -412,7 +443,7 @@ mod tests {
         fn no_text_makes_it_panic(text in "[\\PC\\n\\t]{0,200}") {
             let source = Source::new("f", text);
             let (_, findings) = parse(&source);
-            for finding in findings {
+            for finding in findings.said() {
                 if let Place::Span(span) = finding.place {
                     source.position(span.start);
                     source.lines_of(span);

@@ -27,8 +27,50 @@ pub enum Kind {
     },
     /// A list.
     List(Vec<Node>),
-    /// A mapping, in the order of the file.
-    Map(Vec<Entry>),
+    /// A mapping.
+    Map(Mapping),
+}
+
+/// The keys of a mapping and their values.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Mapping {
+    entries: Vec<Entry>,
+    /// The places of the entries, by their keys in order: a search through a long mapping for each of
+    /// its fields would take time quadratic in its length.
+    order: Vec<usize>,
+    /// What is not read, because its key was given before or is a merge key.
+    dropped: Vec<Entry>,
+}
+
+impl Mapping {
+    /// A mapping of entries with different keys, and of what beside them is not read.
+    pub fn new(entries: Vec<Entry>, dropped: Vec<Entry>) -> Self {
+        let mut order: Vec<usize> = (0..entries.len()).collect();
+        order.sort_unstable_by_key(|place| &entries[*place].key);
+        Self {
+            entries,
+            order,
+            dropped,
+        }
+    }
+
+    /// The entries, in the order of the file.
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// The entries that are not read but stand in the text all the same.
+    pub fn dropped(&self) -> &[Entry] {
+        &self.dropped
+    }
+
+    /// The entry under a key.
+    pub fn get(&self, key: &str) -> Option<&Entry> {
+        let found = self
+            .order
+            .binary_search_by_key(&key, |place| &self.entries[*place].key);
+        found.ok().map(|found| &self.entries[self.order[found]])
+    }
 }
 
 /// One key of a mapping, and its value.
@@ -61,13 +103,13 @@ impl Node {
     /// The entry under a key of a mapping.
     pub fn entry(&self, key: &str) -> Option<&Entry> {
         match &self.kind {
-            Kind::Map(entries) => entries.iter().find(|entry| entry.key == key),
+            Kind::Map(mapping) => mapping.get(key),
             _ => None,
         }
     }
 
     /// The value at a path, where the file has one.
-    fn value_at(&self, path: &Path) -> Option<&Self> {
+    pub(crate) fn value_at(&self, path: &Path) -> Option<&Self> {
         path.segments()
             .iter()
             .try_fold(self, |node, segment| match (segment, &node.kind) {
@@ -123,7 +165,10 @@ impl Node {
 
     fn first_key(&self) -> Span {
         match &self.kind {
-            Kind::Map(entries) => entries.first().map_or(self.span, |entry| entry.key_span),
+            Kind::Map(mapping) => mapping
+                .entries
+                .first()
+                .map_or(self.span, |entry| entry.key_span),
             _ => self.span,
         }
     }

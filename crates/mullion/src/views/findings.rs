@@ -2,6 +2,7 @@
 
 use mullion_spec::draft::{Located, Verdict};
 use mullion_spec::finding::Severity;
+use mullion_spec::source::Position;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -21,6 +22,8 @@ pub struct Validation {
     pub notes: usize,
     /// Everything that was found: errors first, then by place.
     pub findings: Vec<FindingRow>,
+    /// How many more there are, which are not listed.
+    pub left_unsaid: usize,
 }
 
 /// One finding.
@@ -73,29 +76,21 @@ impl Validation {
             errors,
             warnings: verdict.count(Severity::Warning),
             notes: verdict.count(Severity::Note),
-            findings: verdict
-                .findings
-                .iter()
-                .map(|located| row(verdict, located))
-                .collect(),
+            findings: verdict.findings.iter().map(row).collect(),
+            left_unsaid: verdict.left_unsaid,
         }
     }
 }
 
-fn row(verdict: &Verdict, located: &Located) -> FindingRow {
-    let place = |span: mullion_spec::source::Span, label: Option<&str>| {
-        let (start, end) = (
-            verdict.source.position(span.start),
-            verdict.source.position(span.end),
-        );
-        PlaceRow {
-            line: start.line,
-            column: start.column,
-            end_line: end.line,
-            end_column: end.column,
-            label: label.map(Into::into),
-        }
+fn row(located: &Located) -> FindingRow {
+    let place = |from: Position, until: Position, label: Option<&str>| PlaceRow {
+        line: from.line,
+        column: from.column,
+        end_line: until.line,
+        end_column: until.column,
+        label: label.map(Into::into),
     };
+    let whole = located.position.zip(located.until);
     let finding = &located.finding;
     FindingRow {
         code: finding.rule.code,
@@ -103,12 +98,12 @@ fn row(verdict: &Verdict, located: &Located) -> FindingRow {
         severity: word(finding.severity),
         message: finding.message.clone(),
         path: finding.place.path().map(ToString::to_string),
-        place: located.span.map(|span| place(span, None)),
+        place: whole.map(|(from, until)| place(from, until, None)),
         label: finding.label.clone(),
         also: located
             .also
             .iter()
-            .map(|(span, label)| place(*span, Some(label)))
+            .map(|part| place(part.from, part.until, Some(&part.label)))
             .collect(),
         hints: finding.remedies().into_iter().map(Into::into).collect(),
     }
@@ -135,7 +130,11 @@ pub fn tally(verdict: &Verdict) -> String {
         (count > 0).then(|| plural(count, noun))
     })
     .collect();
-    parts.join(", ")
+    let more = match verdict.left_unsaid {
+        0 => String::new(),
+        count => format!(" and {count} more"),
+    };
+    parts.join(", ") + &more
 }
 
 /// A number with its noun.
