@@ -2,7 +2,7 @@
 //!
 //! Serde types without any meaning: texts stay texts, and everything that may be left out has its
 //! default here. The JSON Schema and the reference file are made from these types, so a doc comment
-//! is what a user reads. [`crate::check`] turns them into checked values; nothing else sees them.
+//! is what a user reads. The checker turns them into checked values; nothing else sees them.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! The shape of the file: which fields there are, and what type each takes.
 //!
 //! Made from the JSON Schema of the raw types, so that the shape, the schema that editors use and
-//! the types are one. [`Shape::fit`] walks a tree of values once and reports every misfit; what does
+//! the types are one. [`fit`] walks a tree of values once and reports every misfit; what does
 //! not fit is left out of the result, so that the rest can still be checked.
 
 mod compile;

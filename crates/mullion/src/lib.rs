@@ -1,7 +1,7 @@
 //! The command line: arguments, commands, and the views they print.
 //!
 //! [`run`] is the whole program as a function of its arguments, its environment and its streams, so
-//! that a test runs it without a process. Commands look at the world through [`file`],
+//! that a test runs it without a process. Commands look at the world through [`mod@file`],
 //! [`surroundings`] and [`doctor`], hand values to the pure crates, and show what comes back in one of
 //! three forms: for people, plain, or as JSON.
 //!
