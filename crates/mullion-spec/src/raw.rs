@@ -194,8 +194,10 @@ pub enum RawMachines {
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct RawShort {
     /// How many Linux workers: `lin1`…
+    #[schemars(range(max = 20000))]
     pub linux: u32,
     /// How many Windows workers: `win1`…
+    #[schemars(range(max = 20000))]
     pub windows: u32,
 }
 
@@ -217,6 +219,7 @@ pub struct RawGroup {
     /// Windows: with the desktop, instead of Server Core.
     pub desktop: Option<bool>,
     /// How many machines; 1 by default, or as many as there are addresses.
+    #[schemars(range(max = 20000))]
     pub count: Option<u32>,
     /// Numbers left out, written by `node remove`.
     pub skip: Vec<u32>,
@@ -240,9 +243,9 @@ pub struct RawGroup {
     pub media: Option<RawMedia>,
     /// A golden disk by name, instead of media.
     pub template: Option<String>,
-    /// Commands on the machine before Kubernetes is laid down.
+    /// Commands on the machine before Kubernetes is laid down; plans show them, so they hold no secrets.
     pub before: Vec<RawCommand>,
-    /// Commands on the machine after the node is ready.
+    /// Commands on the machine after the node is ready; plans show them, so they hold no secrets.
     pub after: Vec<RawCommand>,
     /// Files for the machine.
     pub files: Vec<RawFileCopy>,

@@ -22,10 +22,12 @@ use crate::cluster::{Cluster, ControlPlane, Kubernetes};
 use crate::draft::Surroundings;
 use crate::finding::{Finding, Findings, Place};
 use crate::raw::{RawCluster, RawKubernetes};
-use crate::rules::{Rule, machines as machine_rule, release, shape as rule};
+use crate::rules::{
+    Rule, machines as machine_rule, network as network_rule, release, shape as rule,
+};
 use crate::source::{Node, Path, PathSet};
 use crate::version::VersionWish;
-use crate::words::Admission;
+use crate::words::{Admission, Cni};
 
 /// The suites that this release can run.
 const SUITES: [&str; 1] = ["smoke"];
@@ -172,7 +174,7 @@ impl<'a> Checker<'a> {
             ssh_key: self.secret(&top.key("access").key("sshKey"), &raw.access.ssh_key),
             addons: self.addons(&raw.addons),
             policies: self.policies(raw.workloads.policies),
-            verify: self.suites(&raw.verify.after),
+            verify: self.suites(&raw.verify.after, raw.network.cni),
             network,
             groups,
         };
@@ -300,8 +302,15 @@ impl<'a> Checker<'a> {
         policies
     }
 
-    fn suites(&mut self, suites: &[String]) -> Vec<String> {
+    fn suites(&mut self, suites: &[String], cni: Cni) -> Vec<String> {
         let at = Path::top().key("verify").key("after");
+        if cni == Cni::None && !suites.is_empty() && self.root.says(&at) {
+            let plugin = Path::top().key("network").key("cni");
+            self.report(
+                Finding::new(&network_rule::NO_NETWORK_TO_VERIFY, Place::Key(at.clone()))
+                    .also(plugin, "no plugin is installed"),
+            );
+        }
         for (index, suite) in suites.iter().enumerate() {
             if !SUITES.contains(&suite.as_str()) {
                 let mut finding = Finding::new(&release::FEATURE_LATER, at.index(index))

@@ -256,8 +256,14 @@ impl Checker<'_> {
                 forbidden = forbidden.or(Some(place.field("schedulable")));
             }
         }
-        let has_control_plane = groups.iter().any(|group| group.duty == Duty::ControlPlane);
-        if !has_place && has_control_plane {
+        let mut control = groups
+            .iter()
+            .filter(|group| group.duty == Duty::ControlPlane)
+            .peekable();
+        // A control plane on Windows is refused as such; where pods would go then is idle.
+        let is_worth_saying =
+            control.peek().is_some() && control.all(|group| group.system.os() == Os::Linux);
+        if !has_place && is_worth_saying {
             self.report(forbidden.map_or_else(
                 || no_place(groups, places),
                 |place| Finding::new(&rule::NO_LINUX_PLACE, place),

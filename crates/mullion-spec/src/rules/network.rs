@@ -87,4 +87,9 @@ rules! {
         why "Loopback, link-local, multicast and reserved addresses are not carried between computers, so that neither pods nor services nor machines can have them."
         do "take a private network, out of 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16"
         e.g. "machines: {linux: 1}\nnetwork: {podCIDR: 169.254.0.0/16}\n";
+    NO_NETWORK_TO_VERIFY "E0418" "no-network-to-verify" Warning
+        "the suites cannot run without a network plugin"
+        why "With `cni: none` nodes stay not ready until you install a plugin, so that nothing can be proven at the end of a run."
+        do "leave `verify` out, and run the suites once your plugin is there"
+        e.g. "machines: {linux: 1}\nnetwork: {cni: none, policy: false}\nverify: {after: [smoke]}\n";
 }

@@ -68,12 +68,20 @@ impl Fitter {
                     }
                     path.leave();
                 }
-                for (name, field) in fields {
-                    if field.required
-                        && node
-                            .entry(name)
-                            .is_none_or(|entry| entry.value.kind == Kind::Null)
-                    {
+                for (name, field) in fields.iter().filter(|(_, field)| field.required) {
+                    let is_said = node
+                        .entry(name)
+                        .is_some_and(|entry| entry.value.kind != Kind::Null);
+                    // A slip in its name was reported as such.
+                    let is_misspelt = || {
+                        let unknown = mapping.entries().iter();
+                        unknown
+                            .filter(|entry| !fields.contains_key(&entry.key))
+                            .any(|entry| nearest(&entry.key, [name.as_str()]).is_some())
+                    };
+                    if !is_said && is_misspelt() {
+                        self.left_out.insert(&path.key(name));
+                    } else if !is_said {
                         self.missing(name, &field.shape, path);
                     }
                 }

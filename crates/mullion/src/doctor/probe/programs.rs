@@ -5,6 +5,7 @@ use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -14,7 +15,10 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// The most that is kept of what a program says.
-const MOST: u64 = 4 << 20;
+const MOST: usize = 4 << 20;
+
+/// How long the streams of a program that has ended are listened to.
+const GRACE: Duration = Duration::from_secs(1);
 
 /// One call of a program.
 pub(in super::super) struct Question<'a> {
@@ -43,7 +47,8 @@ pub(in super::super) enum Answer {
 
 /// Asks programs.
 ///
-/// The contract: a call returns at the deadline at the latest, and nothing that it started outlives it.
+/// The contract: a call returns at the deadline or a moment after, and what it started in its own process group is
+/// ended with it. What left the group on purpose (a daemon) lives on and is not waited for.
 pub(in super::super) trait Programs {
     fn ask(&self, question: &Question<'_>) -> Answer;
 }
@@ -92,7 +97,8 @@ fn wait(mut child: Child, deadline: Duration) -> Answer {
         let _ = kill_process_group(group, Signal::KILL);
     }
     let status = child.wait().ok().filter(|_| has_ended);
-    let [output, complaint] = [output, complaint].map(|reader| reader.join().unwrap_or_default());
+    let last = Instant::now() + GRACE;
+    let [output, complaint] = [output, complaint].map(|listener| listener.heard_by(last));
     match status {
         Some(status) => Answer::Exited {
             status: status.code(),
@@ -109,16 +115,45 @@ fn has_ended(pid: Pid) -> bool {
     !matches!(waitid(WaitId::Pid(pid), only_look), Ok(None))
 }
 
-fn read_aside(stream: Option<impl Read + Send + 'static>) -> thread::JoinHandle<String> {
+/// What a stream has said so far, read on a thread of its own.
+struct Listener {
+    heard: Arc<Mutex<Vec<u8>>>,
+    closed: mpsc::Receiver<()>,
+}
+
+impl Listener {
+    /// What was said until the stream was closed, or until then. A daemon that left the group may hold the stream
+    /// open for good: its thread stays behind, and ends with this process.
+    fn heard_by(self, last: Instant) -> String {
+        let _ = self
+            .closed
+            .recv_timeout(last.saturating_duration_since(Instant::now()));
+        let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        String::from_utf8_lossy(&heard).into_owned()
+    }
+}
+
+fn read_aside(stream: Option<impl Read + Send + 'static>) -> Listener {
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let (tell, closed) = mpsc::channel();
+    let kept = Arc::clone(&heard);
     thread::spawn(move || {
-        let mut bytes = Vec::new();
-        if let Some(mut stream) = stream {
-            // What cannot be read any more is left out; the exit status decides.
-            let _ = stream.by_ref().take(MOST).read_to_end(&mut bytes);
-            let _ = std::io::copy(&mut stream, &mut std::io::sink());
+        let mut stream = stream;
+        let mut chunk = [0; 8192];
+        // What cannot be read any more is left out; the exit status decides.
+        while let Some(count) = stream
+            .as_mut()
+            .and_then(|stream| stream.read(&mut chunk).ok())
+            .filter(|count| *count > 0)
+        {
+            let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+            let room = MOST.saturating_sub(kept.len());
+            kept.extend_from_slice(&chunk[..count.min(room)]);
         }
-        String::from_utf8_lossy(&bytes).into_owned()
-    })
+        // Nobody may be listening any more.
+        let _ = tell.send(());
+    });
+    Listener { heard, closed }
 }
 
 #[cfg(test)]
@@ -133,6 +168,23 @@ mod tests {
             environment: &BTreeMap::from([("GIVEN".to_owned(), "here".to_owned())]),
             deadline,
         })
+    }
+
+    #[test]
+    fn a_daemon_that_keeps_the_streams_is_not_waited_for() {
+        let begin = Instant::now();
+        let answer = ask(
+            "/bin/sh",
+            &["-c", "echo said; setsid sleep 20 & exit 3"],
+            Duration::from_secs(5),
+        );
+        assert!(begin.elapsed() < Duration::from_secs(15));
+        let expected = Answer::Exited {
+            status: Some(3),
+            output: "said\n".into(),
+            complaint: String::new(),
+        };
+        assert_eq!(answer, expected);
     }
 
     #[test]
