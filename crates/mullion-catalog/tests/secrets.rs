@@ -280,3 +280,25 @@ fn a_reference_of_a_wrong_type_is_one_mistake() {
         assert_eq!(codes(&text).len(), 1, "{text}");
     }
 }
+
+#[test]
+fn a_secret_in_a_command_is_warned_about_and_a_variable_is_not() {
+    let command = |run: &str| {
+        format!("machines:\n  - {{name: cp, role: control-plane, before: [{{run: '{run}'}}]}}\n")
+    };
+    for run in [
+        "join --password hunter22",
+        "TOKEN=abcdef123 x",
+        "curl https://me:hunter22@h/x",
+    ] {
+        assert_eq!(codes(&command(run)), ["E0206"], "{run}");
+    }
+    for run in [
+        "join --password $PW",
+        "echo \"${TOKEN}\"",
+        "cat /etc/passwd",
+        "systemctl restart x@1",
+    ] {
+        assert_eq!(codes(&command(run)), Vec::<&str>::new(), "{run}");
+    }
+}

@@ -8,7 +8,8 @@ use ipnet::IpNet;
 use super::addresses::ipv4_net;
 use super::{Checker, GroupPlace};
 use crate::cluster::{Command, FileCopy, NodeIp};
-use crate::finding::{Finding, Place};
+use crate::finding::{Finding, Place, Severity};
+use crate::hidden;
 use crate::raw::{RawCommand, RawGroup};
 use crate::rules::{machines as machine_rule, network as network_rule, shape as rule};
 use crate::source::Path;
@@ -168,7 +169,20 @@ impl Checker<'_> {
         raw.iter()
             .enumerate()
             .filter_map(|(index, command)| {
-                let run = self.text(&at.index(index).key("run"), command.run.as_ref()?);
+                let at = at.index(index).key("run");
+                let run = self.text(&at, command.run.as_ref()?);
+                if hidden::in_command(&run) {
+                    self.report(
+                        Finding::new(&rule::LITERAL_SECRET, Place::Key(at.clone()))
+                            .severity(Severity::Warning)
+                            .message(format!(
+                                "`{at}` seems to hold a secret, and plans show commands"
+                            ))
+                            .hint(
+                                "read it from a file on the machine, which `files` can bring there",
+                            ),
+                    );
+                }
                 command
                     .os
                     .is_none_or(|only| only == os)

@@ -20,6 +20,15 @@ use std::sync::OnceLock;
 
 use crate::source::{MAX_BYTES, Node, Source, Span};
 
+/// Whether a command line seems to hold a secret that is not the shell's to fill in.
+pub(crate) fn in_command(run: &str) -> bool {
+    let mut ranges = lines::in_words(run);
+    ranges.extend(login::in_words(run));
+    ranges
+        .into_iter()
+        .any(|range| !run[range].trim_start_matches(['"', '\'']).starts_with('$'))
+}
+
 /// What a secret is in a message.
 const MASK: &str = "***";
 /// The shortest text that is sought in messages: a shorter one is found in every other word.

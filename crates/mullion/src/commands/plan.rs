@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use mullion_catalog::{Judgement, Model};
 use mullion_plan::{Discover as _, Observed, Plan, Took, Wanted, plan as planned};
+use mullion_spec::cluster::Carrier;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -182,6 +183,12 @@ fn show(
     if plan.obstacles().is_empty() {
         let text = view::text(plan, model, took, console.out_colour);
         console.out.write_all(text.as_bytes())?;
+        if wishes.facts.is_none() && has_existing(model) {
+            writeln!(
+                console.out,
+                "machines that exist already were not looked at: this release looks at this computer's networks only"
+            )?;
+        }
     }
     for (path, what) in [(&wishes.out, "the plan"), (&wishes.graph, "the picture")] {
         if let Some(path) = path {
@@ -189,6 +196,11 @@ fn show(
         }
     }
     Ok(())
+}
+
+fn has_existing(model: &Model) -> bool {
+    let mut groups = model.cluster().groups.iter();
+    groups.any(|group| matches!(group.carrier, Carrier::Existing { .. }))
 }
 
 fn write(target: &Path, shown: &Path, text: &str) -> Result<(), Failure> {
