@@ -182,12 +182,13 @@ actions! {
         /// What was there.
         prior: Prior,
     },
-    /// The API server answers.
+    /// The API server answers; where a machine is named, its own one does, and etcd on it.
     AwaitApi = "api" {
         /// Where.
         endpoint: String,
     },
-    /// The first control plane is up.
+    /// The first control plane is up. A machine that holds a control plane's data is left as it is, and
+    /// waited for; where another cluster answers at the endpoint, nothing is begun.
     Init = "init" {
         /// Where clients reach it.
         endpoint: String,

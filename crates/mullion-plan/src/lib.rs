@@ -20,16 +20,22 @@
 //!   later stage, or for itself;
 //! - a world that is as wanted gives an empty plan; an interrupted run goes on by planning again;
 //! - what nobody could look at is never treated as absent: it gets steps that do nothing where nothing
-//!   is needed, never a removal;
+//!   is needed, and is removed only when the file no longer has it and no silent cluster may need it;
 //! - a plan with an [`Obstacle`] touches nothing;
-//! - a machine's blueprint does not change because another machine came or went.
+//! - a node's blueprint does not change because another machine came or went; a load balancer's does when
+//!   a control plane did, since the control planes are its settings.
 //!
 //! # Current limitations
 //!
 //! - A running cluster's Kubernetes, endpoint, pod and service networks and network plugin cannot be
 //!   changed, nor a machine's driver, host, size or template: each is an obstacle with its way out.
 //! - A machine that cannot be looked at gets all its steps, most of which then do nothing.
-//! - While the API server is silent, nothing of it is removed: the run after it plans that.
+//! - While the API server is silent, nothing of it is removed, and no machine that nobody could look at:
+//!   the run after it plans that.
+//! - Of several control planes that nobody could look at, the first begins the cluster. If only another one
+//!   holds a cluster's data, that step is refused, and planning again after it sees more.
+//! - Fingerprints cover the paths of the user's files, patches and certificates, not their contents: a file
+//!   that changed under its old name is not laid down again.
 //! - Templates and artifacts that nothing needs any more are kept.
 //! - All hosts share one machine network.
 
@@ -60,7 +66,7 @@ pub use observed::{
     ClusterFacts, ClusterId, FactsVersion, HostFacts, Inside, MachineFacts, NodeFacts, Observed,
     Place, Power, Size,
 };
-pub use obstacle::Obstacle;
+pub use obstacle::{Obstacle, ObstacleClass};
 pub use plan::{Plan, PlanError, Walk};
 pub use planner::plan;
 pub use port::{Discover, DiscoverError, ErrorClass, Perform, Retry, StepError};

@@ -2,7 +2,8 @@
 //!
 //! Facts are plain data that can be written down and read again, so that a plan can be explained or
 //! repeated later. What nobody could look at is `None`, never a made-up "absent": the planner treats
-//! the unknown with steps that do nothing where nothing is needed, and never with removal.
+//! the unknown with steps that do nothing where nothing is needed. It removes an unseen machine only when
+//! the file no longer has it and no silent cluster may need it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display, Formatter};

@@ -4,10 +4,24 @@ use ipnet::{IpNet, Ipv4Net};
 use mullion_spec::rules::{self, Rule};
 use mullion_spec::value::MachineName;
 use mullion_spec::version::Patch;
-use schemars::JsonSchema;
-use serde::Serialize;
+use schemars::{JsonSchema, Schema, json_schema};
+use serde::{Serialize, Serializer};
 
 use crate::observed::Place;
+
+/// Whose matter an obstacle is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ObstacleClass {
+    /// The file asks for what cannot be.
+    File,
+    /// Something on a computer that carries machines is in the way.
+    ThisComputer,
+    /// A machine, or the cluster on the machines, is otherwise than the file wants.
+    Machine,
+    /// A fault of this program.
+    OurFault,
+}
 
 /// A reason why nothing may be touched until a person decides.
 ///
@@ -16,8 +30,10 @@ use crate::observed::Place;
 #[serde(
     tag = "kind",
     rename_all = "kebab-case",
-    rename_all_fields = "camelCase"
+    rename_all_fields = "camelCase",
+    remote = "Self"
 )]
+#[schemars(transform = with_words)]
 #[non_exhaustive]
 pub enum Obstacle {
     /// The cluster runs another Kubernetes than the file wants.
@@ -114,7 +130,87 @@ pub enum Obstacle {
     },
 }
 
+/// An obstacle as it is written down, with all that follows from it: readers need no catalogue of their
+/// own.
+#[derive(Serialize)]
+struct ObstacleForm<'a> {
+    #[serde(flatten, with = "Obstacle")]
+    obstacle: &'a Obstacle,
+    code: Option<&'static str>,
+    message: String,
+    hint: String,
+}
+
+impl Serialize for Obstacle {
+    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        let form = ObstacleForm {
+            obstacle: self,
+            code: self.rule().map(|rule| rule.code),
+            message: self.words(),
+            hint: self.hint(),
+        };
+        form.serialize(out)
+    }
+}
+
+/// Adds what [`ObstacleForm`] adds to every kind of obstacle.
+fn with_words(schema: &mut Schema) {
+    let more = [
+        (
+            "code",
+            json_schema!({
+                "description": "The code of the rule that says more, where there is one.",
+                "type": ["string", "null"]
+            }),
+        ),
+        (
+            "message",
+            json_schema!({
+                "description": "What is in the way, in one sentence.",
+                "type": "string"
+            }),
+        ),
+        (
+            "hint",
+            json_schema!({
+                "description": "What the user can do, in one sentence.",
+                "type": "string"
+            }),
+        ),
+    ];
+    let kinds = schema
+        .get_mut("oneOf")
+        .and_then(|kinds| kinds.as_array_mut());
+    for kind in kinds.into_iter().flatten() {
+        for (name, form) in &more {
+            if let Some(properties) = kind["properties"].as_object_mut() {
+                properties.insert((*name).into(), form.clone().into());
+            }
+            if let Some(required) = kind["required"].as_array_mut() {
+                required.push((*name).into());
+            }
+        }
+    }
+}
+
 impl Obstacle {
+    /// Whose matter it is.
+    pub const fn class(&self) -> ObstacleClass {
+        match self {
+            Self::NoControlPlane | Self::TooFewAddresses { .. } => ObstacleClass::File,
+            Self::NetworkTaken { .. } | Self::NoFreeNetwork => ObstacleClass::ThisComputer,
+            Self::Version { .. }
+            | Self::NotOurs { .. }
+            | Self::MachineDiffers { .. }
+            | Self::ClusterDiffers { .. }
+            | Self::AddressOutside { .. }
+            | Self::TemplateMissing { .. }
+            | Self::QuorumLost { .. }
+            | Self::ExistingSilent => ObstacleClass::Machine,
+            Self::OurFault { .. } => ObstacleClass::OurFault,
+        }
+    }
+
     /// What is in the way, in one sentence.
     pub fn words(&self) -> String {
         match self {
@@ -218,5 +314,53 @@ impl Obstacle {
 impl std::fmt::Display for Obstacle {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         out.write_str(&self.words())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn an_obstacle_is_written_down_with_its_words() {
+        let taken = Obstacle::NetworkTaken {
+            place: Place::Here,
+            wanted: "10.99.0.0/24".parse().unwrap(),
+            foreign: "10.99.0.0/25".parse().unwrap(),
+        };
+        assert_eq!(taken.class(), ObstacleClass::ThisComputer);
+        let code = taken.rule().map(|rule| rule.code);
+        assert!(code.is_some());
+        assert_eq!(
+            serde_json::to_value(&taken).unwrap(),
+            json!({
+                "kind": "network-taken",
+                "place": "@local",
+                "wanted": "10.99.0.0/24",
+                "foreign": "10.99.0.0/25",
+                "code": code,
+                "message": taken.words(),
+                "hint": taken.hint(),
+            })
+        );
+        let silent = serde_json::to_value(Obstacle::ExistingSilent).unwrap();
+        assert_eq!(silent["kind"], "existing-silent");
+        assert_eq!(silent["code"], Value::Null);
+    }
+
+    #[test]
+    fn the_schema_of_every_kind_names_the_words() {
+        let schema: Value = schemars::schema_for!(Obstacle).into();
+        let kinds = schema["oneOf"].as_array().unwrap();
+        assert!(kinds.len() > 10);
+        for kind in kinds {
+            for field in ["kind", "code", "message", "hint"] {
+                assert!(!kind["properties"][field].is_null(), "{field} of {kind}");
+                let required = kind["required"].as_array().unwrap();
+                assert!(required.contains(&field.into()), "{field} of {kind}");
+            }
+        }
     }
 }

@@ -90,15 +90,12 @@ impl Sheet {
     }
 
     fn lay_all(&mut self, view: &View<'_>) {
-        let first_seat = view
-            .items
-            .iter()
-            .position(|item| item.duty() == Duty::ControlPlane);
+        let founder = view.founder();
         let mut works: Vec<_> = view
             .items
             .iter()
             .enumerate()
-            .map(|(position, item)| machine::work(view, item, first_seat == Some(position)))
+            .map(|(position, item)| machine::work(view, item, founder == Some(position)))
             .collect();
         let links = |work: &Work| work.prepare.len() + work.enter.len() + work.settle.len();
         let length = works.iter().map(links).sum();
@@ -107,7 +104,7 @@ impl Sheet {
         self.lay_supply(view, &works);
         self.lay_networks(view);
         let mut tails = self.lay_preparation(view, &mut works);
-        self.lay_control_plane(view, &mut works, &mut tails);
+        self.lay_control_plane(view, founder, &mut works, &mut tails);
         self.lay_objects(view);
         for (position, item) in view.items.iter().enumerate() {
             let work = &mut works[position];
@@ -174,12 +171,16 @@ impl Sheet {
 
     fn lay_preparation(&mut self, view: &View<'_>, works: &mut [Work]) -> Vec<Option<Mark>> {
         let mut before = None;
-        let is_running = !matches!(view.api, Api::Absent);
         let items = view.items.iter().zip(works);
         items
             .map(|(item, work)| {
                 let links = std::mem::take(&mut work.prepare);
-                if !is_running || item.duty() != Duty::ControlPlane {
+                let is_running = match view.api {
+                    Api::Absent => false,
+                    Api::Silent { .. } | Api::Hidden => item.is_seat(),
+                    Api::Known(cluster) => item.is_seat() && cluster.members.contains(item.name()),
+                };
+                if !is_running {
                     return self.lay(view, item, links, None);
                 }
                 // Control planes of a running cluster are disturbed one after another.
@@ -190,7 +191,19 @@ impl Sheet {
                 if rest.is_empty() {
                     return tail;
                 }
-                let last = self.lay_behind(view, item, rest, tail, before);
+                let mut last = self.lay_behind(view, item, rest, tail, before);
+                // The next is left alone until etcd has this member back. A silent API server would
+                // never say so: there it is awaited once, when all of them are prepared. Nor would one
+                // that is yet to join, or to join anew.
+                if matches!(view.api, Api::Known(_)) && work.enter.is_empty() {
+                    let reason = format!("etcd needs {} back before anything else", item.name());
+                    let action = Action::AwaitApi {
+                        endpoint: item.own_endpoint(),
+                    };
+                    let name = Some(item.name());
+                    last = Some(self.push(Stage::Prepare, name, action, reason, last));
+                    self.control_plane = last.into_iter().collect();
+                }
                 before = last;
                 last
             })
@@ -200,6 +213,7 @@ impl Sheet {
     fn lay_control_plane(
         &mut self,
         view: &View<'_>,
+        founder: Option<usize>,
         works: &mut [Work],
         tails: &mut [Option<Mark>],
     ) {
@@ -210,20 +224,28 @@ impl Sheet {
                 .filter_map(|(_, tail)| *tail)
                 .collect()
         };
-        self.control_plane = of_duty(tails, Duty::LoadBalancer);
+        self.control_plane
+            .append(&mut of_duty(tails, Duty::LoadBalancer));
+        if matches!(view.api, Api::Silent { .. } | Api::Hidden) {
+            // Whatever cluster there may be answers only when most of its members run.
+            self.control_plane
+                .append(&mut of_duty(tails, Duty::ControlPlane));
+        }
         if matches!(view.api, Api::Silent { .. }) {
             let mut needs = self.control_plane.clone();
-            needs.append(&mut of_duty(tails, Duty::ControlPlane));
             needs.append(&mut self.lay_wakes(view));
             let action = Action::AwaitApi {
                 endpoint: view.endpoint.clone(),
             };
-            let reason = "the API server does not answer";
+            let reason = view.api_reason();
             let id = self.push(Stage::ControlPlane, None, action, reason, needs);
             self.control_plane = vec![id];
         }
-        for (position, item) in view.items.iter().enumerate() {
-            if item.duty() != Duty::ControlPlane || works[position].enter.is_empty() {
+        // The others join what the founder begins.
+        let others = (0..view.items.len()).filter(|position| Some(*position) != founder);
+        for position in founder.into_iter().chain(others) {
+            let item = &view.items[position];
+            if !item.is_seat() || works[position].enter.is_empty() {
                 continue;
             }
             let links = std::mem::take(&mut works[position].enter);
@@ -246,7 +268,7 @@ impl Sheet {
                 Ok(Some(found)) if found == fingerprint => continue,
                 Ok(Some(_)) => (Prior::Different, format!("{set} changed")),
                 Ok(None) => (Prior::Absent, format!("{set} was never applied")),
-                Err(()) => (Prior::Unknown, "the API server did not answer".into()),
+                Err(()) => (Prior::Unknown, view.api_reason().into()),
             };
             let action = Action::ApplyObjects {
                 set: set.clone(),

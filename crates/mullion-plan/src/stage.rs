@@ -71,11 +71,18 @@ pub const STAGES: [StageRow; 13] = [
         systems: &[],
         waits: "nothing",
         by_hand: &[
-            "build.sh: every program for Linux and Windows",
+            "build.sh: Kubernetes for Linux",
+            "build.sh: Kubernetes for Windows",
             "build.sh: pause",
+            "build.sh: etcd",
+            "build.sh: containerd",
+            "build.sh: network plugins",
+            "build.sh: CoreDNS",
+            "build.sh: flannel",
+            "cluster.sh template: images out of the programs",
             "windows.sh: kubelet with the stand-in's patches",
             "windows.sh: gateway",
-            "cluster.sh: images.py",
+            "windows.sh: library that the stand-in lacks",
         ],
         gates: &[],
     },
@@ -87,9 +94,13 @@ pub const STAGES: [StageRow; 13] = [
         waits: "the artifacts of its system",
         by_hand: &[
             "cluster.sh template: root file system",
-            "cluster.sh template: programs, containerd and kubelet services",
+            "cluster.sh template: programs",
+            "cluster.sh template: containerd and kubelet services",
             "cluster.sh images: import into containerd's store",
             "windows.sh: root file system of the stand-in",
+            "windows.sh: Linux programs of the stand-in",
+            "windows.sh: containerd and gateway services",
+            "windows.sh: import of images into the stand-in",
             "windows.sh: prefix made and waited for",
         ],
         gates: &[],
@@ -100,7 +111,10 @@ pub const STAGES: [StageRow; 13] = [
         title: "Give the hosts the machines' network",
         systems: &[],
         waits: "nothing",
-        by_hand: &["cluster.sh boot: bridge, address, forwarding"],
+        by_hand: &[
+            "cluster.sh boot: bridge and its address",
+            "cluster.sh boot: forwarding",
+        ],
         gates: &[],
     },
     StageRow {
@@ -111,7 +125,9 @@ pub const STAGES: [StageRow; 13] = [
         waits: "the machine's template and its host's network",
         by_hand: &[
             "machine.sh: clone of the template",
-            "machine.sh: host name and address",
+            "machine.sh: host name",
+            "machine.sh: address and gateway",
+            "machine.sh: hosts file",
             "machine.sh: start",
             "cluster.sh boot: wait until it answers",
             "windows.sh: start and wait until it answers",
@@ -132,12 +148,14 @@ pub const STAGES: [StageRow; 13] = [
         word: "prepare",
         title: "Prepare the machines",
         systems: BOTH,
-        waits: "the look at the machine, and the artifacts of its system where no template holds them",
+        waits: "the look at the machine, the artifacts of its system where no template holds them, and one \
+                control plane of a running cluster after another",
         by_hand: &[
             "cluster.sh template: containerd's and flannel's settings",
             "windows.sh: session that keeps services alive",
             "windows.sh: folders and programs",
             "windows.sh: registry values",
+            "windows.sh: containerd's and flannel's settings",
             "windows.sh: kubelet service",
         ],
         gates: &[3, 4, 5, 6],
@@ -148,7 +166,7 @@ pub const STAGES: [StageRow; 13] = [
         title: "Bring up the control plane",
         systems: &[Os::Linux],
         waits: "the prepared control planes, the load balancer, and one control plane after another",
-        by_hand: &["cluster.sh init"],
+        by_hand: &["cluster.sh init: settings", "cluster.sh init: kubeadm init"],
         gates: &[],
     },
     StageRow {
@@ -158,9 +176,10 @@ pub const STAGES: [StageRow; 13] = [
         systems: &[],
         waits: "the API server",
         by_hand: &[
+            "cluster.sh network: access of the node's programs",
+            "cluster.sh network: settings from the node's pod network",
             "cluster.sh network: flannel",
             "cluster.sh network: kube-proxy",
-            "cluster.sh network: settings from the node's pod network",
         ],
         gates: &[9, 11],
     },
@@ -170,7 +189,7 @@ pub const STAGES: [StageRow; 13] = [
         title: "Join the workers",
         systems: BOTH,
         waits: "the prepared machine and the control plane's last step",
-        by_hand: &["cluster.sh join", "windows.sh: join"],
+        by_hand: &["cluster.sh join: kubeadm join", "windows.sh: kubeadm join"],
         gates: &[7, 8],
     },
     StageRow {
@@ -181,7 +200,9 @@ pub const STAGES: [StageRow; 13] = [
         waits: "the node's join and the cluster's objects",
         by_hand: &[
             "cluster.sh ready: nodes",
-            "windows.sh: flannel of the node",
+            "windows.sh: access of the node's programs",
+            "windows.sh: settings from the node's pod network",
+            "windows.sh: flannel",
             "windows.sh: wait until the node is Ready",
         ],
         gates: &[9, 10, 11],
@@ -201,7 +222,7 @@ pub const STAGES: [StageRow; 13] = [
         title: "Remove what the file no longer has",
         systems: BOTH,
         waits: "the control plane's last step; control planes leave one after another",
-        by_hand: &["cluster.sh down"],
+        by_hand: &["cluster.sh down: machines", "cluster.sh down: bridge"],
         gates: &[],
     },
     StageRow {
@@ -258,26 +279,71 @@ mod tests {
         assert_eq!(gates, (1..=13).collect());
     }
 
+    /// What the scripts do, line by line and in their order.
+    const BY_HAND: &[&str] = &[
+        "build.sh: Kubernetes for Linux",
+        "build.sh: Kubernetes for Windows",
+        "build.sh: pause",
+        "build.sh: etcd",
+        "build.sh: containerd",
+        "build.sh: network plugins",
+        "build.sh: CoreDNS",
+        "build.sh: flannel",
+        "cluster.sh template: root file system",
+        "cluster.sh template: programs",
+        "cluster.sh template: containerd and kubelet services",
+        "cluster.sh template: containerd's and flannel's settings",
+        "cluster.sh template: images out of the programs",
+        "cluster.sh boot: bridge and its address",
+        "cluster.sh boot: forwarding",
+        "machine.sh: clone of the template",
+        "machine.sh: host name",
+        "machine.sh: address and gateway",
+        "machine.sh: hosts file",
+        "machine.sh: start",
+        "cluster.sh boot: wait until it answers",
+        "cluster.sh images: import into containerd's store",
+        "cluster.sh init: settings",
+        "cluster.sh init: kubeadm init",
+        "cluster.sh join: kubeadm join",
+        "cluster.sh network: access of the node's programs",
+        "cluster.sh network: settings from the node's pod network",
+        "cluster.sh network: flannel",
+        "cluster.sh network: kube-proxy",
+        "cluster.sh ready: nodes",
+        "cluster.sh ready: CoreDNS",
+        "windows.sh: kubelet with the stand-in's patches",
+        "windows.sh: gateway",
+        "windows.sh: root file system of the stand-in",
+        "windows.sh: Linux programs of the stand-in",
+        "windows.sh: containerd's and flannel's settings",
+        "windows.sh: containerd and gateway services",
+        "windows.sh: start and wait until it answers",
+        "windows.sh: import of images into the stand-in",
+        "windows.sh: prefix made and waited for",
+        "windows.sh: session that keeps services alive",
+        "windows.sh: folders and programs",
+        "windows.sh: library that the stand-in lacks",
+        "windows.sh: registry values",
+        "windows.sh: kubelet service",
+        "windows.sh: kubeadm join",
+        "windows.sh: access of the node's programs",
+        "windows.sh: settings from the node's pod network",
+        "windows.sh: flannel",
+        "windows.sh: wait until the node is Ready",
+        "cluster.sh down: machines",
+        "cluster.sh down: bridge",
+    ];
+
     #[test]
     fn everything_done_by_hand_has_its_stage() {
-        let covered: Vec<_> = STAGES.iter().flat_map(|row| row.by_hand).collect();
-        for phase in [
-            "build.sh",
-            "machine.sh",
-            "cluster.sh template",
-            "cluster.sh boot",
-            "cluster.sh images",
-            "cluster.sh init",
-            "cluster.sh join",
-            "cluster.sh network",
-            "cluster.sh ready",
-            "cluster.sh down",
-            "windows.sh: join",
-        ] {
-            assert!(
-                covered.iter().any(|step| step.starts_with(phase)),
-                "{phase}"
-            );
-        }
+        let mut covered: Vec<_> = STAGES.iter().flat_map(|row| row.by_hand).collect();
+        let mut phases: Vec<_> = BY_HAND.iter().collect();
+        covered.sort_unstable();
+        phases.sort_unstable();
+        assert_eq!(
+            covered, phases,
+            "each once, and nothing that no script does"
+        );
     }
 }

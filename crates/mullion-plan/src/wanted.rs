@@ -247,8 +247,16 @@ impl Wanted<'_> {
             }
         };
         let images: Vec<_> = self.images_of(group).collect();
+        // Settings are laid down on each machine: groups that differ in nothing else share a template.
+        let system = match &group.system {
+            System::Linux { release } => (release.clone(), None),
+            System::Windows(windows) => {
+                let face = (windows.edition, windows.desktop, &windows.settings.updates);
+                (windows.version.to_string(), Some(face))
+            }
+        };
         let fingerprint = Fingerprint::of(&(
-            &group.system,
+            system,
             origin,
             self.parts_of(group),
             images,

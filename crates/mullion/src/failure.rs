@@ -7,8 +7,8 @@ use std::fmt::{self, Display, Formatter};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Whose move it is. Decides the exit code, and nothing else does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+/// Whose move it is, the least grave first. Decides the exit code, and nothing else does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Class {
     /// The command line was wrong.

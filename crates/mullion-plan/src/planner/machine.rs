@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use mullion_spec::cluster::{Carrier, Duty};
 use mullion_spec::words::Os;
 
-use super::node::{entry, node, settling};
+use super::node::{entrance, entry, node, settling};
 use super::view::{Item, Sight, View};
 use crate::action::{Action, Prior, StepKind, count};
 use crate::fingerprint::{Fingerprint, Topics};
@@ -65,17 +65,17 @@ pub(super) struct Work {
 }
 
 /// What the machine lacks.
-pub(super) fn work(view: &View<'_>, item: &Item<'_>, is_first_seat: bool) -> Work {
+pub(super) fn work(view: &View<'_>, item: &Item<'_>, is_founder: bool) -> Work {
     let mut arrive = arrival(view, item);
     let mut prepare = preparation(view, item);
-    let enter = entry(view, item, is_first_seat);
+    let enter = entry(view, item, is_founder);
     let is_restarted = arrive.iter().chain(&prepare).any(|link| {
         !matches!(
             link.action.kind(),
             StepKind::InstallAgent | StepKind::RunBefore
         )
     });
-    let settle = settling(view, item, !enter.is_empty(), is_restarted);
+    let settle = settling(view, item, entrance(&enter), is_restarted);
     if !(arrive.is_empty() && prepare.is_empty() && enter.is_empty()) {
         let os = item.group().system.os();
         let reason = "nothing is laid down on a machine that was not looked at";
@@ -102,7 +102,7 @@ fn arrival(view: &View<'_>, item: &Item<'_>) -> Vec<Link> {
     else {
         return match item.sight {
             Sight::Seen(_) => Vec::new(),
-            _ => vec![reach(format!("{name} does not answer"))],
+            _ => vec![reach(format!("nobody has looked at {name} yet"))],
         };
     };
     let start = |reason: String| {
@@ -114,7 +114,7 @@ fn arrival(view: &View<'_>, item: &Item<'_>) -> Vec<Link> {
             start(format!("{name} is off")),
             reach(format!("{name} is off")),
         ],
-        Sight::Blind => vec![reach(format!("{name} does not answer"))],
+        Sight::Blind => vec![reach(format!("nobody has looked at {name} yet"))],
         Sight::Fresh if item.is_made() => vec![
             start(format!("{name} never ran")),
             reach(format!("{name} never ran")),
@@ -296,7 +296,7 @@ fn unseen_reason(item: &Item<'_>, what: &str) -> String {
     let name = item.name();
     match item.sight {
         Sight::Fresh => format!("{name} is new"),
-        _ => format!("nobody could look at the {what} of {name}"),
+        _ => format!("nobody has looked at the {what} of {name} yet"),
     }
 }
 

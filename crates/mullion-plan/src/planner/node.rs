@@ -13,7 +13,7 @@ use crate::stage::Stage;
 use crate::wanted;
 
 /// Until it is a node of the cluster.
-pub(super) fn entry(view: &View<'_>, item: &Item<'_>, is_first_seat: bool) -> Vec<Link> {
+pub(super) fn entry(view: &View<'_>, item: &Item<'_>, is_founder: bool) -> Vec<Link> {
     let stage = match item.duty() {
         Duty::LoadBalancer => return Vec::new(),
         Duty::ControlPlane => Stage::ControlPlane,
@@ -43,7 +43,7 @@ pub(super) fn entry(view: &View<'_>, item: &Item<'_>, is_first_seat: bool) -> Ve
                 )));
             }
             let prior = prior(item.sight);
-            if is_first_seat {
+            if is_founder {
                 links.push(initialise(view, stage, prior));
             } else {
                 links.push(join(prior, "the cluster is new".into()));
@@ -51,7 +51,7 @@ pub(super) fn entry(view: &View<'_>, item: &Item<'_>, is_first_seat: bool) -> Ve
             links
         }
         // A control plane that holds its data already is left as it is by initialising it.
-        Api::Hidden if is_first_seat => vec![initialise(view, stage, prior(item.sight))],
+        Api::Hidden if is_founder => vec![initialise(view, stage, prior(item.sight))],
         Api::Hidden | Api::Silent { .. } => {
             let (id, members) = match view.api {
                 Api::Silent { id, members } => (id, members),
@@ -62,7 +62,7 @@ pub(super) fn entry(view: &View<'_>, item: &Item<'_>, is_first_seat: bool) -> Ve
                 Sight::Seen(inside) if belongs(inside, id, item.duty()) => return Vec::new(),
                 // Where it is a node already, joining changes nothing.
                 Sight::Blind => {
-                    let reason = format!("nobody could look whether {name} is a node");
+                    let reason = format!("nobody has looked whether {name} is a node");
                     return vec![join(Prior::Unknown, reason)];
                 }
                 _ => {}
@@ -171,22 +171,30 @@ fn belongs(inside: &Inside, id: Option<&ClusterId>, duty: Duty) -> bool {
     is_here && inside.control_plane == (duty == Duty::ControlPlane)
 }
 
+/// What was known of the node that the links of [`entry`] make; `None` when there are none.
+pub(super) fn entrance(links: &[Link]) -> Option<Prior> {
+    links.iter().find_map(|link| match link.action {
+        Action::Init { prior, .. } | Action::Join { prior, .. } => Some(prior),
+        _ => None,
+    })
+}
+
 /// Until the node is as wanted, and the user's last commands have run.
 pub(super) fn settling(
     view: &View<'_>,
     item: &Item<'_>,
-    enters: bool,
+    entrance: Option<Prior>,
     is_restarted: bool,
 ) -> Vec<Link> {
     let mut links = Vec::new();
     let name = item.name();
     if item.duty() != Duty::LoadBalancer {
-        let node = node(view, item).filter(|_| !enters);
-        // Why everything is planned: the node is new, or nobody could ask for it.
-        let new = if enters {
-            format!("{name} is a new node")
-        } else {
-            "the API server did not answer".into()
+        let node = node(view, item).filter(|_| entrance.is_none());
+        // Why everything is planned: the node is new, or it may be, or nobody could ask for it.
+        let new = match entrance {
+            Some(Prior::Absent | Prior::Different) => format!("{name} is a new node"),
+            Some(Prior::Unknown) => format!("{name} may be a new node"),
+            None => view.api_reason().into(),
         };
         match node {
             Some(node) if node.certificates => {}

@@ -17,8 +17,17 @@ impl Sheet {
         // Control planes leave one after another, so that etcd keeps its majority.
         let mut seat: Option<Mark> = None;
         let mut gone: BTreeMap<&Place, Vec<Mark>> = BTreeMap::new();
+        let mut used: BTreeSet<_> = view
+            .items
+            .iter()
+            .filter_map(|item| address::place(&item.machine))
+            .collect();
         for (name, facts) in &view.observed.machines {
             if !facts.ours || wanted.contains(name) {
+                continue;
+            }
+            if may_be_needed(view, facts) {
+                used.insert(facts.place.clone());
                 continue;
             }
             let last = self.lay_machine_retirement(view, name, facts, &mut seat);
@@ -27,11 +36,6 @@ impl Sheet {
             }
         }
         self.lay_stale_nodes(view, &wanted, &mut seat);
-        let used: BTreeSet<_> = view
-            .items
-            .iter()
-            .filter_map(|item| address::place(&item.machine))
-            .collect();
         for (place, host) in &view.observed.hosts {
             if host.network.is_none() || used.contains(place) {
                 continue;
@@ -90,7 +94,7 @@ impl Sheet {
         let belongs = inside.is_some_and(|inside| inside.joined.is_some() || inside.control_plane);
         let (is_node, is_member) = match view.api {
             Api::Absent => (false, false),
-            // Not known: what it says of itself decides, and where it says nothing it may be one.
+            // Not known: what it says of itself decides.
             Api::Silent { .. } | Api::Hidden => {
                 let is_member = match view.api {
                     Api::Silent {
@@ -180,6 +184,13 @@ impl Sheet {
             }
         }
     }
+}
+
+/// Whether a machine may be one that the cluster cannot do without: it ran, nobody could look at it, and
+/// the API server cannot be asked. The run after this one removes it.
+fn may_be_needed(view: &View<'_>, facts: &MachineFacts) -> bool {
+    let is_unseen = facts.inside.is_none() && facts.whole && facts.power != Power::New;
+    is_unseen && matches!(view.api, Api::Silent { .. } | Api::Hidden)
 }
 
 const fn membership(is_member: bool) -> Membership {

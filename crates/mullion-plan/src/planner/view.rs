@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 
 use ipnet::Ipv4Net;
 use mullion_spec::cluster::{Carrier, ControlPlane, Duty, Group, Machine};
-use mullion_spec::value::{MachineName, Taint};
+use mullion_spec::value::{Endpoint, MachineName, Taint};
 use mullion_spec::words::Cni;
 
 use crate::address::{self, Addresses};
@@ -15,7 +15,7 @@ use crate::observed::{
 };
 use crate::obstacle::Obstacle;
 use crate::wanted::{
-    self, PLUGIN_PREFIX, TemplateId, TemplateWish, UserCommand, Wanted, user_commands,
+    self, API_PORT, PLUGIN_PREFIX, TemplateId, TemplateWish, UserCommand, Wanted, user_commands,
 };
 
 /// What machines of one group have in common, worked out once.
@@ -64,6 +64,20 @@ impl Item<'_> {
         self.machine.group
     }
 
+    /// It is, or is to be, a control plane.
+    pub(super) fn is_seat(&self) -> bool {
+        self.duty() == Duty::ControlPlane
+    }
+
+    /// Where the API server of a control plane listens itself, whatever stands before it.
+    pub(super) fn own_endpoint(&self) -> String {
+        let port = API_PORT;
+        match self.address.parse() {
+            Ok(address) => Endpoint { address, port }.to_string(),
+            Err(_) => format!("{}:{port}", self.address),
+        }
+    }
+
     /// It is made, and waits to be started for the first time.
     pub(super) fn is_made(&self) -> bool {
         self.facts.is_some_and(|facts| facts.whole)
@@ -84,7 +98,8 @@ pub(super) enum Api<'a> {
         id: Option<&'a ClusterId>,
         members: Option<&'a BTreeSet<MachineName>>,
     },
-    /// The only control plane cannot be looked at: there may be a cluster on it, or not yet.
+    /// No cluster was seen, and a control plane cannot be looked at: there may be a cluster on it, or
+    /// not yet.
     Hidden,
     /// It answers.
     Known(&'a ClusterFacts),
@@ -148,6 +163,33 @@ impl<'a> View<'a> {
             Ok(view)
         } else {
             Err(obstacles)
+        }
+    }
+
+    /// The machine that the cluster begins on, by its position, where there may be none yet.
+    ///
+    /// Among control planes that nobody could look at it is the first of these: if it holds a cluster's
+    /// data, nothing happens to it, while one that is known to be empty would begin a second cluster.
+    pub(super) fn founder(&self) -> Option<usize> {
+        let mut seats = self
+            .items
+            .iter()
+            .enumerate()
+            .filter(|(_, item)| item.is_seat());
+        let founder = match self.api {
+            Api::Absent => seats.next(),
+            Api::Hidden => seats.find(|(_, item)| matches!(item.sight, Sight::Blind)),
+            Api::Silent { .. } | Api::Known(_) => None,
+        };
+        founder.map(|(position, _)| position)
+    }
+
+    /// Why something is done that only the API server could tell to be needless.
+    pub(super) fn api_reason(&self) -> &'static str {
+        if self.observed.cluster.is_some() {
+            "the API server did not answer"
+        } else {
+            "nobody has asked the API server yet"
         }
     }
 
@@ -246,10 +288,7 @@ impl<'a> View<'a> {
         if !is_made && !matches!(self.api, Api::Known(_)) {
             obstacles.insert(Obstacle::ExistingSilent);
         }
-        let has_seat = self
-            .items
-            .iter()
-            .any(|item| item.duty() == Duty::ControlPlane);
+        let has_seat = self.items.iter().any(Item::is_seat);
         if is_made && !has_seat {
             obstacles.insert(Obstacle::NoControlPlane);
         }
@@ -365,29 +404,22 @@ fn api<'a>(wanted: &Wanted<'_>, observed: &'a Observed, items: &[Item<'a>]) -> A
     if matches!(wanted.cluster.control_plane, ControlPlane::Existing { .. }) {
         return Api::Absent;
     }
-    // Whoever found no cluster may have missed it. Where a control plane's data are, or may be, nothing
-    // is initialised: a second cluster beside the first would be worse than waiting in vain.
+    // Whoever found no cluster may have missed it. Where a control plane's data are, nothing is
+    // initialised: a second cluster beside the first would be worse than waiting in vain.
     let seat = observed
         .machines
         .values()
         .filter(|facts| facts.ours)
         .filter_map(|facts| facts.inside.as_ref())
         .find(|inside| inside.control_plane && inside.joined.is_some());
-    let mut seats = items
-        .iter()
-        .filter(|item| item.duty() == Duty::ControlPlane);
-    let is_alone = seats.clone().count() == 1;
+    let mut seats = items.iter().filter(|item| item.is_seat());
     let is_hidden = seats.any(|item| matches!(item.sight, Sight::Blind));
     match seat {
         Some(inside) => Api::Silent {
             id: inside.joined.as_ref(),
             members: None,
         },
-        None if is_hidden && is_alone => Api::Hidden,
-        None if is_hidden => Api::Silent {
-            id: None,
-            members: None,
-        },
+        None if is_hidden => Api::Hidden,
         None => Api::Absent,
     }
 }

@@ -195,6 +195,19 @@ impl State {
         Ok(())
     }
 
+    /// A machine has an API server of its own only as a member of etcd with its data.
+    pub(super) fn await_own_api(&mut self, name: &MachineName) -> Done {
+        self.prepared(name)?;
+        let inside = self.unit(name)?.inside.clone();
+        let etcd = self.api()?;
+        let holds_data = inside.control_plane && inside.joined.as_ref() == Some(&etcd.id);
+        if holds_data && etcd.members.contains(name) {
+            Ok(())
+        } else {
+            Err(unreachable(format!("{name} runs no API server")))
+        }
+    }
+
     pub(super) fn verify(&mut self, suite: &str) -> Done {
         let etcd = self.api()?;
         // What any suite begins with: a pod on every node that finds a Service by its name.

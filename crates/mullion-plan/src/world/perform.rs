@@ -130,6 +130,7 @@ impl State {
                 Ok(())
             }
             Action::ApplyBlueprint { blueprint, .. } => self.apply(name, blueprint),
+            Action::AwaitApi { .. } => self.await_own_api(name),
             Action::Init { .. } => self.init(name, action),
             Action::Join {
                 duty,
@@ -180,10 +181,10 @@ impl State {
         if host.network == Some(network) {
             return Ok(());
         }
+        // A wider network only loses a part, as behind any more exact route.
         let net = IpNet::V4(network);
-        let is_taken = |other: &&IpNet| other.contains(&net) || net.contains(*other);
-        if let Some(other) = host.foreign.iter().find(is_taken) {
-            return Err(refused(format!("{network} overlaps {other}")));
+        if let Some(other) = host.foreign.iter().find(|other| net.contains(*other)) {
+            return Err(refused(format!("{network} would cut off {other}")));
         }
         host.network = Some(network);
         Ok(())

@@ -16,7 +16,7 @@ fn a_new_machine_goes_through_the_stages_in_order() {
     sketch.windows.count = 1;
     sketch.windows.before = 1;
     sketch.windows.after = 1;
-    let plan = planned(&sketch, &look(&Sketch::world(), &sketch));
+    let plan = planned(&sketch, &look(&sketch.world(), &sketch));
     assert_eq!(
         of_machine(&plan, "vm1"),
         [
@@ -243,7 +243,7 @@ fn nobody_is_treated_as_absent_because_they_could_not_be_asked() {
     let world = up(&sketch);
     world.strike(&"lin1".parse().unwrap(), Blow::Blip);
     let plan = planned(&sketch, &look(&world, &sketch));
-    assert_eq!(reason(&plan, "reach/lin1"), "lin1 does not answer");
+    assert_eq!(reason(&plan, "reach/lin1"), "nobody has looked at lin1 yet");
     let steps = of_machine(&plan, "lin1");
     assert!(!steps.contains(&"join/lin1"), "the API server knows it");
     for step in plan.steps() {
@@ -262,7 +262,7 @@ fn nobody_is_treated_as_absent_because_they_could_not_be_asked() {
 #[test]
 fn a_machine_that_was_made_and_never_ran_is_only_started() {
     let sketch = Sketch::small();
-    let world = Sketch::world();
+    let world = sketch.world();
     let first = planned(&sketch, &look(&world, &sketch));
     let until = Until::Stage(Stage::Hosts);
     run(&first, &world, until, &mut Dice::new(1));
@@ -340,7 +340,7 @@ fn a_worker_that_becomes_a_control_plane_leaves_and_joins_anew() {
 #[test]
 fn the_world_refuses_what_real_ones_refuse() {
     let sketch = Sketch::small();
-    let first = planned(&sketch, &look(&Sketch::world(), &sketch));
+    let first = planned(&sketch, &look(&sketch.world(), &sketch));
     // Gates that only look are missed by nobody here, nor is what only real traffic would miss.
     let gates = ["inspect", "reach", "certificates", "mark", "ready", "stock"];
     let unproven = ["objects/policy", "objects/runtime-classes"];
@@ -351,7 +351,7 @@ fn the_world_refuses_what_real_ones_refuse() {
         if gates.contains(&kind) || is_unproven || first.after(&skipped.id).next().is_none() {
             continue;
         }
-        let world = Sketch::world();
+        let world = sketch.world();
         let mut failed = BTreeSet::new();
         for step in first.steps().iter().filter(|step| step.id != skipped.id) {
             if world.perform(step).is_err() {
@@ -396,7 +396,7 @@ fn the_schema_of_facts_names_their_form() {
 #[test]
 fn a_run_that_was_cut_off_before_its_suites_leaves_them_to_the_next() {
     let sketch = Sketch::small();
-    let world = Sketch::world();
+    let world = sketch.world();
     let first = planned(&sketch, &look(&world, &sketch));
     run(
         &first,

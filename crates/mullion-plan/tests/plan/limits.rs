@@ -1,6 +1,6 @@
 //! Networks, addresses, and what no step can cure.
 
-use mullion_plan::{Action, Dice, Observed, Obstacle, Place, StepId, Until, plan, run};
+use mullion_plan::{Action, Dice, Observed, Obstacle, Place, StepId, Until, World, plan, run};
 use mullion_spec::words::Driver;
 
 use crate::scene::{look, only_obstacle, planned, up};
@@ -59,11 +59,24 @@ fn a_network_is_chosen_that_nobody_has_and_then_kept() {
     host_foreign(&mut observed, "10.99.0.0/16");
     observed.hosts.get_mut(&Place::Here).unwrap().network = None;
     assert_eq!(chosen(&observed), "10.99.0.0/24");
+    sketch_runs_beside(&observed, &sketch);
     for third in 0..=255 {
         host_foreign(&mut observed, &format!("10.99.{third}.0/25"));
     }
     let plan = planned(&sketch, &observed);
     assert_eq!(only_obstacle(&plan), &Obstacle::NoFreeNetwork);
+}
+
+/// What is planned beside the networks of others can be made there.
+fn sketch_runs_beside(observed: &Observed, sketch: &Sketch) {
+    let mut world = World::default();
+    for network in &observed.hosts[&Place::Here].foreign {
+        world = world.with_foreign_network(Place::Here, *network);
+    }
+    let plan = planned(sketch, &look(&world, sketch));
+    let outcome = run(&plan, &world, Until::End, &mut Dice::new(11));
+    assert!(outcome.failed.is_empty(), "{:?}", outcome.failed);
+    assert!(planned(sketch, &look(&world, sketch)).is_empty());
 }
 
 fn host_foreign(observed: &mut Observed, network: &str) {

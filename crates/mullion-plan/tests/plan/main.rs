@@ -12,3 +12,7 @@ mod scene;
 mod scramble;
 #[cfg(test)]
 mod sketch;
+#[cfg(test)]
+mod sweeps;
+#[cfg(test)]
+mod unseen;

@@ -16,7 +16,7 @@ pub(crate) fn planned(sketch: &Sketch, observed: &Observed) -> Plan {
 }
 
 pub(crate) fn up(sketch: &Sketch) -> World {
-    let world = Sketch::world();
+    let world = sketch.world();
     let plan = planned(sketch, &look(&world, sketch));
     let outcome = run(&plan, &world, Until::End, &mut Dice::new(7));
     assert!(outcome.failed.is_empty(), "{:?}", outcome.failed);

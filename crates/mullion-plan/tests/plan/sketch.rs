@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr};
 
-use mullion_plan::{Dice, Fingerprint, Part, PartKind, Place, TemplateId, Wanted, World};
+use mullion_catalog::{Catalog, Model};
+use mullion_plan::{Dice, Fingerprint, Observed, Part, PartKind, Place, TemplateId, Wanted, World};
 use mullion_spec::cluster::Cluster;
 use mullion_spec::draft::{Draft, Surroundings};
 use mullion_spec::finding::Severity;
@@ -42,6 +43,10 @@ pub(crate) struct Sketch {
     pub(crate) stand_ins: Crew,
     pub(crate) windows: Crew,
     pub(crate) disks: Crew,
+    /// Made on a host of the file, and on another.
+    pub(crate) far: Crew,
+    pub(crate) farther: Crew,
+    pub(crate) old_seats: Crew,
     pub(crate) old_linux: Crew,
     pub(crate) old_windows: Crew,
     pub(crate) endpoint: bool,
@@ -50,13 +55,28 @@ pub(crate) struct Sketch {
     pub(crate) admission: &'static str,
     pub(crate) addons: u32,
     pub(crate) free_network: bool,
+    /// Networks that are not ours, on this computer and on the first host.
+    pub(crate) foreign: Vec<&'static str>,
+    pub(crate) far_foreign: Vec<&'static str>,
     pub(crate) containerd: u32,
     pub(crate) coredns: u32,
     pub(crate) agent: u32,
 }
 
-/// The most machines of the user's that a sketch has, of each system.
+/// The most machines of the user's that a sketch has, of each kind.
 const OLD: u32 = 3;
+
+/// Networks of others, of which none lies inside of the network that sketches name.
+const FOREIGN: [&str; 6] = [
+    "10.99.1.0/24",
+    "10.99.0.0/16",
+    "10.99.0.0/23",
+    "10.0.0.0/8",
+    "192.168.0.0/16",
+    "2001:db8::/64",
+];
+/// Such as only a network that is free to choose can keep away from.
+const NARROW: [&str; 3] = ["10.99.0.128/25", "10.99.0.0/24", "10.99.2.7/32"];
 
 impl Sketch {
     /// The smallest mixed cluster.
@@ -67,6 +87,9 @@ impl Sketch {
             stand_ins: Crew::of(1),
             windows: Crew::default(),
             disks: Crew::default(),
+            far: Crew::default(),
+            farther: Crew::default(),
+            old_seats: Crew::default(),
             old_linux: Crew::default(),
             old_windows: Crew::default(),
             endpoint: false,
@@ -75,6 +98,8 @@ impl Sketch {
             admission: "off",
             addons: 0,
             free_network: false,
+            foreign: vec!["10.99.1.0/24"],
+            far_foreign: Vec::new(),
             containerd: 2,
             coredns: 2,
             agent: 1,
@@ -93,18 +118,57 @@ impl Sketch {
         sketch.old_windows = crew(dice, 0, OLD);
         sketch.old_linux.skip.clear();
         sketch.old_windows.skip.clear();
+        if dice.roll(4) == 0 {
+            sketch.far = crew(dice, 0, 2);
+            sketch.farther = crew(dice, 0, 1);
+        }
         sketch.endpoint = dice.roll(5) == 0;
+        // The user's own control planes, alone or beside those that we make.
+        if dice.roll(4) == 0 {
+            sketch.old_seats = crew(dice, 1, OLD);
+            sketch.old_seats.skip.clear();
+            sketch.seats.count = small(dice, 1);
+            sketch.seats.skip.clear();
+            sketch.endpoint |= sketch.seats.count + sketch.old_seats.count > 1;
+        }
         sketch.plugin = dice.roll(8) != 0;
         sketch.policy = dice.roll(2) == 0;
         sketch.admission = ["off", "warn", "enforce"][dice.pick(3)];
         sketch.addons = small(dice, 2);
         sketch.free_network = dice.roll(3) == 0;
+        sketch.foreign = sketch.any_foreign(dice);
+        sketch.far_foreign = sketch.any_foreign(dice);
         sketch
+    }
+
+    /// Any cluster of the family that this release can make: what the catalog lets through.
+    pub(crate) fn any_admitted(dice: &mut Dice) -> Self {
+        Self {
+            far: Crew::default(),
+            farther: Crew::default(),
+            addons: 0,
+            admission: "off",
+            ..Self::any(dice)
+        }
+    }
+
+    fn any_foreign(&self, dice: &mut Dice) -> Vec<&'static str> {
+        let mut found: Vec<_> = (0..dice.roll(3))
+            .map(|_| FOREIGN[dice.pick(FOREIGN.len())])
+            .collect();
+        if self.free_network && dice.roll(2) == 0 {
+            found.push(NARROW[dice.pick(NARROW.len())]);
+        }
+        found
     }
 
     /// Changes one thing, as a user would between two runs.
     pub(crate) fn change(&mut self, dice: &mut Dice) {
         match dice.roll(16) {
+            // The user's own need no load balancer, and what joins them is theirs too.
+            0 if self.old_seats.count > 0 => {
+                self.old_seats.count = if self.endpoint { 1 + small(dice, 2) } else { 1 };
+            }
             0 => self.seats.count = 4 - self.seats.count.min(3),
             1 => self.linux.count += 1,
             2 => self.linux.count = self.linux.count.saturating_sub(1),
@@ -154,8 +218,22 @@ impl Sketch {
                 "driver: qemu, template: golden",
             ),
         ];
-        groups.extend(old_group("oldlin", "linux", &self.old_linux));
-        groups.extend(old_group("oldwin", "windows", &self.old_windows));
+        if self.seats.count == 0 {
+            groups.remove(0);
+        }
+        for (name, host, crew) in [("far", "h1", &self.far), ("farther", "h2", &self.farther)] {
+            if crew.count > 0 {
+                let more = format!("driver: libvirt, host: {host}");
+                groups.push(group(name, "worker", "linux", crew, &more));
+            }
+        }
+        groups.extend(old_group("oldcp", "control-plane", &self.old_seats));
+        groups.extend(old_group("oldlin", "worker", &self.old_linux));
+        groups.extend(old_group("oldwin", "worker", &self.old_windows));
+        // A host that no machine is on may stay in the file.
+        let hosts = "[{name: h1, address: 192.0.2.201}, {name: h2, address: 192.0.2.202}]";
+        let has_hosts = self.far.count + self.farther.count > 0;
+        let hosts = if has_hosts { hosts } else { "[]" };
         let machines = if self.free_network {
             "null"
         } else {
@@ -172,7 +250,7 @@ impl Sketch {
             "apiVersion: mullion.dev/v1alpha1\nkind: Cluster\nmetadata: {{name: demo}}\n\
              controlPlane: {{endpoint: {endpoint}}}\n\
              network: {{cni: {cni}, policy: {}, machineCIDR: {machines}}}\n\
-             machines:\n{}\naddons: [{}]\nworkloads: {{policies: {}}}\n\
+             hosts: {hosts}\nmachines:\n{}\naddons: [{}]\nworkloads: {{policies: {}}}\n\
              verify: {{after: [smoke]}}\n",
             self.policy,
             groups.join("\n"),
@@ -209,18 +287,26 @@ impl Sketch {
     }
 
     /// A world with everything that such a cluster finds there before anything is made.
-    pub(crate) fn world() -> World {
+    pub(crate) fn world(&self) -> World {
         let mut world = World::default().with_template(TemplateId {
             name: "golden".into(),
             fingerprint: Fingerprint::of(&"the user's own"),
         });
         for number in 1..=OLD {
-            for (name, os) in [("oldlin", Os::Linux), ("oldwin", Os::Windows)] {
-                let name = format!("{name}{number}").parse().unwrap();
-                world = world.with_machine(&name, Driver::Ssh, os, old_address(os, number));
+            for group in ["oldcp", "oldlin", "oldwin"] {
+                let name = format!("{group}{number}").parse().unwrap();
+                let address = old_address(group, number);
+                world = world.with_machine(&name, Driver::Ssh, old_os(group), address);
             }
         }
-        world.with_foreign_network(Place::Here, "10.99.1.0/24".parse().unwrap())
+        for network in &self.foreign {
+            world = world.with_foreign_network(Place::Here, network.parse().unwrap());
+        }
+        for network in &self.far_foreign {
+            let host = Place::On("h1".parse().unwrap());
+            world = world.with_foreign_network(host, network.parse().unwrap());
+        }
+        world
     }
 
     /// Whether there is a Windows machine.
@@ -253,6 +339,32 @@ pub(crate) fn read(text: &str) -> Cluster {
     cluster.expect("a readable file")
 }
 
+/// The model of a file that the catalog has nothing against.
+pub(crate) fn judge(text: &str) -> Model {
+    let draft = Draft::read(Source::new("cluster.yaml", text), &Surroundings::default());
+    let judgement = Catalog::builtin().judge(draft);
+    let findings = judgement
+        .verdict
+        .findings
+        .iter()
+        .map(|found| &found.finding);
+    let errors: Vec<_> = findings
+        .filter(|finding| finding.severity == Severity::Error)
+        .map(|finding| format!("{}: {}", finding.rule.code, finding.message))
+        .collect();
+    let model = judgement.model;
+    model.unwrap_or_else(|| panic!("{errors:#?}\n{text}"))
+}
+
+/// What a discovery finds that can look neither into the user's machines nor at a cluster on them.
+pub(crate) fn blinded(mut observed: Observed) -> Observed {
+    for facts in observed.machines.values_mut().filter(|facts| !facts.made) {
+        facts.inside = None;
+    }
+    observed.cluster = None;
+    observed
+}
+
 /// The wish that a cluster and its parts come to.
 pub(crate) fn wanted<'a>(cluster: &'a Cluster, sketch: &Sketch) -> Wanted<'a> {
     Wanted {
@@ -280,7 +392,7 @@ fn crew(dice: &mut Dice, least: u32, most: u32) -> Crew {
 
 fn group(name: &str, role: &str, os: &str, crew: &Crew, more: &str) -> String {
     let mut text = format!("- {{name: {name}, role: {role}, os: {os}");
-    if name != "oldlin" && name != "oldwin" {
+    if !name.starts_with("old") {
         let _ = write!(text, ", count: {}, skip: {:?}", crew.count, crew.skip);
     }
     if let Some(value) = crew.label {
@@ -302,24 +414,31 @@ fn group(name: &str, role: &str, os: &str, crew: &Crew, more: &str) -> String {
     text
 }
 
-fn old_group(name: &str, os: &str, crew: &Crew) -> Option<String> {
-    let kind = if os == "linux" {
-        Os::Linux
-    } else {
-        Os::Windows
-    };
+fn old_group(name: &str, role: &str, crew: &Crew) -> Option<String> {
     let addresses: Vec<_> = (1..=crew.count)
-        .map(|number| old_address(kind, number).to_string())
+        .map(|number| old_address(name, number).to_string())
         .collect();
     let more = format!(
         "driver: ssh, addresses: [{}], ssh: {{user: root}}",
         addresses.join(", ")
     );
-    (crew.count > 0).then(|| group(name, "worker", os, crew, &more))
+    let os = old_os(name).to_string();
+    (crew.count > 0).then(|| group(name, role, &os, crew, &more))
 }
 
-fn old_address(os: Os, number: u32) -> IpAddr {
-    let first = if os == Os::Linux { 10 } else { 20 };
+fn old_os(group: &str) -> Os {
+    match group {
+        "oldwin" => Os::Windows,
+        _ => Os::Linux,
+    }
+}
+
+fn old_address(group: &str, number: u32) -> IpAddr {
+    let first = match group {
+        "oldcp" => 30,
+        "oldlin" => 10,
+        _ => 20,
+    };
     let last = u8::try_from(first + number).unwrap();
     IpAddr::V4(Ipv4Addr::new(192, 0, 2, last))
 }

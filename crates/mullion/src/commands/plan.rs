@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use mullion_catalog::{Judgement, Model};
-use mullion_plan::{Discover as _, Observed, Plan, Took, Wanted, plan as planned};
+use mullion_plan::{Discover as _, Observed, ObstacleClass, Plan, Took, Wanted, plan as planned};
 use mullion_spec::cluster::Carrier;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -80,8 +80,13 @@ pub fn plan(
         Format::Json => console.json("Plan", &content)?,
         Format::Text => show(console, model, &plan, &took, wishes)?,
     }
-    if !plan.obstacles().is_empty() {
-        return Ok(Class::Machine.exit_code());
+    if let Some(worst) = plan
+        .obstacles()
+        .iter()
+        .map(|obstacle| class(obstacle.class()))
+        .max()
+    {
+        return Ok(worst.exit_code());
     }
     Ok(if wishes.detailed_exitcode && !plan.is_empty() {
         CHANGES
@@ -139,6 +144,16 @@ fn durations(state: &Path) -> Result<Took, Failure> {
             "the durations of earlier runs cannot be read",
         )
         .because(&error)),
+    }
+}
+
+/// Whose move an obstacle is.
+const fn class(class: ObstacleClass) -> Class {
+    match class {
+        ObstacleClass::File => Class::File,
+        ObstacleClass::ThisComputer => Class::ThisComputer,
+        ObstacleClass::Machine => Class::Machine,
+        ObstacleClass::OurFault => Class::OurBug,
     }
 }
 
