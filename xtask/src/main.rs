@@ -40,6 +40,10 @@ fn run(arguments: &Arguments) -> Result<(), XtaskError> {
     }
 }
 
+/// The one that `mullion` has, so that figures are its figures.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     match run(&Arguments::parse()) {
         Ok(()) => ExitCode::SUCCESS,

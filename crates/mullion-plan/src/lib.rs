@@ -45,6 +45,7 @@ mod conform;
 mod dice;
 mod edges;
 mod fingerprint;
+mod index;
 mod model;
 mod observed;
 mod obstacle;

@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::edges::Edges;
+use crate::index::Index;
 use crate::obstacle::Obstacle;
 use crate::step::{Step, StepId};
 use crate::undo::Undo;
@@ -50,9 +51,9 @@ pub enum PlanError {
 pub struct Plan {
     steps: Vec<Step>,
     obstacles: Vec<Obstacle>,
-    /// Positions of steps, ordered by their ids.
+    /// Positions of steps by their ids.
     #[serde(skip)]
-    by_id: Vec<usize>,
+    by_id: Index,
     /// The positions of each step's needs.
     #[serde(skip)]
     needs: Edges,
@@ -64,14 +65,14 @@ pub struct Plan {
 impl Plan {
     /// The plan of those steps, if they are one.
     pub fn new(steps: Vec<Step>) -> Result<Self, PlanError> {
-        let by_id = positions_by_id(&steps)?;
+        let by_id = Index::new(&steps).map_err(PlanError::Twice)?;
         let needs = edges(&steps, &by_id)?;
-        Self::ordered(steps, &by_id, &needs)
+        Self::ordered(steps, by_id, &needs)
     }
 
     /// The plan of steps whose needs are known by position too: the needs of each are what `needs` says.
     pub(crate) fn from_positions(steps: Vec<Step>, needs: &Edges) -> Result<Self, PlanError> {
-        let by_id = positions_by_id(&steps)?;
+        let by_id = Index::new(&steps).map_err(PlanError::Twice)?;
         for (position, step) in steps.iter().enumerate() {
             let mut needs = needs.of(position).iter().map(|&need| &steps[need]);
             if let Some(need) = needs.find(|need| need.stage > step.stage) {
@@ -81,11 +82,11 @@ impl Plan {
                 });
             }
         }
-        Self::ordered(steps, &by_id, needs)
+        Self::ordered(steps, by_id, needs)
     }
 
     /// Puts everything, which is by the given positions, into the order of the run.
-    fn ordered(steps: Vec<Step>, by_id: &[usize], needs: &Edges) -> Result<Self, PlanError> {
+    fn ordered(steps: Vec<Step>, by_id: Index, needs: &Edges) -> Result<Self, PlanError> {
         let order = run_order(&steps, needs)?;
         let mut place = vec![0; order.len()];
         for (new, &old) in order.iter().enumerate() {
@@ -95,7 +96,7 @@ impl Plan {
         let needs = needs.reordered(&order);
         Ok(Self {
             obstacles: Vec::new(),
-            by_id: by_id.iter().map(|&old| place[old]).collect(),
+            by_id: by_id.moved(&place),
             waiting: needs.turned(),
             needs,
             steps: order.iter().filter_map(|&old| given[old].take()).collect(),
@@ -107,7 +108,7 @@ impl Plan {
         Self {
             steps: Vec::new(),
             obstacles: obstacles.into_iter().collect(),
-            by_id: Vec::new(),
+            by_id: Index::default(),
             needs: Edges::default(),
             waiting: Edges::default(),
         }
@@ -168,31 +169,16 @@ impl Plan {
     }
 
     fn position(&self, id: &StepId) -> Option<usize> {
-        self.by_id
-            .binary_search_by(|&position| self.steps[position].id.cmp(id))
-            .ok()
-            .map(|found| self.by_id[found])
+        self.by_id.find(&self.steps, id)
     }
 }
 
-fn positions_by_id(steps: &[Step]) -> Result<Vec<usize>, PlanError> {
-    let mut by_id: Vec<_> = steps.iter().map(|step| &step.id).zip(0..).collect();
-    by_id.sort_unstable();
-    match by_id.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-        Some(pair) => Err(PlanError::Twice(pair[0].0.clone())),
-        None => Ok(by_id.into_iter().map(|(_, position)| position).collect()),
-    }
-}
-
-fn edges(steps: &[Step], by_id: &[usize]) -> Result<Edges, PlanError> {
+fn edges(steps: &[Step], by_id: &Index) -> Result<Edges, PlanError> {
     let edge = |step: &Step, need: &StepId| {
-        let found = by_id
-            .binary_search_by(|&position| steps[position].id.cmp(need))
-            .map_err(|_| PlanError::Missing {
-                step: step.id.clone(),
-                need: need.clone(),
-            })?;
-        let position = by_id[found];
+        let position = by_id.find(steps, need).ok_or_else(|| PlanError::Missing {
+            step: step.id.clone(),
+            need: need.clone(),
+        })?;
         if steps[position].stage > step.stage {
             return Err(PlanError::Backwards {
                 step: step.id.clone(),

@@ -8,6 +8,10 @@ use mullion::Streams;
 use mullion::environment::Environment;
 use mullion::failure::Class;
 
+/// A plan of thousands of machines is a great many small values.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     panic::set_hook(Box::new(|info| {
         // Standard error may be closed; a panic inside the hook would abort without our exit code.

@@ -80,7 +80,7 @@ pub const CASES: &[Case] = &[
     },
     Case {
         name: TEN_THOUSAND,
-        rounds: 5,
+        rounds: 10,
         prepare: || plan_of(10_000),
     },
 ];
