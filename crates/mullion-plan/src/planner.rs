@@ -80,12 +80,13 @@ impl Sheet {
     }
 
     fn into_plan(self) -> Result<Plan, PlanError> {
-        let Self { steps, needs, .. } = self;
+        let Self {
+            mut steps, needs, ..
+        } = self;
         let ids: Vec<_> = steps.iter().map(|step| step.id.clone()).collect();
-        let steps = steps.into_iter().enumerate();
-        let steps = steps
-            .map(|(mark, step)| step.after(needs.of(mark).iter().map(|need| ids[*need].clone())))
-            .collect();
+        for (mark, step) in steps.iter_mut().enumerate() {
+            step.wait_for(needs.of(mark).iter().map(|need| ids[*need].clone()));
+        }
         Plan::from_positions(steps, &needs)
     }
 

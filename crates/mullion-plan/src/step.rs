@@ -139,15 +139,16 @@ impl Step {
         reason: String,
         needs: Vec<StepId>,
     ) -> Self {
-        Self {
+        let mut step = Self {
             id: StepId(action.id(machine.as_ref()).into()),
             stage,
             action,
             reason,
             machine,
             needs: Vec::new(),
-        }
-        .after(needs)
+        };
+        step.wait_for(needs);
+        step
     }
 
     /// What a person reads before it happens: "join win1 to the cluster".
@@ -177,12 +178,10 @@ impl Step {
         }
     }
 
-    /// The same step, behind those.
-    #[must_use]
-    pub(crate) fn after(mut self, needs: impl IntoIterator<Item = StepId>) -> Self {
+    /// Puts the step behind those.
+    pub(crate) fn wait_for(&mut self, needs: impl IntoIterator<Item = StepId>) {
         self.needs.extend(needs);
         self.needs.sort_unstable();
         self.needs.dedup();
-        self
     }
 }
