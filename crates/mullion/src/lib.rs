@@ -30,6 +30,7 @@ use std::io::{self, Read, Write};
 
 use clap::Parser as _;
 use mullion_catalog::Judgement;
+use mullion_spec::draft::Surroundings;
 use mullion_spec::render::Colour;
 
 use arguments::{Arguments, Command, Global};
@@ -135,15 +136,17 @@ fn dispatch(
             &environment.folder,
         ),
         Command::Validate => {
-            let judgement = judge(&global, environment, input);
+            let judgement = judge(&global, environment, input, &surroundings::read());
             commands::validate::validate(console, &judgement)
         }
         Command::Plan(wishes) => {
-            let judgement = judge(&global, environment, input);
-            commands::plan::plan(console, &judgement, &wishes, environment)
+            // Judging and planning must see the same networks, so they are read once.
+            let surroundings = surroundings::read();
+            let judgement = judge(&global, environment, input, &surroundings);
+            commands::plan::plan(console, &judgement, &wishes, environment, surroundings)
         }
         Command::Doctor(wishes) => {
-            let judgement = judge(&global, environment, input);
+            let judgement = judge(&global, environment, input, &surroundings::read());
             commands::doctor::doctor(console, &judgement, &wishes, environment)
         }
         Command::Catalog(wishes) => commands::catalog::catalog(console, &wishes),
@@ -153,9 +156,14 @@ fn dispatch(
     }
 }
 
-fn judge(global: &Global, environment: &Environment, input: &mut dyn Read) -> Judgement {
+fn judge(
+    global: &Global,
+    environment: &Environment,
+    input: &mut dyn Read,
+    surroundings: &Surroundings,
+) -> Judgement {
     match file::read(global.file.as_deref(), &environment.folder, input) {
-        Ok(source) => file::judge(source, &surroundings::read()),
+        Ok(source) => file::judge(source, surroundings),
         Err(verdict) => Judgement {
             verdict: *verdict,
             model: None,

@@ -7,6 +7,7 @@ use std::time::Duration;
 use mullion_catalog::{Judgement, Model};
 use mullion_plan::{Discover as _, Observed, ObstacleClass, Plan, Took, Wanted, plan as planned};
 use mullion_spec::cluster::Carrier;
+use mullion_spec::draft::Surroundings;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -17,7 +18,6 @@ use crate::discover::ThisComputer;
 use crate::environment::Environment;
 use crate::failure::{Class, Failure};
 use crate::output_file::{self, Replace};
-use crate::surroundings;
 use crate::views::findings::{FindingRow, Validation};
 use crate::views::{graph, plan as view};
 
@@ -47,6 +47,7 @@ pub fn plan(
     judgement: &Judgement,
     wishes: &PlanArguments,
     environment: &Environment,
+    surroundings: Surroundings,
 ) -> Result<u8, Failure> {
     let Some(model) = &judgement.model else {
         return refuse(console, &judgement.verdict);
@@ -65,7 +66,7 @@ pub fn plan(
         .map(std::path::PathBuf::as_path)
         .collect();
     output_file::all_different(&files)?;
-    let observed = observe(model, wishes.facts.as_deref(), environment)?;
+    let observed = observe(model, wishes.facts.as_deref(), environment, surroundings)?;
     let plan = planned(&Wanted::of(model), &observed);
     let took = durations(&environment.state)?;
     let content = PlanDocument {
@@ -99,11 +100,10 @@ fn observe(
     model: &Model,
     facts: Option<&Path>,
     environment: &Environment,
+    surroundings: Surroundings,
 ) -> Result<Observed, Failure> {
     let Some(path) = facts else {
-        let computer = ThisComputer {
-            surroundings: surroundings::read(),
-        };
+        let computer = ThisComputer { surroundings };
         return computer.observe(model.cluster()).map_err(|error| {
             Failure::new(Class::ThisComputer, "this computer could not be looked at")
                 .because(&error)
