@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use crate::observed::Observed;
 use crate::plan::Plan;
 use crate::planner::plan;
-use crate::port::{Discover, Perform};
+use crate::port::{Discover, Perform, Unattended};
 use crate::step::Step;
 use crate::wanted::Wanted;
 
@@ -41,7 +41,7 @@ pub fn conforms<P: Discover + Perform>(port: &P, wanted: &Wanted<'_>) -> Result<
     out_of_order(port, wanted, &plan, &before)?;
     for step in plan.steps() {
         for time in ["first", "second"] {
-            port.perform(step).map_err(|error| Breach {
+            port.perform(step, &Unattended).map_err(|error| Breach {
                 contract: "a step whose needs are met succeeds, and succeeds again",
                 words: format!("{time} time, {}: {error}", step.id),
             })?;
@@ -58,7 +58,7 @@ pub fn conforms<P: Discover + Perform>(port: &P, wanted: &Wanted<'_>) -> Result<
         },
     )?;
     for step in plan.steps() {
-        port.perform(step).map_err(|error| Breach {
+        port.perform(step, &Unattended).map_err(|error| Breach {
             contract: "a step that is so already succeeds",
             words: format!("{}: {error}", step.id),
         })?;
@@ -71,7 +71,7 @@ pub fn conforms<P: Discover + Perform>(port: &P, wanted: &Wanted<'_>) -> Result<
     let all: BTreeSet<_> = plan.steps().iter().map(|step| step.id.clone()).collect();
     for (step, undo) in plan.undoing(&all) {
         for time in ["first", "second"] {
-            port.undo(&undo).map_err(|error| Breach {
+            port.undo(&undo, &Unattended).map_err(|error| Breach {
                 contract: "undoing in reverse order succeeds, and succeeds again",
                 words: format!("{time} time, {}: {error}", step.id),
             })?;
@@ -100,7 +100,7 @@ fn out_of_order<P: Discover + Perform>(
     };
     for step in plan.steps().iter().filter(builds_on_nothing) {
         require(
-            port.perform(step).is_err(),
+            port.perform(step, &Unattended).is_err(),
             "a step that builds on what is not there is refused",
             || step.id.to_string(),
         )?;

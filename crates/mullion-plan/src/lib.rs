@@ -70,7 +70,9 @@ pub use observed::{
 pub use obstacle::{Obstacle, ObstacleClass};
 pub use plan::{Plan, PlanError, Walk};
 pub use planner::plan;
-pub use port::{Discover, DiscoverError, ErrorClass, Perform, Retry, StepError};
+pub use port::{
+    Attend, Discover, DiscoverError, ErrorClass, News, Perform, Retry, StepError, Unattended, Unit,
+};
 pub use stage::{STAGES, Stage, StageRow};
 pub use step::{Reboot, Step, StepId};
 pub use took::{Estimate, Took};

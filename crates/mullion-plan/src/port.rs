@@ -22,6 +22,53 @@ pub trait Discover {
     fn observe(&self, cluster: &Cluster) -> Result<Observed, DiscoverError>;
 }
 
+/// What is heard of a step while it goes on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum News {
+    /// One short line for people. Never a secret.
+    Line(String),
+    /// How much of something countable is done.
+    Amount {
+        /// So much.
+        done: u64,
+        /// Of so much, where that is known.
+        total: Option<u64>,
+        /// What is counted.
+        unit: Unit,
+    },
+    /// A file that holds everything that was heard, for whoever wants to read on.
+    Log(std::path::PathBuf),
+}
+
+/// What an amount counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// Bytes.
+    Bytes,
+    /// Packages of a build.
+    Packages,
+}
+
+/// Whoever ordered a step: hears how it goes, and may call it off.
+pub trait Attend: Sync {
+    /// Hears it. Never blocks for long.
+    fn hear(&self, news: News);
+    /// Whether the step should end as soon as it can, with [`ErrorClass::Interrupted`].
+    fn is_called_off(&self) -> bool;
+}
+
+/// Nobody listens, and nobody calls off.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Unattended;
+
+impl Attend for Unattended {
+    fn hear(&self, _news: News) {}
+    fn is_called_off(&self) -> bool {
+        false
+    }
+}
+
 /// Changes the world, one step at a time.
 pub trait Perform {
     /// Makes the step's state so.
@@ -36,7 +83,9 @@ pub trait Perform {
     ///   that plan; nothing half made is ever reported as whole.
     /// - **Concurrency:** steps of different machines may be performed at once; for one machine the
     ///   engine takes turns.
-    fn perform(&self, step: &Step) -> Result<(), StepError>;
+    /// - **Waiting:** a step that waits for a state looks once and answers [`ErrorClass::NotYet`] where it is not
+    ///   reached: how long and how often is the engine's matter.
+    fn perform(&self, step: &Step, attendant: &dyn Attend) -> Result<(), StepError>;
 
     /// Takes back what a step made.
     ///
@@ -44,7 +93,7 @@ pub trait Perform {
     /// - **Idempotent:** undoing what is not there is success.
     /// - **Order:** the reverse of the steps' order.
     /// - **Cancellation:** a call that was cut off is repaired by making it again.
-    fn undo(&self, undo: &Undo) -> Result<(), StepError>;
+    fn undo(&self, undo: &Undo, attendant: &dyn Attend) -> Result<(), StepError>;
 }
 
 /// Why the world could not be looked at, at all.
@@ -103,6 +152,12 @@ pub struct StepError {
     pub class: ErrorClass,
     /// What failed.
     pub words: String,
+    /// The causes behind it, outermost first; never a secret.
+    pub causes: Vec<String>,
+    /// What a person can do about it.
+    pub hints: Vec<String>,
+    /// The last lines of the right log.
+    pub tail: Vec<String>,
 }
 
 impl StepError {
@@ -111,6 +166,35 @@ impl StepError {
         Self {
             class,
             words: words.into(),
+            causes: Vec::new(),
+            hints: Vec::new(),
+            tail: Vec::new(),
         }
+    }
+
+    /// Adds an error and the causes behind it.
+    #[must_use]
+    pub fn because(mut self, cause: &dyn std::error::Error) -> Self {
+        self.causes.push(cause.to_string());
+        let mut inner = cause.source();
+        while let Some(cause) = inner {
+            self.causes.push(cause.to_string());
+            inner = cause.source();
+        }
+        self
+    }
+
+    /// Adds one action that a person can take.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hints.push(hint.into());
+        self
+    }
+
+    /// Adds the last lines of the right log.
+    #[must_use]
+    pub fn tail(mut self, lines: impl IntoIterator<Item = String>) -> Self {
+        self.tail.extend(lines);
+        self
     }
 }

@@ -230,6 +230,13 @@ impl Wanted<'_> {
             .collect()
     }
 
+    /// The parts that a group's template holds.
+    pub(crate) fn template_parts(&self, group: &Group) -> BTreeSet<&Part> {
+        let mut parts = self.parts_of(group);
+        parts.retain(|part| !part.is_agent());
+        parts
+    }
+
     /// The template of a group's machines; none for machines that exist already.
     pub(crate) fn template(&self, group: &Group) -> Option<TemplateWish> {
         let Carrier::Made { driver, origin, .. } = &group.carrier else {
@@ -258,7 +265,8 @@ impl Wanted<'_> {
         let fingerprint = Fingerprint::of(&(
             system,
             origin,
-            self.parts_of(group),
+            // The agent is brought to a machine, whatever the machine was made from.
+            self.template_parts(group),
             images,
             &self.cluster.trust,
         ));

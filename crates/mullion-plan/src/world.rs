@@ -25,7 +25,7 @@ use mullion_spec::words::{Driver, Os};
 
 use self::state::{State, Unit};
 use crate::observed::{Observed, Place};
-use crate::port::{Discover, DiscoverError, ErrorClass, Perform, StepError};
+use crate::port::{Attend, Discover, DiscoverError, ErrorClass, Perform, StepError};
 use crate::step::{Step, StepId};
 use crate::undo::Undo;
 use crate::wanted::TemplateId;
@@ -161,7 +161,7 @@ impl Discover for World {
 }
 
 impl Perform for World {
-    fn perform(&self, step: &Step) -> Result<(), StepError> {
+    fn perform(&self, step: &Step, _attendant: &dyn Attend) -> Result<(), StepError> {
         let fault = self.faults().next(&step.id);
         let cut = |when: &str| {
             let words = format!("the run was cut off {when} {}", step.id);
@@ -186,7 +186,7 @@ impl Perform for World {
         }
     }
 
-    fn undo(&self, undo: &Undo) -> Result<(), StepError> {
+    fn undo(&self, undo: &Undo, _attendant: &dyn Attend) -> Result<(), StepError> {
         let mut state = self.state();
         state.forget_proofs();
         state.undo(undo)

@@ -80,7 +80,8 @@ impl Sheet {
 
     fn lay_template(&mut self, view: &View<'_>, id: &TemplateId, position: usize) {
         let group = view.items[position].group();
-        let parts = view.wanted.parts_of(group).into_iter().cloned().collect();
+        let parts = view.wanted.template_parts(group);
+        let parts = parts.into_iter().cloned().collect();
         let needs: Vec<Mark> = wanted::part_systems(group)
             .iter()
             .filter_map(|os| self.stock.get(os).copied())

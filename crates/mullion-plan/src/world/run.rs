@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::dice::Dice;
 use crate::plan::{Plan, Walk};
-use crate::port::{ErrorClass, Perform, Retry, StepError};
+use crate::port::{ErrorClass, Perform, Retry, StepError, Unattended};
 use crate::stage::Stage;
 use crate::step::StepId;
 
@@ -57,7 +57,7 @@ pub fn run<P: Perform>(plan: &Plan, port: &P, until: Until, dice: &mut Dice) -> 
         let Some(step) = ready.get(dice.pick(ready.len())) else {
             return outcome;
         };
-        match port.perform(step) {
+        match port.perform(step, &Unattended) {
             Ok(()) => {
                 walk.finish(&step.id);
                 outcome.done.insert(step.id.clone());

@@ -291,7 +291,9 @@ fn plan_of_makes(plan: &Plan, world: &World) -> usize {
         .steps()
         .iter()
         .filter(|step| matches!(step.action, Action::MakeMachine { .. }));
-    makes.map(|step| world.perform(step).unwrap()).count()
+    makes
+        .map(|step| world.perform(step, &mullion_plan::Unattended).unwrap())
+        .count()
 }
 
 #[test]
@@ -354,7 +356,7 @@ fn the_world_refuses_what_real_ones_refuse() {
         let world = sketch.world();
         let mut failed = BTreeSet::new();
         for step in first.steps().iter().filter(|step| step.id != skipped.id) {
-            if world.perform(step).is_err() {
+            if world.perform(step, &mullion_plan::Unattended).is_err() {
                 failed.insert(step.id.as_str());
             }
         }

@@ -408,7 +408,7 @@ fn undoing_in_reverse_order_leaves_the_world_as_it_was() {
         let done: BTreeSet<_> = run(&plan, &world, until, &mut dice).done;
         for (step, undo) in plan.undoing(&done) {
             world
-                .undo(&undo)
+                .undo(&undo, &mullion_plan::Unattended)
                 .unwrap_or_else(|error| panic!("seed {seed}, {}: {error}", step.id));
         }
         // Nothing that was made is left; what was proven before must be proven anew.

@@ -16,7 +16,7 @@ fn facts_when_done(file: &str) -> Observed {
     let world = World::default();
     let wanted = Wanted::of(&model);
     for step in plan(&wanted, &world.observe(model.cluster()).unwrap()).steps() {
-        world.perform(step).unwrap();
+        world.perform(step, &mullion_plan::Unattended).unwrap();
     }
     world.observe(model.cluster()).unwrap()
 }

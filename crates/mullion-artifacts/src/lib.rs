@@ -1,0 +1,5 @@
+//! To be written.
+//!
+//! # Current limitations
+//!
+//! Everything.

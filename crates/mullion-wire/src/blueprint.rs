@@ -1,0 +1,191 @@
+//! The blueprint: everything one machine should be, as one document.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use crate::digest::Sha256Digest;
+
+/// Everything one machine should be. What it does not name is left alone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Blueprint {
+    /// The version of this document's form: [`crate::VERSION`] when it was written.
+    pub version: u32,
+    /// The machine it is for: an agent of another host name refuses it.
+    pub machine: String,
+    /// Packages of the distribution that are present. Those that are there already are not touched.
+    #[serde(default)]
+    pub packages: Vec<Package>,
+    /// Kernel modules that are loaded, now and after a start.
+    #[serde(default)]
+    pub modules: BTreeSet<String>,
+    /// Kernel settings, now and after a start: `net.ipv4.ip_forward` to `1`.
+    #[serde(default)]
+    pub sysctls: BTreeMap<String, String>,
+    /// Files, whole.
+    #[serde(default)]
+    pub files: Vec<File>,
+    /// Services. Their order follows from `after`, not from their place here.
+    #[serde(default)]
+    pub services: Vec<Service>,
+    /// What may come in from outside; no firewall of ours when none is named.
+    #[serde(default)]
+    pub firewall: Option<Firewall>,
+}
+
+/// A package of the distribution.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Package {
+    /// Its name in the distribution.
+    pub name: String,
+    /// A program that comes with it: where that is found, the package counts as present, however it came.
+    pub program: Option<String>,
+}
+
+/// One file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct File {
+    /// Where, absolute.
+    pub path: String,
+    /// What is in it.
+    pub content: Content,
+    /// Permissions.
+    pub mode: u32,
+}
+
+/// What is in a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Content {
+    /// This text.
+    Text(String),
+    /// Bytes that are brought to the agent's store beforehand, unless the file has them already.
+    Stored {
+        /// Their digest, and their name in the store.
+        sha256: Sha256Digest,
+        /// How many.
+        size: u64,
+    },
+}
+
+impl Content {
+    /// The digest of the file's bytes.
+    pub fn sha256(&self) -> Sha256Digest {
+        match self {
+            Self::Text(text) => Sha256Digest::of(text.as_bytes()),
+            Self::Stored { sha256, .. } => sha256.clone(),
+        }
+    }
+}
+
+/// A service of the system's service manager.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Service {
+    /// Its name, without an ending: `containerd`.
+    pub name: String,
+    /// Services of this blueprint that run before it is started.
+    #[serde(default)]
+    pub after: BTreeSet<String>,
+    /// Files of this blueprint whose change restarts it; its own definition among them.
+    #[serde(default)]
+    pub restarted_by: BTreeSet<String>,
+    /// What it should be.
+    pub state: ServiceState,
+}
+
+/// What a service should be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ServiceState {
+    /// Running, now and after a start of the machine.
+    Running,
+    /// Started with the machine; now it is left to whoever starts it first (kubelet, which kubeadm starts), but
+    /// restarted where it runs and its files changed.
+    Enabled,
+    /// Stopped, and not started with the machine.
+    Stopped,
+}
+
+/// What may come in from outside.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Firewall {
+    /// Named so that ours are told from others.
+    pub group: String,
+    /// The ports.
+    pub open: Vec<OpenPort>,
+}
+
+/// Ports that may be reached from outside.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OpenPort {
+    /// What they are for.
+    pub name: String,
+    /// Over what.
+    pub protocol: Protocol,
+    /// The first.
+    pub first: u16,
+    /// The last.
+    pub last: u16,
+}
+
+/// What carries packets to a port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Protocol {
+    /// TCP.
+    Tcp,
+    /// UDP.
+    Udp,
+}
+
+impl Blueprint {
+    /// Its identity: the digest of its JSON.
+    pub fn digest(&self) -> Sha256Digest {
+        // Every field is text, numbers or sorted maps of text: JSON holds them all.
+        let bytes = serde_json::to_vec(self).unwrap_or_else(|error| error.to_string().into_bytes());
+        Sha256Digest::of(&bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Blueprint {
+        Blueprint {
+            version: crate::VERSION,
+            machine: "lin1".into(),
+            packages: vec![],
+            modules: ["overlay".to_owned()].into(),
+            sysctls: [("net.ipv4.ip_forward".to_owned(), "1".to_owned())].into(),
+            files: vec![File {
+                path: "/etc/motd".into(),
+                content: Content::Text("hello\n".into()),
+                mode: 0o644,
+            }],
+            services: vec![],
+            firewall: None,
+        }
+    }
+
+    #[test]
+    fn a_blueprint_survives_being_sent() {
+        let text = serde_json::to_string(&sample()).unwrap();
+        let back: Blueprint = serde_json::from_str(&text).unwrap();
+        assert_eq!(back, sample());
+        assert_eq!(back.digest(), sample().digest());
+    }
+
+    #[test]
+    fn any_change_changes_its_identity() {
+        let mut other = sample();
+        other.files[0].mode = 0o600;
+        assert_ne!(other.digest(), sample().digest());
+    }
+}

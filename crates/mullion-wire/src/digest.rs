@@ -1,0 +1,111 @@
+//! SHA-256 digests of files and documents.
+
+use std::fmt::{self, Display, Formatter, Write as _};
+use std::io::{self, Read};
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+/// A SHA-256 in 64 lower-case hexadecimal digits.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Sha256Digest(String);
+
+/// The text is not 64 lower-case hexadecimal digits.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a SHA-256 in 64 hexadecimal digits")]
+pub struct DigestError(pub String);
+
+impl Sha256Digest {
+    /// The digest of bytes.
+    pub fn of(bytes: &[u8]) -> Self {
+        Self::from_hash(&Sha256::digest(bytes))
+    }
+
+    /// The digest of everything that a reader gives, and how much that was.
+    pub fn of_reader(mut reader: impl Read) -> io::Result<(Self, u64)> {
+        let mut hash = Sha256::new();
+        let mut buffer = vec![0; 256 * 1024];
+        let mut length = 0;
+        loop {
+            let read = match reader.read(&mut buffer) {
+                Ok(0) => break,
+                Ok(read) => read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            };
+            hash.update(&buffer[..read]);
+            length += read as u64;
+        }
+        Ok((Self::from_hash(&hash.finalize()), length))
+    }
+
+    fn from_hash(hash: &[u8]) -> Self {
+        let mut text = String::with_capacity(64);
+        for byte in hash {
+            // Writing to a String cannot fail.
+            let _ = write!(text, "{byte:02x}");
+        }
+        Self(text)
+    }
+
+    /// The hexadecimal digits.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for Sha256Digest {
+    type Err = DigestError;
+
+    fn from_str(text: &str) -> Result<Self, DigestError> {
+        let is_hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+        if text.len() == 64 && text.bytes().all(is_hex) {
+            Ok(Self(text.into()))
+        } else {
+            Err(DigestError(text.into()))
+        }
+    }
+}
+
+impl TryFrom<String> for Sha256Digest {
+    type Error = DigestError;
+
+    fn try_from(text: String) -> Result<Self, DigestError> {
+        text.parse()
+    }
+}
+
+impl From<Sha256Digest> for String {
+    fn from(digest: Sha256Digest) -> Self {
+        digest.0
+    }
+}
+
+impl Display for Sha256Digest {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        out.pad(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OF_ABC: &str = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+
+    #[test]
+    fn bytes_and_a_reader_of_them_have_one_digest() {
+        let (digest, length) = Sha256Digest::of_reader(&b"abc"[..]).unwrap();
+        assert_eq!((digest.as_str(), length), (OF_ABC, 3));
+        assert_eq!(Sha256Digest::of(b"abc"), OF_ABC.parse().unwrap());
+    }
+
+    #[test]
+    fn a_shortened_or_shouted_digest_is_refused() {
+        for bad in ["", "ba78", &OF_ABC.to_uppercase()] {
+            assert!(bad.parse::<Sha256Digest>().is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! The blueprint, and what the controller and a machine's agent say to each other.
+//!
+//! # Flow
+//!
+//! The controller starts the agent on a machine over a login, writes one [`Request`] as one line of JSON to its
+//! standard input, and reads lines of JSON from its standard output: any number of [`Event`]s, of which the last is
+//! [`Event::Done`] or [`Event::Failed`]. A stream that ends without one of the two is a failure, whatever the exit
+//! status was.
+//!
+//! # Invariants
+//!
+//! - Pure: values and their text, nothing that touches a system.
+//! - Every document names its version; a newer one than [`VERSION`] is refused before anything else in it is read.
+//! - A blueprint is known by its digest: equal blueprints have equal bytes.
+//! - [`Debug`](std::fmt::Debug) of what holds a secret never shows it.
+//!
+//! # Current limitations
+//!
+//! Only what a Linux machine needs is in the blueprint: registry values, features and the like come with Windows.
+
+mod blueprint;
+mod digest;
+mod message;
+mod secret;
+
+pub use blueprint::{
+    Blueprint, Content, File, Firewall, OpenPort, Package, Protocol, Service, ServiceState,
+};
+pub use digest::{DigestError, Sha256Digest};
+pub use message::{
+    Disk, Event, Facts, Kubeadm, KubeadmDone, Mark, Request, RequestError, UserCommand, read_event,
+    read_request, write_line,
+};
+pub use secret::Secret;
+
+/// The version of everything in this crate. A change that an older agent would misread raises it.
+pub const VERSION: u32 = 1;

@@ -1,0 +1,329 @@
+//! What the controller asks of an agent, and what the agent answers.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use crate::blueprint::Blueprint;
+use crate::digest::Sha256Digest;
+use crate::secret::Secret;
+
+/// One thing that is asked of the agent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(
+    tag = "ask",
+    rename_all = "kebab-case",
+    rename_all_fields = "camelCase"
+)]
+#[non_exhaustive]
+pub enum Request {
+    /// What are you, and what have you? Changes nothing. Answered by [`Event::Facts`].
+    Facts,
+    /// Which of the blueprint's stored contents are neither in place nor in your store? Changes nothing. Answered by
+    /// [`Event::Missing`].
+    Missing {
+        /// The blueprint.
+        blueprint: Blueprint,
+    },
+    /// Become this. Answered by events, then [`Event::Done`].
+    Apply {
+        /// The blueprint.
+        blueprint: Blueprint,
+        /// By what the controller knows this state again; kept once all of it is so, and given back in the facts.
+        mark: Mark,
+    },
+    /// Run kubeadm. Answered by events, then [`Event::Kubeadm`].
+    Kubeadm {
+        /// What to run.
+        step: Kubeadm,
+    },
+    /// Run these commands of the user's, each unless it ran already, and remember those that ended well.
+    Run {
+        /// The commands, in order; the first that fails ends it.
+        commands: Vec<UserCommand>,
+        /// The list that is kept of those that ran: `before` or `after`.
+        list: String,
+    },
+    /// Put back everything that [`Request::Apply`] changed, and forget everything.
+    Revert,
+}
+
+/// A command of the user's.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UserCommand {
+    /// The command line.
+    pub run: String,
+    /// By which it is remembered.
+    pub mark: String,
+}
+
+/// What a controller writes down with an applied blueprint: opaque to the agent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Mark(pub serde_json::Value);
+
+/// What kubeadm is run for. Configurations hold secrets, so they exist on the machine only as long as kubeadm runs, in
+/// a file that root alone can read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(
+    tag = "run",
+    rename_all = "kebab-case",
+    rename_all_fields = "camelCase"
+)]
+#[non_exhaustive]
+pub enum Kubeadm {
+    /// `kubeadm init`. Where a finished control plane is there already, nothing is run.
+    Init {
+        /// The configuration.
+        config: Secret,
+        /// Preflight errors that are expected here, by name.
+        ignore: BTreeSet<String>,
+        /// Whether the certificates are uploaded for further control planes (the key is in the configuration).
+        upload_certs: bool,
+        /// A folder of patches that the blueprint laid down.
+        patches: Option<String>,
+    },
+    /// `kubeadm join`. Where the machine is a node already, nothing is run.
+    Join {
+        /// The configuration, which names `discovery_path` as its discovery file.
+        config: Secret,
+        /// The discovery file: a kubeconfig with the cluster's authority.
+        discovery: Secret,
+        /// Where it is laid while kubeadm runs.
+        discovery_path: String,
+        /// Preflight errors that are expected here, by name.
+        ignore: BTreeSet<String>,
+        /// A folder of patches that the blueprint laid down.
+        patches: Option<String>,
+    },
+    /// `kubeadm reset`, and everything that it leaves behind: certificates, CNI state, links, rules.
+    Reset,
+    /// Nothing is run; the admin's kubeconfig is read, on a control plane.
+    ReadAdmin,
+}
+
+/// What kubeadm left.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct KubeadmDone {
+    /// The admin's kubeconfig, after an init or where it was asked for.
+    pub admin: Option<Secret>,
+}
+
+/// One line of the agent's answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(
+    tag = "event",
+    rename_all = "kebab-case",
+    rename_all_fields = "camelCase"
+)]
+#[non_exhaustive]
+pub enum Event {
+    /// Something is being done: one short line for people.
+    Doing {
+        /// What.
+        words: String,
+    },
+    /// A line that a program wrote: kubeadm, a package manager, a command of the user's.
+    Output {
+        /// The line.
+        line: String,
+    },
+    /// Something was changed.
+    Changed {
+        /// What: a path, a service, a setting.
+        what: String,
+    },
+    /// The answer to [`Request::Facts`].
+    Facts {
+        /// Them.
+        facts: Box<Facts>,
+    },
+    /// The answer to [`Request::Missing`].
+    Missing {
+        /// Contents to bring into the store, each as a file of this name.
+        sha256: BTreeSet<Sha256Digest>,
+        /// The store's folder.
+        store: String,
+    },
+    /// What kubeadm left.
+    Kubeadm {
+        /// That.
+        done: KubeadmDone,
+    },
+    /// It is so.
+    Done {
+        /// How many things were changed; 0 when all was so already.
+        changed: u64,
+        /// Whether the system wants to be started anew, and why.
+        reboot: Option<String>,
+    },
+    /// It is not so.
+    Failed {
+        /// What failed.
+        words: String,
+        /// The causes, outermost first.
+        causes: Vec<String>,
+        /// What a person can do.
+        hint: Option<String>,
+        /// The last lines of the program that failed.
+        tail: Vec<String>,
+    },
+}
+
+/// What a machine is and has, as its agent finds it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Facts {
+    /// The version of what the agent speaks.
+    pub version: u32,
+    /// The agent's own version.
+    pub agent: String,
+    /// The host name.
+    pub host_name: String,
+    /// `linux` or `windows`.
+    pub os: String,
+    /// The system's name for people: `Debian GNU/Linux 12 (bookworm)`.
+    pub system: String,
+    /// The kernel's version.
+    pub kernel: String,
+    /// The processor: `x86_64`.
+    pub architecture: String,
+    /// Processors.
+    pub cpus: u32,
+    /// Memory in bytes.
+    pub memory: u64,
+    /// Space in bytes where the agent's state, containers and kubelet are.
+    pub disk: Disk,
+    /// Seconds since 1970 by the machine's clock.
+    pub clock: u64,
+    /// Addresses of its adapters, without loopback: `host0 10.99.0.11/24`.
+    pub addresses: Vec<String>,
+    /// Whether the system waits for a reboot, and why.
+    pub reboot_pending: Option<String>,
+    /// The blueprint that is wholly applied.
+    pub blueprint: Option<Sha256Digest>,
+    /// What the controller wrote down with it.
+    pub mark: Option<Mark>,
+    /// Marks of the user's commands that ran, by list.
+    pub ran: std::collections::BTreeMap<String, BTreeSet<String>>,
+    /// The digest of the authority of the cluster that its kubelet belongs to.
+    pub joined: Option<Sha256Digest>,
+    /// Whether a control plane was begun on it.
+    pub control_plane: bool,
+    /// The version of kubelet, where there is one.
+    pub kubelet: Option<String>,
+}
+
+/// Space.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Disk {
+    /// All of it.
+    pub total: u64,
+    /// What is free.
+    pub free: u64,
+}
+
+/// Why a line is no request or no event.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RequestError {
+    /// It is of a version that we do not know.
+    #[error("it speaks version {found} and this side knows up to {known}")]
+    Newer {
+        /// Theirs.
+        found: u32,
+        /// Ours.
+        known: u32,
+    },
+    /// It is not what it should be.
+    #[error("it cannot be read")]
+    Unreadable(#[source] serde_json::Error),
+}
+
+#[derive(Serialize, Deserialize)]
+struct Versioned<T> {
+    version: u32,
+    #[serde(flatten)]
+    body: T,
+}
+
+#[derive(Deserialize)]
+struct OnlyVersion {
+    version: u32,
+}
+
+/// A request or an event as one line, its version in front, its end of line included.
+pub fn write_line(message: &impl Serialize) -> Result<String, RequestError> {
+    let line = Versioned {
+        version: crate::VERSION,
+        body: message,
+    };
+    let mut text = serde_json::to_string(&line).map_err(RequestError::Unreadable)?;
+    text.push('\n');
+    Ok(text)
+}
+
+/// The request in a line.
+pub fn read_request(line: &str) -> Result<Request, RequestError> {
+    read(line)
+}
+
+/// The event in a line.
+pub fn read_event(line: &str) -> Result<Event, RequestError> {
+    read(line)
+}
+
+fn read<T: serde::de::DeserializeOwned>(line: &str) -> Result<T, RequestError> {
+    // A newer message may hold what we cannot read, so its version is looked at first.
+    let OnlyVersion { version } = serde_json::from_str(line).map_err(RequestError::Unreadable)?;
+    if version > crate::VERSION {
+        return Err(RequestError::Newer {
+            found: version,
+            known: crate::VERSION,
+        });
+    }
+    let read: Versioned<T> = serde_json::from_str(line).map_err(RequestError::Unreadable)?;
+    Ok(read.body)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_one_line_and_survives_it() {
+        let request = Request::Kubeadm {
+            step: Kubeadm::Init {
+                config: Secret::new("a: 1\nb: 2\n"),
+                ignore: BTreeSet::new(),
+                upload_certs: false,
+                patches: None,
+            },
+        };
+        let line = write_line(&request).unwrap();
+        assert_eq!(line.matches('\n').count(), 1);
+        assert_eq!(read_request(&line).unwrap(), request);
+        assert!(!format!("{request:?}").contains("a: 1"));
+    }
+
+    #[test]
+    fn a_newer_message_is_refused_by_its_version_alone() {
+        let error = read_event(r#"{"version":99,"event":"dances"}"#).unwrap_err();
+        assert!(
+            matches!(error, RequestError::Newer { found: 99, .. }),
+            "{error}"
+        );
+        assert!(matches!(read_event("{}"), Err(RequestError::Unreadable(_))));
+    }
+
+    #[test]
+    fn an_event_survives_being_sent() {
+        let event = Event::Facts {
+            facts: Box::default(),
+        };
+        assert_eq!(read_event(&write_line(&event).unwrap()).unwrap(), event);
+    }
+}
