@@ -8,7 +8,18 @@ use crate::catalog::Catalog;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LinuxFile {
+    pub(crate) root: RootPackages,
     pub(crate) release: Vec<LinuxRelease>,
+}
+
+/// The packages of a machine that we make.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RootPackages {
+    /// Their names, the same in every release.
+    pub packages: Vec<String>,
+    /// Where this was read.
+    pub source: String,
 }
 
 /// A Linux release.
@@ -44,6 +55,11 @@ impl Catalog {
     pub fn linux(&self, name: &str) -> Option<&LinuxRelease> {
         self.linux_releases()
             .find(|release| release.version == name || release.suite == name)
+    }
+
+    /// The packages of a machine that we make.
+    pub fn root_packages(&self) -> &RootPackages {
+        &self.linux.root
     }
 
     /// Every Linux release.

@@ -317,7 +317,11 @@ impl Catalog {
             );
             row(&release.name, value, &release.source)
         };
-        self.linux_releases().map(row_of).collect()
+        let root = self.root_packages();
+        let packages = row("packages", joined(&root.packages), &root.source);
+        std::iter::once(packages)
+            .chain(self.linux_releases().map(row_of))
+            .collect()
     }
 
     fn driver_rows(&self) -> Vec<Row> {

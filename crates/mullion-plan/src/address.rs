@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use ipnet::{IpNet, Ipv4Net};
 use mullion_spec::cluster::{Carrier, ControlPlane, Duty, Machine};
-use mullion_spec::value::{Address, Endpoint};
+use mullion_spec::value::{Address, Endpoint, MachineName};
 
 use crate::observed::{MachineFacts, Observed, Place};
 use crate::obstacle::Obstacle;
@@ -38,6 +38,42 @@ impl Addresses {
             Some(Address::Ip(IpAddr::V4(address))) => Some(*address),
             _ => None,
         }
+    }
+}
+
+/// Who is where: what rendering needs of every machine, wanted and found taken together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Roster {
+    /// The machines' network, where any machine is made.
+    pub network: Option<Ipv4Net>,
+    /// Where clients reach the API server; empty where that is not known.
+    pub endpoint: String,
+    /// The address of every wanted machine, in the order of the file; empty where none is known.
+    pub addresses: Vec<(MachineName, String)>,
+}
+
+impl Roster {
+    /// The roster that [`crate::plan`] plans with.
+    pub fn of(wanted: &Wanted<'_>, observed: &Observed) -> Self {
+        let machines: Vec<_> = wanted.cluster.machines().collect();
+        // What is in the way is told by the plan.
+        let found = assign(wanted, observed, &machines, &mut BTreeSet::new());
+        Self {
+            network: found.network,
+            addresses: machines
+                .iter()
+                .enumerate()
+                .map(|(position, machine)| (machine.name.clone(), found.text(position)))
+                .collect(),
+            endpoint: found.endpoint.unwrap_or_default(),
+        }
+    }
+
+    /// The address of one machine.
+    pub fn address(&self, machine: &MachineName) -> Option<&str> {
+        let mut addresses = self.addresses.iter();
+        let (_, address) = addresses.find(|(name, _)| name == machine)?;
+        Some(address)
     }
 }
 

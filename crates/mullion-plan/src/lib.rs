@@ -60,6 +60,7 @@ mod wanted;
 mod world;
 
 pub use action::{Action, Connection, Membership, Prior, StepKind};
+pub use address::Roster;
 pub use conform::{Breach, conforms};
 pub use dice::Dice;
 pub use fingerprint::{Blueprint, Fingerprint, Topics};
@@ -77,7 +78,7 @@ pub use stage::{STAGES, Stage, StageRow};
 pub use step::{Reboot, Step, StepId};
 pub use took::{Estimate, Took};
 pub use undo::{Resource, Undo};
-pub use wanted::{Part, PartKind, TemplateId, UserCommand, Wanted};
+pub use wanted::{Documents, Part, PartKind, TemplateId, UserCommand, Wanted};
 pub use world::{Blow, Fault, Outcome, Until, World, run};
 
 /// The JSON Schema of facts that were written down.

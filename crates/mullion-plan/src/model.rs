@@ -2,7 +2,7 @@
 
 use mullion_catalog::{ArtifactKind, Build, Model};
 
-use crate::wanted::{Part, PartKind, Wanted};
+use crate::wanted::{Documents, Part, PartKind, Wanted};
 
 impl<'a> Wanted<'a> {
     /// What a model wants.
@@ -30,6 +30,7 @@ impl<'a> Wanted<'a> {
             cluster: model.cluster(),
             kubernetes: model.kubernetes().version,
             parts: parts.collect(),
+            documents: Documents::default(),
         }
     }
 }

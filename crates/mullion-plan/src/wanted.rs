@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display, Formatter};
 
 use mullion_spec::cluster::{Carrier, Cluster, Command, Duty, Group, Origin, System};
-use mullion_spec::value::{MachineName, Taint};
+use mullion_spec::value::{GroupName, MachineName, Taint};
 use mullion_spec::version::Patch;
 use mullion_spec::words::{Admission, Cni, Os};
 use schemars::JsonSchema;
@@ -25,6 +25,18 @@ pub struct Wanted<'a> {
     pub kubernetes: Patch,
     /// Every program, image and archive that the cluster's machines need.
     pub parts: Vec<Part>,
+    /// What the rendered documents come to, contents of the user's files included: a change that no other topic
+    /// names is seen by these.
+    pub documents: Documents,
+}
+
+/// Fingerprints of rendered documents; empty where nobody rendered any.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Documents {
+    /// What is laid down on machines, by group.
+    pub groups: BTreeMap<GroupName, Fingerprint>,
+    /// The cluster's objects, by set.
+    pub sets: BTreeMap<String, Fingerprint>,
 }
 
 /// What kind of file a part is.
@@ -297,6 +309,9 @@ impl Wanted<'_> {
         let mut settings = |topic: &str, value: Fingerprint| {
             topics.insert(topic.into(), value.to_string());
         };
+        if let Some(documents) = self.documents.groups.get(&group.name) {
+            settings("documents", documents.clone());
+        }
         settings("system", Fingerprint::of(&group.system));
         settings("proxy", Fingerprint::of(&cluster.proxy));
         settings("trust", Fingerprint::of(&cluster.trust));
@@ -373,6 +388,11 @@ impl Wanted<'_> {
         for addon in cluster.addons.iter().collect::<BTreeSet<_>>() {
             let name = format!("{ADDON_PREFIX}{addon}");
             sets.push((name, Fingerprint::of(&self.versions(&[addon]))));
+        }
+        for (name, fingerprint) in &mut sets {
+            if let Some(rendered) = self.documents.sets.get(name) {
+                *fingerprint = Fingerprint::of(&(&*fingerprint, rendered));
+            }
         }
         sets
     }

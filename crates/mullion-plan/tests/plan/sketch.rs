@@ -371,6 +371,7 @@ pub(crate) fn wanted<'a>(cluster: &'a Cluster, sketch: &Sketch) -> Wanted<'a> {
         cluster,
         kubernetes: "1.36.4".parse().unwrap(),
         parts: sketch.parts(),
+        documents: mullion_plan::Documents::default(),
     }
 }
 
