@@ -6,15 +6,20 @@ use std::process::ExitCode;
 use clap::Parser;
 use xtask::XtaskError;
 use xtask::generate::{self, Mode};
+use xtask::test::Pace;
 
 /// What a developer of Mullion runs.
 #[derive(Debug, Parser)]
 #[command(bin_name = "cargo xtask")]
 enum Arguments {
-    /// Build and install `mullion`, and show the default cluster's plan
+    /// Build and install `mullion`, install what this computer lacks, and bring up the built-in cluster
     Up,
-    /// Install what tests need, then check format, lints, tests, documentation and dependencies
-    Test,
+    /// Install what tests need, then check format, lints, tests, documentation, dependencies, and real machines
+    Test {
+        /// Run the long tests too
+        #[arg(long)]
+        slow: bool,
+    },
     /// Measure, and print figures beside their limits
     Bench {
         /// Measure this one case in this process and print its figures as JSON
@@ -32,7 +37,8 @@ enum Arguments {
 fn run(arguments: &Arguments) -> Result<(), XtaskError> {
     match arguments {
         Arguments::Up => xtask::up::run(),
-        Arguments::Test => xtask::test::run(),
+        Arguments::Test { slow: false } => xtask::test::run(Pace::Usual),
+        Arguments::Test { slow: true } => xtask::test::run(Pace::Slow),
         Arguments::Bench { case: None } => xtask::bench::run(),
         Arguments::Bench { case: Some(name) } => xtask::bench::run_case(name),
         Arguments::Gen { check: false } => generate::run(Mode::Write),

@@ -1,7 +1,8 @@
 //! `cargo xtask test`: everything that must hold before a change is taken.
 
 use std::io::{IsTerminal, stderr};
-use std::process::Stdio;
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 use crate::steps::{Outcome, Steps};
 use crate::{XtaskError, tools, up};
@@ -63,8 +64,17 @@ const STEPS: &[CargoStep] = &[
     },
 ];
 
+/// How much is tried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pace {
+    /// What every change must pass.
+    Usual,
+    /// The long tests too, which are run before an issue is called resolved.
+    Slow,
+}
+
 /// Runs every step, stops at the first that fails, and prints how long each took.
-pub fn run() -> Result<(), XtaskError> {
+pub fn run(pace: Pace) -> Result<(), XtaskError> {
     let mut steps = Steps::default();
     steps.run("tools", || {
         tools::ensure_cargo_deny().map(|()| Outcome::Done)
@@ -84,12 +94,28 @@ pub fn run() -> Result<(), XtaskError> {
         .map(|()| Outcome::Done)
     })?;
     steps.run("advisories", check_advisories)?;
-    steps.run("`cargo xtask up`, into a scratch folder", || {
-        let scratch = tempfile::tempdir()?;
-        up::into(scratch.path()).map(|()| Outcome::Done)
-    })?;
+    let scratch = tempfile::tempdir()?;
+    let program = up::install_into(scratch.path(), &mut steps)?;
+    steps.run("real machines", || real_machines(&program, pace))?;
     println!("\n{}", steps.summary());
     Ok(())
+}
+
+/// The tests that make real machines: they need root, and packages that `doctor --fix` installs.
+fn real_machines(program: &Path, pace: Pace) -> Result<Outcome, XtaskError> {
+    if !rustix::process::geteuid().is_root() {
+        return Ok(Outcome::Skipped("they need root: run it with sudo".into()));
+    }
+    let empty = tempfile::tempdir()?;
+    let mut doctor = Command::new(program);
+    tools::run(doctor.args(["doctor", "--fix"]).current_dir(empty.path()))?;
+    let mut tests = tools::cargo(&["test", "--quiet", "--workspace", "--", "--ignored"]);
+    // They share this computer's networks and cores, so they take turns.
+    tests.arg("--test-threads=1").env("MULLION_PROGRAM", program);
+    if pace == Pace::Slow {
+        tests.env("MULLION_SLOW", "1");
+    }
+    tools::run(&mut tests).map(|()| Outcome::Done)
 }
 
 fn run_cargo(step: &CargoStep) -> Result<Outcome, XtaskError> {

@@ -6,57 +6,68 @@ use std::process::Command;
 
 use crate::{XtaskError, steps, tools};
 
-/// What to type next. Every command in it works after `up`.
-const NEXT: &str = "\
-Next, in a folder of your own:
-  mullion init --profile local   write a commented cluster.yaml
-  mullion validate               see every mistake in it at once
-  mullion plan                   see what would change, and why
-";
+/// The system that machines run, as cargo names it: the agent for it links nothing that a machine may lack.
+const AGENT_TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// Builds `mullion`, installs it beside cargo's own programs and prints the default cluster's plan.
+/// Builds `mullion`, installs it beside cargo's own programs, and brings up the built-in cluster.
 pub fn run() -> Result<(), XtaskError> {
-    into(&tools::cargo_bin()?)
+    let folder = tools::cargo_bin()?;
+    let mut steps = steps::Steps::default();
+    let program = install_into(&folder, &mut steps)?;
+    if !is_on_path(&folder) {
+        println!(
+            "`{}` is not on `PATH`: add it, or type the whole path.",
+            folder.display()
+        );
+    }
+    // In an empty folder no file is found, so that the built-in cluster is meant.
+    let empty = tempfile::tempdir()?;
+    for (name, arguments) in [
+        ("what this computer lacks", ["doctor", "--fix"]),
+        ("the built-in cluster", ["up", "--yes"]),
+    ] {
+        steps.run(name, || {
+            tools::run(
+                Command::new(&program)
+                    .args(arguments)
+                    .current_dir(empty.path()),
+            )
+            .map(|()| steps::Outcome::Done)
+        })?;
+    }
+    Ok(())
 }
 
-/// The same with the program in a folder of the caller's: a test must not replace what the developer uses.
-pub fn into(folder: &Path) -> Result<(), XtaskError> {
-    let mut steps = steps::Steps::default();
+/// Builds `mullion` with the agent inside, and puts it into a folder: a test's must not replace the developer's.
+pub fn install_into(folder: &Path, steps: &mut steps::Steps) -> Result<PathBuf, XtaskError> {
+    let target = tools::target_folder()?;
+    let agent = target.join(AGENT_TARGET).join("agent").join("mullion-agent");
+    steps.run("build the agent", || {
+        tools::run(
+            tools::cargo(&["build", "--profile=agent", "--package=mullion-agent"])
+                .arg(format!("--target={AGENT_TARGET}"))
+                .env(
+                    "CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUSTFLAGS",
+                    "-Ctarget-feature=+crt-static",
+                ),
+        )
+        .map(|()| steps::Outcome::Done)
+    })?;
     steps.run("build mullion", || {
-        tools::run(&mut tools::cargo(&[
-            "build",
-            "--release",
-            "--package",
-            "mullion",
-        ]))
+        tools::run(
+            tools::cargo(&["build", "--release", "--package=mullion"]).env("MULLION_AGENT", &agent),
+        )
         .map(|()| steps::Outcome::Done)
     })?;
     let program = format!("mullion{EXE_SUFFIX}");
-    let built = tools::target_folder()?.join("release").join(program);
+    let built = target.join("release").join(program);
     let mut installed = PathBuf::new();
     steps.run("install mullion", || {
         installed = install(&built, folder)?;
         println!("   {}", installed.display());
         Ok(steps::Outcome::Done)
     })?;
-    steps.run("plan of the default cluster", || {
-        // In an empty folder no file is found, so that the built-in cluster is planned.
-        let empty = tempfile::tempdir()?;
-        tools::run(
-            Command::new(&installed)
-                .arg("plan")
-                .current_dir(empty.path()),
-        )
-        .map(|()| steps::Outcome::Done)
-    })?;
-    println!("\n{NEXT}");
-    if !is_on_path(folder) {
-        println!(
-            "`{}` is not on `PATH`: add it, or type the whole path.",
-            folder.display()
-        );
-    }
-    Ok(())
+    Ok(installed)
 }
 
 /// Puts a copy of a program into a folder, in one move: whoever starts it gets the old one or the new one.

@@ -1,5 +1,56 @@
-//! To be written.
+//! The node agent: makes one machine what its blueprint says, and tells what the machine is.
+//!
+//! # Flow
+//!
+//! The controller brings the program to a machine and runs `mullion-agent serve` as root. [`serve`] reads one request
+//! from standard input, fulfils it through a [`System`](system::System), and writes events; the last of them is
+//! `Done` or `Failed`. A program is run for each request: nothing stays behind on the machine but files.
+//!
+//! - *apply*: compare everything; write down what is there and what will be restarted; stage and verify every file
+//!   beside its place; swap them all; then kernel modules, settings, firewall, and only those services whose files
+//!   changed.
+//! - *kubeadm*: its configuration exists in memory-backed files while it runs; half-made work of a killed run is
+//!   cleared first.
+//! - *revert*: the way back, from what was written down.
+//!
+//! # Invariants
+//!
+//! - Logic knows an operating system only through [`system::System`]; `cfg(unix)` is in its adapters.
+//! - Killed at any single operation, the same request sent again ends in the same state as if nothing had happened,
+//!   and services whose files changed are restarted after the last change.
+//! - A second apply of a blueprint changes nothing.
+//! - No large file is ever whole in memory, and no program runs without a deadline.
+//! - Nothing that a program writes reaches the controller before secrets in it are hidden.
+//! - What the agent did not make it does not wipe: a control plane or node of others is refused.
 //!
 //! # Current limitations
 //!
-//! Everything.
+//! - Packages are installed by `apt-get` alone, and stay installed after a revert.
+//! - A firewall group opens ports where nothing else closes them: the kernel asks every table, and what another one
+//!   drops (`firewalld`, `ufw`) stays dropped.
+//! - Kernel modules that were loaded stay loaded after a revert; they are only no longer loaded at the next start.
+//! - A reset does not unmount volumes of pods itself: `kubeadm reset` does, where it is there and runs.
+//! - Windows has no adapter yet; the ports are made to fit one.
+
+mod apply;
+mod commands;
+mod digests;
+mod facts;
+mod failure;
+mod kubeadm;
+mod mask;
+mod pem;
+mod report;
+mod revert;
+mod serve;
+mod state;
+pub mod system;
+#[cfg(test)]
+mod tests;
+mod work;
+
+pub use failure::AgentError;
+pub use serve::{Outcome, serve};
+
+/// The agent's version, without the digest of its program.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");

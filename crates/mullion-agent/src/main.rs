@@ -1,3 +1,52 @@
-//! To be written.
+//! The node agent's program.
 
-fn main() {}
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Parser, Subcommand};
+use mullion_agent::system::System as _;
+use mullion_agent::system::linux::Linux;
+use mullion_agent::{Outcome, serve};
+
+/// Makes one machine what its blueprint says.
+#[derive(Debug, Parser)]
+#[command(name = "mullion-agent", version, disable_help_subcommand = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Read one request from standard input, fulfil it, write events to standard output
+    Serve {
+        /// Seconds to wait for another agent that works on this machine
+        #[arg(long, value_name = "SECONDS", default_value_t = 15)]
+        wait: u64,
+    },
+    /// Print the version
+    Version,
+}
+
+fn main() -> ExitCode {
+    let system = Linux::new();
+    match Arguments::parse().command {
+        Command::Serve { wait } => {
+            let wait = Duration::from_secs(wait);
+            match serve(&system, &mut io::stdin().lock(), &mut io::stdout(), wait) {
+                Outcome::Done => ExitCode::SUCCESS,
+                Outcome::Failed => ExitCode::FAILURE,
+            }
+        }
+        Command::Version => {
+            let version = system
+                .describe()
+                .map_or_else(|_| mullion_agent::VERSION.to_owned(), |facts| facts.agent);
+            match writeln!(io::stdout(), "{version}") {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(_) => ExitCode::FAILURE,
+            }
+        }
+    }
+}

@@ -1,5 +1,60 @@
-//! To be written.
+//! Machines: made, started, found again and taken away, whatever carries them.
+//!
+//! ```text
+//! Look    find · door · console_tail            reads; discovery holds nothing else
+//! Driver  make_network · make · start · stop · remove · remove_network · authorize · set_hosts
+//! ```
+//!
+//! The contract stands in [`driver`], and [`conform`] holds every driver to it: the one in memory, the one for
+//! machines that exist already, and those that make machines. Nobody asks which driver it is: what one can do
+//! is a value, [`Capabilities`], and [`maker`] is the one table from a driver's name in the file to its code.
+//!
+//! What holds always:
+//! - everything that is made carries its cluster's label, on the thing itself: nothing is found through a state
+//!   file, and what lacks the label is never touched;
+//! - whether a machine runs is asked of the computer's processes, not of a file;
+//! - a machine that is killed at any moment leaves no mount, no interface and no control group that its removal
+//!   would not take away.
 //!
 //! # Current limitations
 //!
-//! Everything.
+//! - System containers on this computer, and machines that exist already. Other drivers come later.
+//! - A machine's processors and memory are limits; its disk size is written down and not enforced.
+//! - Starting machines as units of the computer's systemd is built and not proven: the computers that this was
+//!   tried on have another first process.
+//! - Packets of machines to the outside go through nftables; a computer without `nft` gives them no way out.
+//! - A computer whose memory and processor groups may not be passed on (a container with the unified hierarchy
+//!   whose root group holds processes) carries machines in which kubelet does not start.
+//! - Names of machines reach other machines by their hosts files, so that a machine that is added must be told
+//!   to the others: `set_hosts`.
+
+pub mod conform;
+pub mod driver;
+mod error;
+pub mod existing;
+mod found;
+pub mod memory;
+pub mod nspawn;
+mod quirks;
+mod wish;
+
+use std::path::Path;
+
+use mullion_spec::words;
+
+pub use driver::{Capabilities, Driver, Look, Privilege, Stop};
+pub use error::DriverError;
+pub use found::{Door, Found, Sighting};
+pub use quirks::{Cgroup, Init, Limits, Quirks, quirks};
+pub use wish::{Hosts, MachineWish, NetworkWish, gateway};
+
+/// The driver that makes machines, with their files below `place`; nothing where the file's word stands for one
+/// that does not make machines on this computer.
+///
+/// The one place that knows which word is which code.
+pub fn maker(driver: words::Driver, place: &Path) -> Option<Box<dyn Driver>> {
+    match driver {
+        words::Driver::Nspawn => Some(Box::new(nspawn::Nspawn::new(place))),
+        _ => None,
+    }
+}

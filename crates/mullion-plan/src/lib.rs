@@ -70,7 +70,7 @@ pub use observed::{
 };
 pub use obstacle::{Obstacle, ObstacleClass};
 pub use plan::{Plan, PlanError, Walk};
-pub use planner::plan;
+pub use planner::{Rest, plan, plan_down, plan_reboot, plan_reset};
 pub use port::{
     Attend, Discover, DiscoverError, ErrorClass, News, Perform, Retry, StepError, Unattended, Unit,
 };

@@ -4,11 +4,16 @@
 //! wait for few things: the template, the host's network, the last step of the control plane, the last
 //! set of objects. So the number of edges grows with the machines and not with their square.
 
+mod down;
 mod machine;
 mod node;
 mod retire;
+mod single;
 mod supply;
 mod view;
+
+pub use down::{Rest, plan_down};
+pub use single::{plan_reboot, plan_reset};
 
 use std::collections::{BTreeMap, BTreeSet};
 

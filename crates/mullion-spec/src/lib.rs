@@ -26,6 +26,7 @@
 mod check;
 pub mod cluster;
 pub mod draft;
+pub mod edit;
 pub mod finding;
 mod hidden;
 pub mod raw;

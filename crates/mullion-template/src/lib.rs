@@ -1,5 +1,333 @@
-//! To be written.
+//! Templates: what machines are cloned from, made once and used many times.
+//!
+//! ```text
+//! root file system (tar) ─┐
+//! programs of the cache ──┼─► Templates::build_linux ─► <place>/<name>-<fingerprint>-<form>/
+//! image archives ─────────┘                              ├ root/          programs in place, services chosen
+//!                                                        ├ containerd/    a store that holds the images already
+//!                                                        └ template.json  which one it is, and what is in it
+//! ```
+//!
+//! What holds always:
+//! - a template is there whole or not at all: it grows in a folder `….partial-<process>` and gets its name
+//!   when everything in it has reached the disk;
+//! - two processes that want the same template make it once: the second waits, and finds it made;
+//! - what a killed process left behind is removed by the next one that builds;
+//! - nothing in a template tells machines apart: no machine id, no host keys, no login.
+//!
+//! A template is read-only from then on. Machines lie over `root/` and share the files of `containerd/`.
 //!
 //! # Current limitations
 //!
-//! Everything.
+//! - Linux only; Windows disks come with the drivers that carry Windows.
+//! - Extended attributes of the root file system's files (file capabilities, such as those of `ping`) are not
+//!   unpacked: inside a machine root has all of them anyway.
+//! - Filling the image store needs root, since layers are unpacked as overlays.
+//! - `setpriv` and `unshare` of util-linux must be there.
+
+mod dress;
+mod error;
+mod images;
+mod linux;
+mod lock;
+mod unpack;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use mullion_plan::TemplateId;
+use serde::{Deserialize, Serialize};
+
+pub use error::TemplateError;
+pub use linux::{LinuxTemplate, Program, ProgramFolder};
+
+/// The folder that holds templates.
+#[derive(Debug, Clone)]
+pub struct Templates {
+    place: PathBuf,
+}
+
+/// The form of `template.json`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RecordVersion {
+    /// The first.
+    #[serde(rename = "mullion.dev/template/v1")]
+    V1,
+}
+
+/// What a template says of itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Record {
+    /// The form of this document.
+    pub version: RecordVersion,
+    /// Which template it is.
+    pub id: TemplateId,
+    /// When it was made, in seconds since 1970.
+    pub made: u64,
+    /// The programs in it, by name.
+    pub programs: BTreeSet<String>,
+    /// The container images in its store, by reference.
+    pub images: BTreeSet<String>,
+}
+
+/// The file that a whole template has.
+const RECORD: &str = "template.json";
+
+/// The form of what is in a template besides its parts: services, settings, folders. Another form is another
+/// template, in a folder of its own, since machines may lie over the older one.
+const FORM: u32 = 1;
+
+/// Marks a folder in which a template grows.
+const PARTIAL: &str = ".partial-";
+
+impl Templates {
+    /// The templates in that folder, which need not be there yet.
+    pub fn new(place: impl Into<PathBuf>) -> Self {
+        Self {
+            place: place.into(),
+        }
+    }
+
+    /// The folder.
+    pub fn place(&self) -> &Path {
+        &self.place
+    }
+
+    /// Where a template is, or would be: its folder holds `root`, `containerd` and `template.json`.
+    pub fn path(&self, id: &TemplateId) -> PathBuf {
+        self.place.join(folder_name(id))
+    }
+
+    /// Every whole template. Nothing is changed; what is half made is not told.
+    pub fn find(&self) -> Result<BTreeSet<TemplateId>, TemplateError> {
+        let entries = match fs_err::read_dir(&self.place) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Ok(BTreeSet::new());
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let mut found = BTreeSet::new();
+        for entry in entries {
+            let path = entry?.path();
+            let is_partial = path
+                .file_name()
+                .is_some_and(|name| name.to_string_lossy().contains(PARTIAL));
+            if is_partial {
+                continue;
+            }
+            if let Some(record) = read_record(&path)?
+                && self.path(&record.id) == path
+            {
+                found.insert(record.id);
+            }
+        }
+        Ok(found)
+    }
+
+    /// What a template says of itself; nothing where it is not there.
+    pub fn record(&self, id: &TemplateId) -> Result<Option<Record>, TemplateError> {
+        read_record(&self.path(id))
+    }
+
+    /// Makes a Linux template, and gives its folder.
+    ///
+    /// - **Idempotent:** one that is there already is left as it is.
+    /// - **Concurrency:** of two that make the same, the second waits for the first.
+    /// - **Cancellation:** whenever it is cut off, no template of that name is there, and the next one that
+    ///   builds removes the rest.
+    pub fn build_linux(
+        &self,
+        wish: &LinuxTemplate,
+        attendant: &dyn mullion_plan::Attend,
+    ) -> Result<PathBuf, TemplateError> {
+        fs_err::create_dir_all(&self.place)?;
+        let path = self.path(&wish.id);
+        if read_record(&path)?.is_some() {
+            return Ok(path);
+        }
+        let lock = lock::Lock::wait(&self.place, &folder_name(&wish.id), attendant)?;
+        self.sweep(&lock)?;
+        if read_record(&path)?.is_none() {
+            // A folder of that name without a record is not a template.
+            lock::remove_tree(&path)?;
+            let partial = self.place.join(format!(
+                "{}{PARTIAL}{}",
+                folder_name(&wish.id),
+                std::process::id()
+            ));
+            let built = linux::build(&partial, wish, attendant)
+                .and_then(|()| Ok(fs_err::rename(&partial, &path)?));
+            if let Err(error) = built {
+                // The first error is the one to tell; what stays is swept by the next build.
+                let _ = lock::remove_tree(&partial);
+                return Err(error);
+            }
+            lock::sync_folder(&self.place)?;
+        }
+        lock.release()?;
+        Ok(path)
+    }
+
+    /// Removes a template, and whatever is left of a build of it. One that is not there is success.
+    ///
+    /// Machines that lie over it stop working: whoever calls this knows that there are none.
+    pub fn remove(
+        &self,
+        id: &TemplateId,
+        attendant: &dyn mullion_plan::Attend,
+    ) -> Result<(), TemplateError> {
+        if !self.place.is_dir() {
+            return Ok(());
+        }
+        let lock = lock::Lock::wait(&self.place, &folder_name(id), attendant)?;
+        self.sweep(&lock)?;
+        let path = self.path(id);
+        // First it stops being a template, then it goes: a removal that is cut off leaves no half of one.
+        match fs_err::remove_file(path.join(RECORD)) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
+            _ => lock::remove_tree(&path)?,
+        }
+        lock.release()
+    }
+
+    /// Removes what dead builds left: of the template whose lock is held, and of every other whose lock is free.
+    fn sweep(&self, held: &lock::Lock) -> Result<(), TemplateError> {
+        for entry in fs_err::read_dir(&self.place)? {
+            let path = entry?.path();
+            let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
+                continue;
+            };
+            let Some((folder, _)) = name.split_once(PARTIAL) else {
+                continue;
+            };
+            if held.is_of(folder) {
+                lock::remove_tree(&path)?;
+            } else if let Some(lock) = lock::Lock::try_now(&self.place, folder)? {
+                lock::remove_tree(&path)?;
+                lock.release()?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The folder of a template. Names come from the file: what no folder may be called is written otherwise.
+fn folder_name(id: &TemplateId) -> String {
+    let safe = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_');
+    let name: String = id
+        .name
+        .chars()
+        .map(|letter| if safe(letter) { letter } else { '_' })
+        .collect();
+    format!("{name}-{}-{FORM}", id.fingerprint)
+}
+
+/// The record in a folder; nothing where there is none that we can read.
+fn read_record(folder: &Path) -> Result<Option<Record>, TemplateError> {
+    match fs_err::read(folder.join(RECORD)) {
+        Ok(bytes) => Ok(serde_json::from_slice(&bytes).ok()),
+        Err(error)
+            if matches!(
+                error.kind(),
+                std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory
+            ) =>
+        {
+            Ok(None)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mullion_plan::{Fingerprint, Unattended};
+
+    use super::*;
+
+    fn id(name: &str) -> TemplateId {
+        TemplateId {
+            name: name.into(),
+            fingerprint: Fingerprint::of(&name),
+        }
+    }
+
+    fn whole(templates: &Templates, id: &TemplateId) {
+        let path = templates.path(id);
+        fs_err::create_dir_all(path.join("root")).unwrap();
+        let record = Record {
+            version: RecordVersion::V1,
+            id: id.clone(),
+            made: 1,
+            programs: BTreeSet::new(),
+            images: BTreeSet::new(),
+        };
+        fs_err::write(path.join(RECORD), serde_json::to_vec(&record).unwrap()).unwrap();
+    }
+
+    #[test]
+    fn a_place_that_is_not_there_holds_no_templates() {
+        let folder = tempfile::tempdir().unwrap();
+        let templates = Templates::new(folder.path().join("none"));
+        assert!(templates.find().unwrap().is_empty());
+        templates.remove(&id("a"), &Unattended).unwrap();
+    }
+
+    #[test]
+    fn only_whole_templates_are_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let templates = Templates::new(folder.path());
+        whole(&templates, &id("a"));
+        fs_err::create_dir_all(folder.path().join("b-00.partial-1/root")).unwrap();
+        fs_err::create_dir_all(templates.path(&id("c")).join("root")).unwrap();
+        fs_err::write(folder.path().join("stray"), "").unwrap();
+        assert_eq!(templates.find().unwrap(), BTreeSet::from([id("a")]));
+        // One that was moved under another's name is nobody's.
+        fs_err::rename(templates.path(&id("a")), templates.path(&id("d"))).unwrap();
+        assert!(templates.find().unwrap().is_empty());
+    }
+
+    #[test]
+    fn removing_takes_the_template_and_every_dead_build_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let templates = Templates::new(folder.path());
+        whole(&templates, &id("a"));
+        whole(&templates, &id("b"));
+        for dead in ["a", "c"] {
+            let name = format!("{}{PARTIAL}77", folder_name(&id(dead)));
+            fs_err::create_dir_all(folder.path().join(name).join("root")).unwrap();
+        }
+        templates.remove(&id("a"), &Unattended).unwrap();
+        templates.remove(&id("a"), &Unattended).unwrap();
+        let left: Vec<_> = fs_err::read_dir(folder.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        assert_eq!(left, [folder_name(&id("b"))]);
+    }
+
+    #[test]
+    fn a_build_that_is_going_on_is_not_swept_away() {
+        let folder = tempfile::tempdir().unwrap();
+        let templates = Templates::new(folder.path());
+        whole(&templates, &id("a"));
+        let busy = folder_name(&id("busy"));
+        let partial = folder.path().join(format!("{busy}{PARTIAL}77"));
+        fs_err::create_dir_all(&partial).unwrap();
+        let lock = lock::Lock::try_now(folder.path(), &busy).unwrap().unwrap();
+        templates.remove(&id("a"), &Unattended).unwrap();
+        assert!(partial.is_dir());
+        lock.release().unwrap();
+        templates.remove(&id("a"), &Unattended).unwrap();
+        assert!(!partial.exists());
+    }
+
+    #[test]
+    fn a_name_out_of_the_file_never_leaves_the_place() {
+        let templates = Templates::new("/place");
+        let path = templates.path(&id("../a/b"));
+        assert_eq!(path.parent(), Some(Path::new("/place")));
+        assert!(path.to_string_lossy().starts_with("/place/___a_b-"));
+    }
+}

@@ -35,3 +35,8 @@ pub use secret::Secret;
 
 /// The version of everything in this crate. A change that an older agent would misread raises it.
 pub const VERSION: u32 = 1;
+
+/// How an agent names itself: its version, and the first digits of its program's digest.
+pub fn agent_version(version: &str, program: &Sha256Digest) -> String {
+    format!("{version}+{}", &program.as_str()[..12])
+}

@@ -1,6 +1,6 @@
 //! What the controller asks of an agent, and what the agent answers.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -101,6 +101,15 @@ pub enum Kubeadm {
     Reset,
     /// Nothing is run; the admin's kubeconfig is read, on a control plane.
     ReadAdmin,
+    /// Nothing is run; the cluster's authorities and their keys are read, on a control plane. Answered by
+    /// [`Event::Authority`].
+    ReadAuthority,
+    /// Nothing is run; the cluster's authorities are laid down for a join as a further control plane. A machine that
+    /// belongs to a cluster is left as it is.
+    HoldAuthority {
+        /// Them, by their paths below kubeadm's folder of certificates.
+        files: BTreeMap<String, Secret>,
+    },
 }
 
 /// What kubeadm left.
@@ -146,6 +155,11 @@ pub enum Event {
         sha256: BTreeSet<Sha256Digest>,
         /// The store's folder.
         store: String,
+    },
+    /// The cluster's authorities and their keys.
+    Authority {
+        /// Them, by their paths below kubeadm's folder of certificates.
+        files: BTreeMap<String, Secret>,
     },
     /// What kubeadm left.
     Kubeadm {
@@ -202,18 +216,21 @@ pub struct Facts {
     pub addresses: Vec<String>,
     /// Whether the system waits for a reboot, and why.
     pub reboot_pending: Option<String>,
-    /// The blueprint that is wholly applied.
+    /// The blueprint that is wholly applied, and still is: none where [`Facts::drift`] tells something.
     pub blueprint: Option<Sha256Digest>,
     /// What the controller wrote down with it.
     pub mark: Option<Mark>,
     /// Marks of the user's commands that ran, by list.
-    pub ran: std::collections::BTreeMap<String, BTreeSet<String>>,
+    pub ran: BTreeMap<String, BTreeSet<String>>,
     /// The digest of the authority of the cluster that its kubelet belongs to.
     pub joined: Option<Sha256Digest>,
     /// Whether a control plane was begun on it.
     pub control_plane: bool,
     /// The version of kubelet, where there is one.
     pub kubelet: Option<String>,
+    /// What is no longer as it was applied, for people: ``the service `containerd` does not run``.
+    #[serde(default)]
+    pub drift: Vec<String>,
 }
 
 /// Space.

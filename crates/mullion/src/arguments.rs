@@ -2,9 +2,12 @@
 //!
 //! Types only. A command is listed here when it works, not before.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use mullion_plan::{STAGES, Stage};
+use mullion_spec::value::{ClusterName, GroupName, MachineName};
 
 /// Turns a short cluster.yaml into a working Kubernetes cluster of Linux and Windows nodes.
 #[derive(Debug, Parser)]
@@ -12,7 +15,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
     name = "mullion",
     version,
     disable_help_subcommand = true,
-    after_help = "Begin with `mullion init`, then `mullion validate` and `mullion plan`."
+    after_help = "Begin with `mullion up`: without a file it makes the built-in cluster. For your own, `mullion init`."
 )]
 pub struct Arguments {
     /// What all commands take.
@@ -36,9 +39,20 @@ pub struct Global {
         hide_env_values = true
     )]
     pub file: Option<PathBuf>,
+    /// A cluster that exists already, by its name, from any folder
+    #[arg(
+        long,
+        global = true,
+        value_name = "NAME",
+        conflicts_with = "file"
+    )]
+    pub cluster: Option<ClusterName>,
     /// Write results as JSON
     #[arg(long, global = true)]
     pub json: bool,
+    /// Show what programs say while they work
+    #[arg(short, long, global = true)]
+    pub verbose: bool,
 }
 
 /// A command.
@@ -50,6 +64,26 @@ pub enum Command {
     Validate,
     /// Say what would change, and why
     Plan(PlanArguments),
+    /// Make it so
+    Up(UpArguments),
+    /// Say what there is: machines, nodes, versions, and what differs from the file
+    Status,
+    /// Remove everything that `up` made
+    Down(DownArguments),
+    /// Add, remove, reset or reboot a node
+    Node(NodeArguments),
+    /// Log in to a machine, or run a command on it
+    Ssh(SshArguments),
+    /// Show what a machine wrote to its console
+    Console(ConsoleArguments),
+    /// Write the cluster's kubeconfig, or merge it into yours
+    Kubeconfig(KubeconfigArguments),
+    /// Run the matching kubectl with the cluster's kubeconfig
+    Kubectl(KubectlArguments),
+    /// List earlier runs, or show one
+    Runs(RunsArguments),
+    /// Fetch, build, list, bundle or verify programs and images
+    Artifacts(ArtifactsArguments),
     /// Say what this computer lacks, and install it
     Doctor(DoctorArguments),
     /// List what works with what
@@ -117,6 +151,176 @@ pub struct PlanArguments {
     /// Plan against recorded facts instead of looking at this computer
     #[arg(long, value_name = "FILE")]
     pub facts: Option<PathBuf>,
+}
+
+/// What `up` takes.
+#[derive(Debug, Args, Default)]
+pub struct UpArguments {
+    /// Do not ask before something is removed
+    #[arg(long)]
+    pub yes: bool,
+    /// Only these machines or groups, and what they need
+    #[arg(long, value_name = "MACHINE|GROUP")]
+    pub only: Vec<String>,
+    /// Stop after this stage
+    #[arg(long, value_name = "STAGE", value_parser = stage)]
+    pub until: Option<Stage>,
+}
+
+fn stage(text: &str) -> Result<Stage, String> {
+    let found = STAGES.iter().find(|row| row.word == text);
+    found.map(|row| row.stage).ok_or_else(|| {
+        let words: Vec<_> = STAGES.iter().map(|row| row.word).collect();
+        format!("take one of {}", words.join(", "))
+    })
+}
+
+/// What `down` takes.
+#[derive(Debug, Args)]
+pub struct DownArguments {
+    /// Do not ask
+    #[arg(long)]
+    pub yes: bool,
+    /// Templates and the cache too
+    #[arg(long)]
+    pub purge: bool,
+}
+
+/// What `node` takes.
+#[derive(Debug, Args)]
+pub struct NodeArguments {
+    /// What to do.
+    #[command(subcommand)]
+    pub verb: NodeVerb,
+}
+
+/// What is done with a node.
+#[derive(Debug, Subcommand)]
+pub enum NodeVerb {
+    /// Add machines to a group: the file is changed, then applied
+    Add {
+        /// The group, such as `lin`
+        group: GroupName,
+        /// How many
+        #[arg(long, default_value_t = 1)]
+        count: u32,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Remove a machine: the file is changed, then applied
+    Remove {
+        /// The machine, such as `lin1`
+        machine: MachineName,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Take a machine out of the cluster and join it anew
+    Reset {
+        /// The machine
+        machine: MachineName,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Start a machine anew, and wait until its node is Ready
+    Reboot {
+        /// The machine
+        machine: MachineName,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
+    },
+}
+
+/// What `ssh` takes.
+#[derive(Debug, Args)]
+pub struct SshArguments {
+    /// The machine
+    pub machine: MachineName,
+    /// A command to run there instead of a shell
+    #[arg(last = true)]
+    pub command: Vec<OsString>,
+}
+
+/// What `console` takes.
+#[derive(Debug, Args)]
+pub struct ConsoleArguments {
+    /// The machine
+    pub machine: MachineName,
+    /// How many of the last lines
+    #[arg(long, default_value_t = 50)]
+    pub lines: usize,
+}
+
+/// What `kubeconfig` takes.
+#[derive(Debug, Args)]
+pub struct KubeconfigArguments {
+    /// Merge it into this file instead of writing it out
+    #[arg(long, value_name = "FILE", num_args = 0..=1)]
+    pub merge: Option<Option<PathBuf>>,
+    /// The name of its context [default: the cluster's name]
+    #[arg(long, value_name = "NAME")]
+    pub context: Option<String>,
+}
+
+/// What `kubectl` takes.
+#[derive(Debug, Args)]
+#[command(disable_help_flag = true)]
+pub struct KubectlArguments {
+    /// Everything that kubectl takes
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    pub arguments: Vec<OsString>,
+}
+
+/// What `runs` takes.
+#[derive(Debug, Args)]
+pub struct RunsArguments {
+    /// Something other than the list.
+    #[command(subcommand)]
+    pub verb: Option<RunsVerb>,
+}
+
+/// What is done with runs.
+#[derive(Debug, Subcommand)]
+pub enum RunsVerb {
+    /// List them, the newest first
+    List,
+    /// Show one
+    Show {
+        /// Its name; the newest when none is given
+        id: Option<String>,
+        /// Write a page with a timeline of every machine and step
+        #[arg(long, value_name = "FILE", num_args = 0..=1)]
+        html: Option<Option<PathBuf>>,
+    },
+}
+
+/// What `artifacts` takes.
+#[derive(Debug, Args)]
+pub struct ArtifactsArguments {
+    /// What to do.
+    #[command(subcommand)]
+    pub verb: ArtifactsVerb,
+}
+
+/// What is done with artifacts.
+#[derive(Debug, Subcommand)]
+pub enum ArtifactsVerb {
+    /// Get everything that the cluster needs into the cache
+    Fetch,
+    /// Build everything that can be built from source, whatever can be had otherwise
+    Build,
+    /// List what the cluster needs, and what of it is in the cache
+    List,
+    /// Write one file with everything that the cluster needs, for work without a network
+    Bundle {
+        /// The file to write
+        file: PathBuf,
+    },
+    /// Read everything in the cache again and compare it with its digest
+    Verify,
 }
 
 /// What `doctor` takes.

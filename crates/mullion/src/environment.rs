@@ -6,6 +6,11 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use crate::elevation::{OWNER, Owner};
+
+/// Machines are this computer's and not one user's: whoever lost the state folder finds them here.
+const PLACE: &str = "/var/lib/mullion";
+
 /// A variable that the program looks at.
 #[derive(Debug, Clone, Copy)]
 pub struct Variable {
@@ -26,20 +31,56 @@ pub const VARIABLES: &[Variable] = &[
         meaning: "Set and not empty: nobody sits at the terminal, so nothing is asked and nothing is animated.",
     },
     Variable {
+        name: "GOCACHE",
+        meaning: "Handed to the Go tool, which builds programs from source.",
+    },
+    Variable {
+        name: "GOENV",
+        meaning: "As `GOCACHE`.",
+    },
+    Variable {
+        name: "GOMODCACHE",
+        meaning: "As `GOCACHE`.",
+    },
+    Variable {
+        name: "GOPATH",
+        meaning: "As `GOCACHE`.",
+    },
+    Variable {
+        name: "GOPROXY",
+        meaning: "As `GOCACHE`; also where a newer Go is fetched from.",
+    },
+    Variable {
+        name: "GOSUMDB",
+        meaning: "As `GOCACHE`.",
+    },
+    Variable {
         name: "HOME",
         meaning: "The user's folder, where the folders below are not given.",
     },
     Variable {
         name: "HTTPS_PROXY",
-        meaning: "Told by `doctor`: machines do not get it; the cluster file's `proxy` does that.",
+        meaning: "The way out for downloads; machines do not get it: the cluster file's `proxy` does that.",
     },
     Variable {
         name: "HTTP_PROXY",
         meaning: "As `HTTPS_PROXY`.",
     },
     Variable {
+        name: "KUBECONFIG",
+        meaning: "The file that `kubeconfig --merge` merges into, where none is named.",
+    },
+    Variable {
         name: "MULLION_FILE",
         meaning: "The cluster file, where `--file` is not given.",
+    },
+    Variable {
+        name: "MULLION_OWNER",
+        meaning: "Set by `mullion` itself when it asks `sudo`: whose files it writes, as USER:GROUP numbers.",
+    },
+    Variable {
+        name: "MULLION_PLACE",
+        meaning: "Where machines and templates of this computer are, instead of `/var/lib/mullion`.",
     },
     Variable {
         name: "NO_COLOR",
@@ -54,12 +95,24 @@ pub const VARIABLES: &[Variable] = &[
         meaning: "Where `doctor` looks for programs.",
     },
     Variable {
+        name: "SSH_AUTH_SOCK",
+        meaning: "The SSH agent, for machines that exist already and name no key.",
+    },
+    Variable {
         name: "TERM",
         meaning: "`dumb`: no colours, and nothing is asked.",
     },
     Variable {
+        name: "TMPDIR",
+        meaning: "Where temporary files go.",
+    },
+    Variable {
         name: "XDG_CACHE_HOME",
         meaning: "Where the cache folder `mullion` is, instead of `~/.cache`.",
+    },
+    Variable {
+        name: "XDG_CONFIG_HOME",
+        meaning: "Handed to tools that look for their settings there.",
     },
     Variable {
         name: "XDG_STATE_HOME",
@@ -96,6 +149,12 @@ pub struct Environment {
     pub cache: PathBuf,
     /// Where runs leave their records.
     pub state: PathBuf,
+    /// Where machines and templates of this computer are.
+    pub place: PathBuf,
+    /// The user's folder.
+    pub home: PathBuf,
+    /// Whose files are written, where `sudo` was asked.
+    pub owner: Option<Owner>,
     /// Where the command was given.
     pub folder: PathBuf,
     /// Every variable of the table that is set.
@@ -121,6 +180,9 @@ impl Environment {
             is_dumb: given("TERM").is_some_and(|term| term == "dumb"),
             cache: folder_of("XDG_CACHE_HOME", ".cache"),
             state: folder_of("XDG_STATE_HOME", ".local/state"),
+            place: given("MULLION_PLACE").map_or_else(|| PLACE.into(), PathBuf::from),
+            owner: given(OWNER).and_then(|text| Owner::read(text.to_str()?)),
+            home,
             folder,
             values: VARIABLES
                 .iter()

@@ -4,10 +4,14 @@ use std::io::{ErrorKind, Read};
 use std::path::Path;
 
 use mullion_catalog::{Catalog, Judgement};
+use mullion_engine::hands::ClusterState;
 use mullion_spec::draft::{Draft, Surroundings, Verdict};
 use mullion_spec::finding::{Finding, Place};
 use mullion_spec::rules::file as rule;
 use mullion_spec::source::{MAX_BYTES, Source};
+use mullion_spec::value::ClusterName;
+
+use crate::failure::{Class, Failure};
 
 /// The file that is taken where none is named.
 pub const USUAL: &str = "cluster.yaml";
@@ -37,6 +41,23 @@ pub fn read(
             }
         }
     }
+}
+
+/// The file that a cluster was last brought up with.
+///
+/// Of a cluster of which nothing is kept, only its name is known: enough to find by its label what was made.
+pub fn of_cluster(cluster: &ClusterName, state: &Path) -> Result<Source, Failure> {
+    let kept = ClusterState::find(state, cluster).map(|state| state.file());
+    let text = kept.transpose().map_err(|error| {
+        Failure::new(Class::ThisComputer, format!("the file of cluster `{cluster}` cannot be read")).because(&error)
+    })?;
+    Ok(match text.flatten() {
+        Some(text) => Source::new(format!("the file of cluster {cluster}"), text),
+        None => Source::new(
+            format!("cluster {cluster}, of which no file is kept"),
+            format!("metadata: {{name: {cluster}}}\n{BUILT_IN_TEXT}"),
+        ),
+    })
 }
 
 /// Judges a file beside what is known of this computer.

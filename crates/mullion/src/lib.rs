@@ -10,20 +10,23 @@
 //!
 //! # Current limitations
 //!
-//! - Nothing is made yet: `plan` shows what would happen, and finds a computer without machines of ours.
-//! - Past durations are read from `timings.json` in the state folder, which no command writes yet.
+//! - Windows machines are planned and not made.
+//! - `up` works on this computer and on machines that exist already; hosts of the file are not used yet.
 
+pub mod agent_program;
 pub mod arguments;
 pub mod commands;
+pub mod conduct;
 pub mod console;
-pub mod discover;
 pub mod doctor;
+pub mod elevation;
 pub mod environment;
 pub mod failure;
 pub mod file;
 pub mod output_file;
 pub mod surroundings;
 pub mod views;
+pub mod workshop;
 
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
@@ -34,6 +37,7 @@ use mullion_spec::draft::Surroundings;
 use mullion_spec::render::Colour;
 
 use arguments::{Arguments, Command, Global};
+use commands::up::Invocation;
 use console::{Console, Format, Presence};
 use environment::Environment;
 use failure::{Class, Failure};
@@ -81,14 +85,15 @@ pub fn run(
             Presence::Unattended
         },
     };
-    let arguments = match Arguments::try_parse_from(arguments) {
+    let typed: Vec<_> = arguments.into_iter().collect();
+    let arguments = match Arguments::try_parse_from(&typed) {
         Ok(arguments) => arguments,
         Err(error) => return refuse_arguments(&mut console, &error),
     };
     if arguments.global.json {
         console.format = Format::Json;
     }
-    match dispatch(arguments, environment, &mut *streams.input, &mut console) {
+    match dispatch(arguments, &typed, environment, &mut *streams.input, &mut console) {
         Ok(code) => code,
         Err(failure) => {
             // Where the failure itself cannot be written there is nobody left to tell.
@@ -123,11 +128,17 @@ fn refuse_arguments(console: &mut Console<'_>, error: &clap::Error) -> u8 {
 
 fn dispatch(
     arguments: Arguments,
+    typed: &[OsString],
     environment: &Environment,
     input: &mut dyn Read,
     console: &mut Console<'_>,
 ) -> Result<u8, Failure> {
     let Arguments { global, command } = arguments;
+    let invocation = Invocation {
+        arguments: typed,
+        is_verbose: global.verbose,
+    };
+    let mut judged = || judge(&global, environment, input, &surroundings::read());
     match command {
         Command::Init(wishes) => commands::init::init(
             console,
@@ -136,17 +147,53 @@ fn dispatch(
             &environment.folder,
         ),
         Command::Validate => {
-            let judgement = judge(&global, environment, input, &surroundings::read());
+            let judgement = judged()?;
             commands::validate::validate(console, &judgement)
         }
         Command::Plan(wishes) => {
-            // Judging and planning must see the same networks, so they are read once.
-            let surroundings = surroundings::read();
-            let judgement = judge(&global, environment, input, &surroundings);
-            commands::plan::plan(console, &judgement, &wishes, environment, surroundings)
+            let judgement = judged()?;
+            commands::plan::plan(console, &judgement, &wishes, environment)
+        }
+        Command::Up(wishes) => {
+            let judgement = judged()?;
+            commands::up::up(console, &judgement, &wishes, environment, invocation)
+        }
+        Command::Status => {
+            let judgement = judged()?;
+            commands::status::status(console, &judgement, environment)
+        }
+        Command::Down(wishes) => {
+            let judgement = judged()?;
+            commands::down::down(console, &judgement, &wishes, environment, invocation)
+        }
+        Command::Node(wishes) => {
+            let judgement = judged()?;
+            let file = global.file.as_deref();
+            commands::node::node(console, &judgement, &wishes, file, environment, invocation)
+        }
+        Command::Ssh(wishes) => {
+            let judgement = judged()?;
+            commands::ssh::ssh(console, &judgement, &wishes, environment)
+        }
+        Command::Console(wishes) => {
+            let judgement = judged()?;
+            commands::machine_console::machine_console(console, &judgement, &wishes, environment)
+        }
+        Command::Kubeconfig(wishes) => {
+            let judgement = judged()?;
+            commands::kubeconfig::kubeconfig(console, &judgement, &wishes, environment)
+        }
+        Command::Kubectl(wishes) => {
+            let judgement = judged()?;
+            commands::kubectl::kubectl(console, &judgement, &wishes, environment)
+        }
+        Command::Runs(wishes) => commands::runs::runs(console, &wishes, environment),
+        Command::Artifacts(wishes) => {
+            let judgement = judged()?;
+            commands::artifacts::artifacts(console, &judgement, &wishes, environment, invocation)
         }
         Command::Doctor(wishes) => {
-            let judgement = judge(&global, environment, input, &surroundings::read());
+            let judgement = judged()?;
             commands::doctor::doctor(console, &judgement, &wishes, environment)
         }
         Command::Catalog(wishes) => commands::catalog::catalog(console, &wishes),
@@ -161,14 +208,18 @@ fn judge(
     environment: &Environment,
     input: &mut dyn Read,
     surroundings: &Surroundings,
-) -> Judgement {
-    match file::read(global.file.as_deref(), &environment.folder, input) {
+) -> Result<Judgement, Failure> {
+    if let Some(cluster) = &global.cluster {
+        let source = file::of_cluster(cluster, &environment.state)?;
+        return Ok(file::judge(source, surroundings));
+    }
+    Ok(match file::read(global.file.as_deref(), &environment.folder, input) {
         Ok(source) => file::judge(source, surroundings),
         Err(verdict) => Judgement {
             verdict: *verdict,
             model: None,
         },
-    }
+    })
 }
 
 /// A stream whose reader may have gone: `mullion catalog | head` is not a failure.

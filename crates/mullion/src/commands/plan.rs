@@ -5,21 +5,20 @@ use std::path::Path;
 use std::time::Duration;
 
 use mullion_catalog::{Judgement, Model};
-use mullion_plan::{Discover as _, Observed, ObstacleClass, Plan, Took, Wanted, plan as planned};
-use mullion_spec::cluster::Carrier;
-use mullion_spec::draft::Surroundings;
+use mullion_plan::{Observed, ObstacleClass, Plan, Took, Wanted, plan as planned};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::up::plan_now;
 use super::validate::{refuse, tell};
 use crate::arguments::PlanArguments;
 use crate::console::{BAD, Console, Format, document};
-use crate::discover::ThisComputer;
 use crate::environment::Environment;
 use crate::failure::{Class, Failure};
 use crate::output_file::{self, Replace};
 use crate::views::findings::{FindingRow, Validation};
 use crate::views::{graph, plan as view};
+use crate::workshop;
 
 /// The exit code of `--detailed-exitcode` when something would change.
 const CHANGES: u8 = 8;
@@ -47,7 +46,6 @@ pub fn plan(
     judgement: &Judgement,
     wishes: &PlanArguments,
     environment: &Environment,
-    surroundings: Surroundings,
 ) -> Result<u8, Failure> {
     let Some(model) = &judgement.model else {
         return refuse(console, &judgement.verdict);
@@ -66,8 +64,10 @@ pub fn plan(
         .map(std::path::PathBuf::as_path)
         .collect();
     output_file::all_different(&files)?;
-    let observed = observe(model, wishes.facts.as_deref(), environment, surroundings)?;
-    let plan = planned(&Wanted::of(model), &observed);
+    let plan = match wishes.facts.as_deref() {
+        Some(facts) => planned(&Wanted::of(model), &recorded(facts, environment)?),
+        None => plan_now(&workshop::open(model, environment)?, model)?.2,
+    };
     let took = durations(&environment.state)?;
     let content = PlanDocument {
         cluster: model.cluster().name.to_string(),
@@ -81,13 +81,8 @@ pub fn plan(
         Format::Json => console.json("Plan", &content)?,
         Format::Text => show(console, model, &plan, &took, wishes)?,
     }
-    if let Some(worst) = plan
-        .obstacles()
-        .iter()
-        .map(|obstacle| class(obstacle.class()))
-        .max()
-    {
-        return Ok(worst.exit_code());
+    if !plan.obstacles().is_empty() {
+        return Ok(obstructed(&plan));
     }
     Ok(if wishes.detailed_exitcode && !plan.is_empty() {
         CHANGES
@@ -96,19 +91,8 @@ pub fn plan(
     })
 }
 
-fn observe(
-    model: &Model,
-    facts: Option<&Path>,
-    environment: &Environment,
-    surroundings: Surroundings,
-) -> Result<Observed, Failure> {
-    let Some(path) = facts else {
-        let computer = ThisComputer { surroundings };
-        return computer.observe(model.cluster()).map_err(|error| {
-            Failure::new(Class::ThisComputer, "this computer could not be looked at")
-                .because(&error)
-        });
-    };
+/// Facts that were written down.
+fn recorded(path: &Path, environment: &Environment) -> Result<Observed, Failure> {
     let text = fs_err::read_to_string(environment.folder.join(path)).map_err(|error| {
         Failure::new(
             Class::Usage,
@@ -185,6 +169,27 @@ fn show(
     took: &Took,
     wishes: &PlanArguments,
 ) -> Result<(), Failure> {
+    show_obstacles(console, plan)?;
+    if plan.obstacles().is_empty() {
+        let text = view::text(plan, model, took, console.out_colour);
+        console.out.write_all(text.as_bytes())?;
+    }
+    for (path, what) in [(&wishes.out, "the plan"), (&wishes.graph, "the picture")] {
+        if let Some(path) = path {
+            writeln!(console.err, "wrote {what} to {}", path.display())?;
+        }
+    }
+    Ok(())
+}
+
+/// The exit code of a plan that something is in the way of.
+pub fn obstructed(plan: &Plan) -> u8 {
+    let classes = plan.obstacles().iter().map(|obstacle| class(obstacle.class()));
+    classes.max().map_or(0, Class::exit_code)
+}
+
+/// Tells what is in the way.
+pub fn show_obstacles(console: &mut Console<'_>, plan: &Plan) -> Result<(), Failure> {
     for obstacle in plan.obstacles() {
         let code = obstacle.rule().map(|rule| format!("[{}]", rule.code));
         let error = console.styled_err(BAD, &format!("error{}", code.unwrap_or_default()));
@@ -195,27 +200,7 @@ fn show(
             obstacle.hint()
         )?;
     }
-    if plan.obstacles().is_empty() {
-        let text = view::text(plan, model, took, console.out_colour);
-        console.out.write_all(text.as_bytes())?;
-        if wishes.facts.is_none() && has_existing(model) {
-            writeln!(
-                console.out,
-                "machines that exist already were not looked at: this release looks at this computer's networks only"
-            )?;
-        }
-    }
-    for (path, what) in [(&wishes.out, "the plan"), (&wishes.graph, "the picture")] {
-        if let Some(path) = path {
-            writeln!(console.err, "wrote {what} to {}", path.display())?;
-        }
-    }
     Ok(())
-}
-
-fn has_existing(model: &Model) -> bool {
-    let mut groups = model.cluster().groups.iter();
-    groups.any(|group| matches!(group.carrier, Carrier::Existing { .. }))
 }
 
 fn write(target: &Path, shown: &Path, text: &str) -> Result<(), Failure> {

@@ -1,0 +1,172 @@
+//! Making a machine what its blueprint says.
+//!
+//! Everything is compared first; what was there before, and what will have to be restarted, is written down; only then
+//! is anything changed. A second apply of the same blueprint changes nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use mullion_wire::{Blueprint, File, Mark, Service, ServiceState};
+
+use crate::failure::AgentError;
+use crate::state::{self, Applied, Laid};
+use crate::system::{PackageLists, SystemError};
+use crate::work::Work;
+
+mod check;
+pub(crate) mod content;
+mod files;
+pub(crate) mod restore;
+mod services;
+mod settings;
+
+pub(crate) use files::remove_staged;
+pub(crate) use services::{
+    bring_back as bring_back_services, failed as service_failed, restart_released,
+    withdraw as withdraw_services,
+};
+pub(crate) use settings::{give_back as settings_back, plain, remove_firewall};
+
+/// A blueprint with what the system needs beside it.
+struct Wanted<'a> {
+    files: Vec<&'a File>,
+    /// In the order in which they are started.
+    services: Vec<&'a Service>,
+}
+
+/// Makes the machine what the blueprint says, and remembers the mark.
+pub(crate) fn apply(
+    work: &mut Work<'_, '_>,
+    blueprint: &Blueprint,
+    mark: &Mark,
+) -> Result<(), AgentError> {
+    check::version(blueprint)?;
+    check::machine(work.system, blueprint)?;
+    check::shape(work.system, blueprint)?;
+    install_packages(work, blueprint)?;
+
+    // Asked only now: a package may have brought the program that a companion needs.
+    let companions = work.system.companions(blueprint)?;
+    let wanted = Wanted {
+        files: blueprint.files.iter().chain(&companions.files).collect(),
+        services: check::in_order(blueprint.services.iter().chain(&companions.services))?,
+    };
+    services::remember(work, &wanted)?;
+    services::withdraw_dropped(work, &wanted)?;
+    files::lay(
+        work,
+        &wanted.files,
+        &wanted.services,
+        files::Others::Dropped,
+    )?;
+    settings::load_modules(work, blueprint)?;
+    settings::set(work, blueprint)?;
+    settings::set_firewall(work, blueprint)?;
+    services::ensure(work, &wanted)?;
+    finish(work, blueprint, mark, &wanted)
+}
+
+/// Checks that the blueprint could be one for this agent.
+pub(crate) fn check(work: &Work<'_, '_>, blueprint: &Blueprint) -> Result<(), AgentError> {
+    check::version(blueprint)?;
+    check::shape(work.system, blueprint)
+}
+
+/// Installs packages that are missing, with what says where they come from laid down first.
+fn install_packages(work: &mut Work<'_, '_>, blueprint: &Blueprint) -> Result<(), AgentError> {
+    let missing = work.system.missing(&blueprint.packages)?;
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let sources: Vec<_> = blueprint
+        .files
+        .iter()
+        .filter(|file| work.system.precedes_packages(&file.path))
+        .collect();
+    let services = check::in_order(blueprint.services.iter())?;
+    let laid = files::lay(work, &sources, &services, files::Others::Left)?;
+    let lists = if laid == 0 {
+        PackageLists::Kept
+    } else {
+        PackageLists::Stale
+    };
+    work.state.packages.extend(missing.iter().cloned());
+    work.touch()?;
+    work.report
+        .doing(format!("installing packages: {}", missing.join(", ")));
+    let installed = {
+        let report = &mut *work.report;
+        let on_line = &mut |line: &str| report.output(line);
+        work.system.install(&missing, lists, on_line)
+    };
+    installed.map_err(|source| match source {
+        SystemError::NoPackages(_) => source.into(),
+        source => AgentError::Packages {
+            names: missing.clone(),
+            source: Box::new(source),
+        },
+    })?;
+    for name in missing {
+        work.report.changed(format!("package {name}"));
+    }
+    Ok(())
+}
+
+/// Remembers that all of it is so, and removes what was needed only on the way.
+fn finish(
+    work: &mut Work<'_, '_>,
+    blueprint: &Blueprint,
+    mark: &Mark,
+    wanted: &Wanted<'_>,
+) -> Result<(), AgentError> {
+    let files: BTreeMap<_, _> = wanted
+        .files
+        .iter()
+        .map(|file| {
+            let laid = Laid {
+                sha256: file.content.sha256(),
+                mode: file.mode,
+            };
+            (file.path.clone(), laid)
+        })
+        .collect();
+    let running = wanted
+        .services
+        .iter()
+        .filter(|service| service.state == ServiceState::Running)
+        .map(|service| service.name.clone())
+        .collect();
+    work.state.pending = state::Pending::default();
+    work.state.applied = Some(Applied {
+        blueprint: blueprint.digest(),
+        mark: mark.clone(),
+        files,
+        running,
+        settings: blueprint.sysctls.clone(),
+    });
+    work.save()?;
+    tidy(work)
+}
+
+/// Removes contents that are in place now, and originals that nobody will ask for.
+fn tidy(work: &mut Work<'_, '_>) -> Result<(), AgentError> {
+    let system = work.system;
+    let kept: BTreeSet<_> = work
+        .state
+        .files
+        .values()
+        .filter_map(restore::name)
+        .collect();
+    let originals = state::originals(system);
+    for name in system.list(&originals)? {
+        if !kept.contains(name.as_str()) {
+            system.remove(&format!("{originals}/{name}"))?;
+        }
+    }
+    let store = state::store(system);
+    for name in system.list(&store)? {
+        system.remove(&format!("{store}/{name}"))?;
+    }
+    crate::digests::tidy(system)?;
+    work.digests.save(system)?;
+    Ok(())
+}

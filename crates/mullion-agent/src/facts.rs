@@ -1,0 +1,120 @@
+//! What a machine is and has.
+
+use mullion_wire::{Facts, Sha256Digest};
+
+use crate::apply::plain;
+use crate::failure::AgentError;
+use crate::pem::certificate_digest;
+use crate::state::{Applied, KubeadmPhase, KubeadmRecord};
+use crate::system::{Activity, Kind, Program, System};
+use crate::work::Work;
+
+/// Everything that is known of the machine. Changes nothing, save what is remembered of large files.
+pub(crate) fn facts(work: &mut Work<'_, '_>) -> Result<Facts, AgentError> {
+    let mut facts = work.system.describe()?;
+    facts.version = mullion_wire::VERSION;
+    facts.reboot_pending = work.system.reboot_pending();
+    facts.ran.clone_from(&work.state.ran);
+    if let Some(applied) = work.state.applied.clone() {
+        facts.drift = drift(work, &applied)?;
+        if facts.drift.is_empty() {
+            facts.blueprint = Some(applied.blueprint);
+            facts.mark = Some(applied.mark);
+        }
+    }
+    let is_half_made = matches!(
+        &work.state.kubeadm,
+        Some(KubeadmRecord {
+            phase: KubeadmPhase::Begun | KubeadmPhase::Resetting,
+            ..
+        })
+    );
+    if !is_half_made {
+        facts.joined = authority(work.system)?;
+    }
+    facts.control_plane = has_control_plane(work.system)?;
+    facts.kubelet = kubelet_version(work)?;
+    work.digests.save(work.system)?;
+    Ok(facts)
+}
+
+/// The digest of the authority of the cluster that kubelet belongs to.
+pub(crate) fn authority(system: &dyn System) -> Result<Option<Sha256Digest>, AgentError> {
+    let folder = &system.paths().kubernetes;
+    if system.look(&format!("{folder}/kubelet.conf"))?.is_none() {
+        return Ok(None);
+    }
+    let authority = system.read(&format!("{folder}/pki/ca.crt"))?;
+    Ok(authority.and_then(|pem| certificate_digest(&String::from_utf8_lossy(&pem))))
+}
+
+/// Whether a control plane was begun here.
+pub(crate) fn has_control_plane(system: &dyn System) -> Result<bool, AgentError> {
+    let paths = system.paths();
+    let manifest = format!("{}/manifests/kube-apiserver.yaml", paths.kubernetes);
+    // Its folder alone says nothing: it may be a mount that was made for it.
+    let data = format!("{}/member", paths.etcd);
+    Ok(system.look(&manifest)?.is_some() || system.look(&data)?.is_some())
+}
+
+/// What is no longer as it was applied, for people.
+fn drift(work: &mut Work<'_, '_>, applied: &Applied) -> Result<Vec<String>, AgentError> {
+    let mut drift = Vec::new();
+    for (path, laid) in &applied.files {
+        match work.system.look(path)? {
+            None => drift.push(format!("`{path}` is gone")),
+            Some(look) if look.kind != Kind::File => drift.push(format!("`{path}` is no file")),
+            Some(look) => {
+                if work.digests.of(work.system, path, &look)? != laid.sha256 {
+                    drift.push(format!("`{path}` was changed"));
+                } else if look.mode != laid.mode {
+                    drift.push(format!("the mode of `{path}` was changed"));
+                }
+            }
+        }
+    }
+    for (name, value) in &applied.settings {
+        let found = work.system.setting(name)?;
+        if found.as_deref() != Some(plain(value).as_str()) {
+            drift.push(format!("`{name}` is not `{value}`"));
+        }
+    }
+    let names: Vec<_> = applied.running.iter().map(String::as_str).collect();
+    if !names.is_empty() {
+        // A service manager that does not answer is told by the next apply, not by a question for facts.
+        let found = work.system.services(&names).unwrap_or_default();
+        let stopped = found
+            .iter()
+            .filter(|(_, facts)| facts.activity == Activity::Stopped);
+        drift.extend(stopped.map(|(name, _)| format!("the service `{name}` does not run")));
+    }
+    Ok(drift)
+}
+
+/// The version of kubelet, asked once for each program that stands in its place.
+fn kubelet_version(work: &mut Work<'_, '_>) -> Result<Option<String>, AgentError> {
+    let Some(path) = work.system.find_program("kubelet") else {
+        return Ok(None);
+    };
+    let Some(look) = work.system.look(&path)? else {
+        return Ok(None);
+    };
+    if let Some(version) = work.digests.version(&path, &look) {
+        return Ok(Some(version.to_owned()));
+    }
+    let program = Program::new(&path, ["--version"]).within(std::time::Duration::from_secs(10));
+    let mut version = None;
+    // A kubelet that cannot say its version is one without a version.
+    let ended = work.system.run(&program, &mut |line| {
+        if let Some(word) = line.strip_prefix("Kubernetes ") {
+            version = Some(word.trim().to_owned());
+        }
+    });
+    if !ended.is_ok_and(crate::system::Ended::is_well) {
+        return Ok(None);
+    }
+    if let Some(version) = &version {
+        work.digests.remember_version(&path, &look, version);
+    }
+    Ok(version)
+}

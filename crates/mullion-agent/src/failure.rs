@@ -1,0 +1,265 @@
+//! Why a request was not fulfilled, and what a person can do about it.
+
+use std::error::Error;
+
+use mullion_wire::{Event, RequestError, Sha256Digest};
+
+use crate::mask::mask;
+use crate::system::SystemError;
+
+/// Why a request was not fulfilled.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AgentError {
+    /// No request came.
+    #[error("no request came")]
+    NoRequest,
+    /// The request is longer than any that makes sense.
+    #[error("the request is longer than {limit} bytes")]
+    TooLong {
+        /// The most that is read.
+        limit: u64,
+    },
+    /// The request could not be received.
+    #[error("the request cannot be received")]
+    NotReceived(#[source] std::io::Error),
+    /// The request or its blueprint is of a version that this agent does not know.
+    #[error(
+        "the {what} speaks version {found}, and this agent ({agent}) speaks up to version {known}"
+    )]
+    Newer {
+        /// `request`, `blueprint` or `state`.
+        what: &'static str,
+        /// Theirs.
+        found: u32,
+        /// Ours.
+        known: u32,
+        /// The agent's own version.
+        agent: &'static str,
+    },
+    /// The request is of the right version and still unreadable.
+    #[error("the request cannot be understood")]
+    Unreadable(#[source] RequestError),
+    /// The request is one that this agent does not know.
+    #[error("this agent ({agent}) does not know the request")]
+    UnknownRequest {
+        /// The agent's own version.
+        agent: &'static str,
+    },
+    /// The blueprint is for another machine.
+    #[error("the blueprint is for `{wanted}` and this machine is `{found}`")]
+    OtherMachine {
+        /// Whose it is.
+        wanted: String,
+        /// The host name here.
+        found: String,
+    },
+    /// The blueprint contradicts itself.
+    #[error("the blueprint cannot be: {0}")]
+    Impossible(String),
+    /// A content is nowhere on the machine.
+    #[error("the content of `{path}` is not on this machine (sha256 {sha256})")]
+    NoContent {
+        /// Where it should go.
+        path: String,
+        /// What is missing.
+        sha256: Sha256Digest,
+    },
+    /// A file that was just written does not have the bytes that it should have.
+    #[error("`{path}` was written, and has sha256 {found} instead of {wanted}")]
+    Damaged {
+        /// The file.
+        path: String,
+        /// What it should be.
+        wanted: Sha256Digest,
+        /// What it is.
+        found: Sha256Digest,
+    },
+    /// Something that is not a file is in the way.
+    #[error("`{0}` is in the way: it is neither a file nor a link")]
+    InTheWay(String),
+    /// A service cannot be brought into its state.
+    #[error("the service `{name}` could not be {verb}")]
+    Service {
+        /// Its name.
+        name: String,
+        /// `started`, `restarted`, `stopped`.
+        verb: &'static str,
+        /// Why.
+        #[source]
+        source: Box<SystemError>,
+        /// Its last lines.
+        log: Vec<String>,
+    },
+    /// A service was started and does not run.
+    #[error("the service `{name}` was started and does not run")]
+    NotRunning {
+        /// Its name.
+        name: String,
+        /// Its last lines.
+        log: Vec<String>,
+    },
+    /// A kernel module cannot be loaded.
+    #[error("the kernel module `{name}` cannot be loaded")]
+    Module {
+        /// Its name.
+        name: String,
+        /// Why.
+        #[source]
+        source: Box<SystemError>,
+    },
+    /// A setting cannot be set.
+    #[error("the kernel setting `{name}` cannot be set to `{value}`")]
+    Setting {
+        /// Its name.
+        name: String,
+        /// What it should be.
+        value: String,
+        /// Why.
+        #[source]
+        source: Box<SystemError>,
+    },
+    /// Packages cannot be installed.
+    #[error("packages cannot be installed: {}", names.join(", "))]
+    Packages {
+        /// Which.
+        names: Vec<String>,
+        /// Why.
+        #[source]
+        source: Box<SystemError>,
+    },
+    /// The state file is damaged.
+    #[error("the agent's own state in `{path}` cannot be read")]
+    State {
+        /// The file.
+        path: String,
+        /// Why.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// kubeadm failed.
+    #[error("`kubeadm {step}` {how}")]
+    Kubeadm {
+        /// `init` or `join`.
+        step: &'static str,
+        /// How it ended.
+        how: String,
+        /// Its last lines, and kubelet's where that is not well.
+        tail: Vec<String>,
+    },
+    /// kubeadm was told to ignore everything.
+    #[error("preflight errors are ignored by name, never `{0}`")]
+    IgnoresAll(String),
+    /// The folder of patches is not where kubeadm would look for it.
+    #[error("the folder of patches `{folder}` {why}")]
+    Patches {
+        /// The folder.
+        folder: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// A control plane or a node is here that this agent did not make.
+    #[error("Kubernetes is on this machine already, and not by this agent: `{found}` is there")]
+    NotOurs {
+        /// What was found.
+        found: String,
+    },
+    /// A finished control plane or node lacks something.
+    #[error("this machine is a finished node, and `{missing}` is missing from it")]
+    Incomplete {
+        /// What is missing.
+        missing: String,
+    },
+    /// The machine is a node of another cluster.
+    #[error("this machine is a node of another cluster (its authority has sha256 {found})")]
+    OtherCluster {
+        /// The digest of that cluster's authority.
+        found: Sha256Digest,
+    },
+    /// What should be there after kubeadm is not.
+    #[error("`{0}` is not there")]
+    Absent(String),
+    /// Something of Kubernetes is left after a reset.
+    #[error("the reset left `{0}` behind")]
+    LeftBehind(String),
+    /// A command of the user's failed.
+    #[error("command {number} of `{list}` {how}")]
+    Command {
+        /// Its place, from 1.
+        number: usize,
+        /// The list.
+        list: String,
+        /// How it ended.
+        how: String,
+        /// Its last lines.
+        tail: Vec<String>,
+    },
+    /// The system did not do it.
+    #[error(transparent)]
+    System(#[from] SystemError),
+}
+
+impl AgentError {
+    /// What a person can do.
+    fn hint(&self) -> Option<String> {
+        let hint = match self {
+            Self::Newer { what: "state", .. } => {
+                "a newer agent worked here: use the `mullion` that it came with, or a newer one"
+            }
+            Self::Newer { .. } | Self::UnknownRequest { .. } => {
+                "run `mullion up` again: it brings the agent that belongs to it to the machine"
+            }
+            Self::OtherMachine { .. } => {
+                "check the machine's address in the cluster file, or give the machine the host name"
+            }
+            Self::NoContent { .. } => "run it again: what is missing is brought first",
+            Self::State { .. } => {
+                "remove that file and run it again; what was there before can then not be put back"
+            }
+            Self::NotOurs { .. } | Self::OtherCluster { .. } | Self::Incomplete { .. } => {
+                "`mullion node reset` empties the machine of Kubernetes; what is on it is lost"
+            }
+            Self::InTheWay(path) => return Some(format!("move `{path}` away")),
+            Self::Setting { source, .. } if matches!(**source, SystemError::NoSetting(_)) => {
+                "the kernel module that brings the setting is not loaded, or not to be had here"
+            }
+            Self::System(SystemError::Busy { .. }) => "wait until it has ended, and run it again",
+            Self::Packages { .. } => {
+                "check that the machine reaches its package sources, through the proxy where there is one"
+            }
+            _ => return None,
+        };
+        Some(hint.to_owned())
+    }
+
+    /// The last lines of what failed.
+    fn tail(&self) -> Vec<String> {
+        match self {
+            Self::NotRunning { log, .. } => log.clone(),
+            Self::Service { source, log, .. } => source.tail().iter().chain(log).cloned().collect(),
+            Self::Kubeadm { tail, .. } | Self::Command { tail, .. } => tail.clone(),
+            Self::Packages { source, .. }
+            | Self::Module { source, .. }
+            | Self::Setting { source, .. } => source.tail().to_vec(),
+            Self::System(source) => source.tail().to_vec(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The failure as the controller hears it.
+    pub(crate) fn event(&self) -> Event {
+        let masked = |text: String| mask(&text).into_owned();
+        let mut causes = Vec::new();
+        let mut cause = self.source();
+        while let Some(error) = cause {
+            causes.push(masked(error.to_string()));
+            cause = error.source();
+        }
+        Event::Failed {
+            words: masked(self.to_string()),
+            causes,
+            hint: self.hint(),
+            tail: self.tail().into_iter().map(masked).collect(),
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Emptying a machine of Kubernetes, thoroughly: what `kubeadm reset` leaves behind breaks the next init or join.
+
+use std::time::Duration;
+
+use crate::failure::AgentError;
+use crate::state::{KubeadmPhase, KubeadmRecord};
+use crate::system::{Activity, Program, Removed};
+use crate::work::Work;
+
+/// With containerd or the API server gone kubeadm waits for them; what it cannot do in this time is done without it.
+const DEADLINE: Duration = Duration::from_mins(2);
+
+/// Files of kubelet that belong to the cluster. Its folder itself may be a mount, and pods' volumes below it may be
+/// mounted still: only what is named here is removed.
+const OF_KUBELET: &[&str] = &[
+    "pki",
+    "config.yaml",
+    "instance-config.yaml",
+    "kubeadm-flags.env",
+    "cpu_manager_state",
+    "memory_manager_state",
+    "dra_manager_state",
+];
+
+/// Empties the machine of Kubernetes. Where nothing of it is there, nothing is done.
+pub(super) fn reset(work: &mut Work<'_, '_>) -> Result<(), AgentError> {
+    if work.state.kubeadm.is_none() && find_left(work)?.is_none() {
+        return Ok(());
+    }
+    let authority = work
+        .state
+        .kubeadm
+        .take()
+        .and_then(|record| record.authority);
+    work.state.kubeadm = Some(KubeadmRecord {
+        phase: KubeadmPhase::Resetting,
+        authority,
+    });
+    work.save()?;
+    work.report.doing("kubeadm reset");
+    start_containerd(work)?;
+    run_kubeadm(work);
+    stop_kubelet(work)?;
+    {
+        let report = &mut *work.report;
+        work.system.clear_pods(&mut |line| report.output(line))?;
+    }
+    remove_files(work)?;
+    if let Some(path) = find_left(work)? {
+        return Err(AgentError::LeftBehind(path));
+    }
+    work.state.kubeadm = None;
+    work.save()?;
+    work.report.changed("Kubernetes was removed");
+    Ok(())
+}
+
+/// Whether something in kubeadm's folder belongs to the cluster: kubeconfigs and certificates do, patches do not.
+fn is_of_cluster(name: &str) -> bool {
+    name == "pki" || matches!(name.rsplit_once('.'), Some((_, "conf")))
+}
+
+/// Something of Kubernetes that is on the machine.
+fn find_left(work: &Work<'_, '_>) -> Result<Option<String>, AgentError> {
+    let system = work.system;
+    let paths = system.paths();
+    for name in system.list(&paths.kubernetes)? {
+        if is_of_cluster(&name) {
+            return Ok(Some(format!("{}/{name}", paths.kubernetes)));
+        }
+    }
+    let manifests = format!("{}/manifests", paths.kubernetes);
+    if let Some(name) = system.list(&manifests)?.first() {
+        return Ok(Some(format!("{manifests}/{name}")));
+    }
+    let of_kubelet = OF_KUBELET
+        .iter()
+        .map(|name| format!("{}/{name}", paths.kubelet));
+    let etcd = format!("{}/member", paths.etcd);
+    for path in of_kubelet.chain([etcd]) {
+        if system.look(&path)?.is_some() {
+            return Ok(Some(path));
+        }
+    }
+    Ok(None)
+}
+
+/// kubeadm removes containers through containerd, which may have been stopped.
+fn start_containerd(work: &mut Work<'_, '_>) -> Result<(), AgentError> {
+    let found = work.system.services(&["containerd"])?;
+    let is_stopped = found
+        .get("containerd")
+        .is_some_and(|facts| facts.is_enabled && facts.activity == Activity::Stopped);
+    if is_stopped && let Err(error) = work.system.start("containerd") {
+        work.report
+            .doing(format!("containerd does not start, so it is left: {error}"));
+    }
+    Ok(())
+}
+
+/// Runs `kubeadm reset`; what it does not manage is told and then done without it.
+fn run_kubeadm(work: &mut Work<'_, '_>) {
+    if work.system.find_program("kubeadm").is_none() {
+        return;
+    }
+    let socket = work.system.paths().container_socket.clone();
+    let program = Program::new("kubeadm", ["reset", "--force", "--cri-socket", &socket])
+        .within(DEADLINE)
+        .holding_lock();
+    let report = &mut *work.report;
+    match work.system.run(&program, &mut |line| report.output(line)) {
+        Ok(ended) if ended.is_well() => {}
+        Ok(ended) => report.doing(format!(
+            "`kubeadm reset` {ended}: the rest is done without it"
+        )),
+        Err(error) => report.doing(format!("{error}: the rest is done without it")),
+    }
+}
+
+fn stop_kubelet(work: &mut Work<'_, '_>) -> Result<(), AgentError> {
+    let found = work.system.services(&["kubelet"])?;
+    let runs = found
+        .get("kubelet")
+        .is_some_and(|facts| facts.activity != Activity::Stopped);
+    if runs {
+        let stopped = work.system.stop("kubelet");
+        stopped
+            .map_err(|source| crate::apply::service_failed(work, "kubelet", "stopped", source))?;
+    }
+    Ok(())
+}
+
+fn remove_files(work: &mut Work<'_, '_>) -> Result<(), AgentError> {
+    let system = work.system;
+    let paths = system.paths();
+    let mut doomed = Vec::new();
+    for name in system.list(&paths.kubernetes)? {
+        if is_of_cluster(&name) || name == "tmp" {
+            doomed.push(format!("{}/{name}", paths.kubernetes));
+        }
+    }
+    // These folders may be mounts or come from the blueprint: they stay, and what is in them goes.
+    let manifests = format!("{}/manifests", paths.kubernetes);
+    for folder in [&manifests, &paths.network] {
+        let names = system.list(folder)?;
+        doomed.extend(names.into_iter().map(|name| format!("{folder}/{name}")));
+    }
+    doomed.extend(
+        OF_KUBELET
+            .iter()
+            .map(|name| format!("{}/{name}", paths.kubelet)),
+    );
+    doomed.push(format!("{}/member", paths.etcd));
+    doomed.extend(paths.network_state.iter().cloned());
+    for path in doomed {
+        if system.remove(&path)? == Removed::Gone {
+            work.report.doing(format!("removed `{path}`"));
+        }
+    }
+    Ok(())
+}

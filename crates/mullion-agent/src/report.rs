@@ -1,0 +1,55 @@
+//! What the controller hears: events, one a line, without secrets.
+
+use std::io::Write;
+
+use mullion_wire::{Event, write_line};
+
+use crate::mask::mask;
+
+/// Tells the controller what happens, and counts what was changed.
+///
+/// A controller that is gone is no reason to stop: a machine that is half changed helps nobody, and the next
+/// controller finds the work done.
+pub(crate) struct Report<'a> {
+    out: &'a mut dyn Write,
+    changed: u64,
+}
+
+impl<'a> Report<'a> {
+    pub(crate) fn new(out: &'a mut dyn Write) -> Self {
+        Self { out, changed: 0 }
+    }
+
+    /// Says what is being done.
+    pub(crate) fn doing(&mut self, words: impl AsRef<str>) {
+        let words = mask(words.as_ref()).into_owned();
+        self.tell(&Event::Doing { words });
+    }
+
+    /// Says that something was changed.
+    pub(crate) fn changed(&mut self, what: impl AsRef<str>) {
+        self.changed += 1;
+        let what = mask(what.as_ref()).into_owned();
+        self.tell(&Event::Changed { what });
+    }
+
+    /// Passes on a line of a program.
+    pub(crate) fn output(&mut self, line: &str) {
+        let line = mask(line).into_owned();
+        self.tell(&Event::Output { line });
+    }
+
+    /// How many things were changed.
+    pub(crate) fn count(&self) -> u64 {
+        self.changed
+    }
+
+    /// Sends an event as it is: an answer, which may be a secret, or the end.
+    pub(crate) fn tell(&mut self, event: &Event) {
+        // What the agent says can always be written as JSON, and a controller that is gone hears nothing.
+        if let Ok(line) = write_line(event) {
+            let _ = self.out.write_all(line.as_bytes());
+            let _ = self.out.flush();
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! One request in, events out.
+
+use std::io::{BufRead, Read as _, Write};
+use std::time::Duration;
+
+use mullion_wire::{Event, Request, RequestError, read_request};
+
+use crate::failure::AgentError;
+use crate::report::Report;
+use crate::state;
+use crate::system::System;
+use crate::work::Work;
+use crate::{apply, commands, facts, kubeadm, revert};
+
+/// The longest request. Blueprints are some tens of kilobytes: large contents are in the store.
+const LONGEST: u64 = 2 * 1024 * 1024;
+
+/// How a request ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// The last event was [`Event::Done`].
+    Done,
+    /// The last event was [`Event::Failed`].
+    Failed,
+}
+
+/// Reads one request, fulfils it, and writes events, the last of which says how it ended.
+///
+/// `wait` is how long another agent on this machine is waited for.
+pub fn serve(
+    system: &dyn System,
+    requests: &mut dyn BufRead,
+    events: &mut dyn Write,
+    wait: Duration,
+) -> Outcome {
+    let mut report = Report::new(events);
+    let outcome = read(requests).and_then(|request| fulfil(system, &request, &mut report, wait));
+    match outcome {
+        Ok(()) => {
+            let done = Event::Done {
+                changed: report.count(),
+                reboot: system.reboot_pending(),
+            };
+            report.tell(&done);
+            Outcome::Done
+        }
+        Err(error) => {
+            report.tell(&error.event());
+            Outcome::Failed
+        }
+    }
+}
+
+fn read(requests: &mut dyn BufRead) -> Result<Request, AgentError> {
+    let mut line = Vec::new();
+    requests
+        .take(LONGEST + 1)
+        .read_until(b'\n', &mut line)
+        .map_err(AgentError::NotReceived)?;
+    if line.len() as u64 > LONGEST {
+        return Err(AgentError::TooLong { limit: LONGEST });
+    }
+    let line = String::from_utf8_lossy(&line);
+    if line.trim().is_empty() {
+        return Err(AgentError::NoRequest);
+    }
+    read_request(&line).map_err(|error| match error {
+        RequestError::Newer { found, known } => AgentError::Newer {
+            what: "request",
+            found,
+            known,
+            agent: crate::VERSION,
+        },
+        error => AgentError::Unreadable(error),
+    })
+}
+
+fn fulfil(
+    system: &dyn System,
+    request: &Request,
+    report: &mut Report<'_>,
+    wait: Duration,
+) -> Result<(), AgentError> {
+    if let Some(words) = changes_something(request) {
+        system.lock(words, wait)?;
+    }
+    let mut work = Work::begin(system, report)?;
+    if changes_something(request).is_some() {
+        work.remove_secrets()?;
+    }
+    match request {
+        Request::Facts => {
+            let facts = Box::new(facts::facts(&mut work)?);
+            work.report.tell(&Event::Facts { facts });
+        }
+        Request::Missing { blueprint } => {
+            apply::check(&work, blueprint)?;
+            let sha256 = apply::content::missing(&mut work, &blueprint.files)?;
+            work.digests.save(system)?;
+            let store = state::store(system);
+            work.report.tell(&Event::Missing { sha256, store });
+        }
+        Request::Apply { blueprint, mark } => apply::apply(&mut work, blueprint, mark)?,
+        Request::Kubeadm { step } => {
+            let done = kubeadm::run(&mut work, step)?;
+            work.report.tell(&Event::Kubeadm { done });
+        }
+        Request::Run { commands, list } => commands::run(&mut work, list, commands)?,
+        Request::Revert => revert::revert(&mut work)?,
+        _ => {
+            return Err(AgentError::UnknownRequest {
+                agent: crate::VERSION,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// What others are told the lock is held for; nothing for requests that only look.
+fn changes_something(request: &Request) -> Option<&'static str> {
+    match request {
+        Request::Facts | Request::Missing { .. } => None,
+        Request::Apply { .. } => Some("applying a blueprint"),
+        Request::Kubeadm { .. } => Some("running kubeadm"),
+        Request::Run { .. } => Some("running the user's commands"),
+        _ => Some("putting everything back"),
+    }
+}

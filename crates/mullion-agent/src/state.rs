@@ -1,0 +1,220 @@
+//! What the agent remembers between requests: what it changed, what was there before, what it still owes.
+//!
+//! Written down *before* each change, so that a kill at any point loses nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use mullion_wire::{Mark, Sha256Digest};
+use serde::{Deserialize, Serialize};
+
+use crate::failure::AgentError;
+use crate::system::{System, SystemError};
+
+/// The version of the state's form.
+const VERSION: u32 = 1;
+
+/// Everything that is remembered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct State {
+    pub(crate) version: u32,
+    /// The blueprint that is wholly applied; none from the first change of an apply until its end.
+    pub(crate) applied: Option<Applied>,
+    /// What an apply owes.
+    pub(crate) pending: Pending,
+    /// Files that were laid down, and what was there before.
+    pub(crate) files: BTreeMap<String, Original>,
+    /// Folders that were made for them.
+    pub(crate) folders: BTreeSet<String>,
+    /// Packages that were installed.
+    pub(crate) packages: BTreeSet<String>,
+    /// Services that blueprints named, and how they were before.
+    pub(crate) services: BTreeMap<String, Before>,
+    /// Services that ran before a blueprint named them and that none names any more: they may still read files of ours.
+    pub(crate) released: BTreeSet<String>,
+    /// Settings that were changed, and their values before.
+    pub(crate) settings: BTreeMap<String, String>,
+    /// Our firewall group.
+    pub(crate) firewall: Option<String>,
+    /// Marks of the user's commands that ran, by list.
+    pub(crate) ran: BTreeMap<String, BTreeSet<String>>,
+    /// How far kubeadm came.
+    pub(crate) kubeadm: Option<KubeadmRecord>,
+    /// Files with secrets that exist only while a program runs.
+    pub(crate) secrets: BTreeSet<String>,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self {
+            version: VERSION,
+            applied: None,
+            pending: Pending::default(),
+            files: BTreeMap::new(),
+            folders: BTreeSet::new(),
+            packages: BTreeSet::new(),
+            services: BTreeMap::new(),
+            released: BTreeSet::new(),
+            settings: BTreeMap::new(),
+            firewall: None,
+            ran: BTreeMap::new(),
+            kubeadm: None,
+            secrets: BTreeSet::new(),
+        }
+    }
+}
+
+/// A blueprint that is wholly applied, and by what that is seen again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Applied {
+    pub(crate) blueprint: Sha256Digest,
+    pub(crate) mark: Mark,
+    pub(crate) files: BTreeMap<String, Laid>,
+    pub(crate) running: BTreeSet<String>,
+    pub(crate) settings: BTreeMap<String, String>,
+}
+
+/// A file as it should be found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Laid {
+    pub(crate) sha256: Sha256Digest,
+    pub(crate) mode: u32,
+}
+
+/// What an apply that was cut off still owes.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Pending {
+    /// Services whose files changed.
+    pub(crate) restarts: BTreeSet<String>,
+    /// Whether definitions of services changed.
+    pub(crate) reload: bool,
+    /// Paths beside which a staged file may lie.
+    pub(crate) staged: BTreeSet<String>,
+}
+
+/// What was at a path before the agent's file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub(crate) enum Original {
+    /// Nothing.
+    Absent,
+    /// The same bytes with another mode.
+    Mode { mode: u32 },
+    /// Something else, kept under this name; with this mode, where its twin has ours already.
+    Kept { name: String, mode: Option<u32> },
+}
+
+/// How a service was before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Before {
+    pub(crate) is_enabled: bool,
+    pub(crate) is_running: bool,
+}
+
+/// How far kubeadm came on this machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct KubeadmRecord {
+    pub(crate) phase: KubeadmPhase,
+    /// The authority of the cluster, once it is known.
+    pub(crate) authority: Option<Sha256Digest>,
+}
+
+/// How far kubeadm came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum KubeadmPhase {
+    /// An init or a join was begun: what is there is half made.
+    Begun,
+    /// It ended well.
+    Finished,
+    /// A reset was begun.
+    Resetting,
+}
+
+#[derive(Deserialize)]
+struct OnlyVersion {
+    version: u32,
+}
+
+impl State {
+    /// What was written down, or nothing.
+    pub(crate) fn load(system: &dyn System) -> Result<Self, AgentError> {
+        let path = path(system);
+        let Some(bytes) = system.read(&path)? else {
+            return Ok(Self::default());
+        };
+        let unreadable = |source| AgentError::State {
+            path: path.clone(),
+            source,
+        };
+        let OnlyVersion { version } = serde_json::from_slice(&bytes).map_err(unreadable)?;
+        if version > VERSION {
+            return Err(AgentError::Newer {
+                what: "state",
+                found: version,
+                known: VERSION,
+                agent: crate::VERSION,
+            });
+        }
+        serde_json::from_slice(&bytes).map_err(unreadable)
+    }
+
+    /// Writes it down, wholly or not at all.
+    pub(crate) fn save(&self, system: &dyn System) -> Result<(), AgentError> {
+        let path = path(system);
+        // Text, numbers and maps by text: JSON holds them all.
+        let bytes = serde_json::to_vec(self).map_err(|source| AgentError::State {
+            path: path.clone(),
+            source,
+        })?;
+        make_state_folder(system)?;
+        let new = format!("{path}.new");
+        system.write(&new, &bytes, 0o600)?;
+        system.rename(&new, &path)?;
+        Ok(())
+    }
+
+    /// Whether nothing is remembered.
+    pub(crate) fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// The state's file.
+pub(crate) fn path(system: &dyn System) -> String {
+    format!("{}/state.json", system.paths().state)
+}
+
+/// The folder of contents that were brought.
+pub(crate) fn store(system: &dyn System) -> String {
+    format!("{}/store", system.paths().state)
+}
+
+/// The folder of what was there before.
+pub(crate) fn originals(system: &dyn System) -> String {
+    format!("{}/originals", system.paths().state)
+}
+
+/// Makes the state folder where it is missing; nobody but root sees into it.
+pub(crate) fn make_state_folder(system: &dyn System) -> Result<(), SystemError> {
+    let folder = &system.paths().state;
+    if system.look(folder)?.is_some() {
+        return Ok(());
+    }
+    let mut missing = vec![folder.as_str()];
+    while let Some(parent) = missing.last().and_then(|path| crate::system::parent(path)) {
+        if system.look(parent)?.is_some() {
+            break;
+        }
+        missing.push(parent);
+    }
+    for path in missing.into_iter().rev() {
+        let mode = if path == folder { 0o700 } else { 0o755 };
+        system.make_folder(path, mode)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,472 @@
+//! What the logic asks of an operating system: the ports, and the adapters that answer.
+//!
+//! The contract of every method:
+//!
+//! - **Paths** are absolute texts with `/` between their parts; both systems take them.
+//! - **Reading** (`look`, `read`, `services`, …) changes nothing, and an absent thing is a value, not an error.
+//! - **Changing** is idempotent: what is so already is success.
+//! - **Killed:** after any one call the system is in a state from which the same request, sent again, goes on. Only
+//!   [`Files::rename`] is relied on to happen wholly or not at all.
+//! - **Programs** never run longer than their deadline, and what they write reaches the caller line by line.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::time::Duration;
+
+use mullion_wire::{Blueprint, Facts, File, Firewall, Package, Service, Sha256Digest};
+
+#[cfg(unix)]
+pub mod linux;
+pub mod memory;
+
+/// Where things are on a system.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Paths {
+    /// The agent's state folder.
+    pub state: String,
+    /// The file whose lock keeps two agents apart.
+    pub lock: String,
+    /// The folder where secrets are while a program needs them; in memory where the system can.
+    pub secrets: String,
+    /// kubeadm's folder.
+    pub kubernetes: String,
+    /// kubelet's folder.
+    pub kubelet: String,
+    /// etcd's folder.
+    pub etcd: String,
+    /// The folder with configurations of the pod network.
+    pub network: String,
+    /// Folders with state of the pod network.
+    pub network_state: Vec<String>,
+    /// Where containerd listens, as kubeadm names it.
+    pub container_socket: String,
+}
+
+/// What stands at a path. A link at its end is not followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Look {
+    /// What it is.
+    pub kind: Kind,
+    /// Bytes.
+    pub size: u64,
+    /// Permissions; 0 where the system has none.
+    pub mode: u32,
+    /// Nanoseconds since 1970.
+    pub modified: i64,
+    /// The file's own number, by which a file that was put in its place is told from it.
+    pub number: u64,
+    /// Whose it is.
+    pub owner: Owner,
+}
+
+/// What a path is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A file.
+    File,
+    /// A folder.
+    Folder,
+    /// A symbolic link.
+    Link,
+    /// Something else: a device, a socket.
+    Other,
+}
+
+/// Whose a file is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Owner {
+    /// The user's that the agent runs as.
+    Agent,
+    /// Somebody else's.
+    Other,
+}
+
+/// Whether something was there to be removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Removed {
+    /// It was, and is gone.
+    Gone,
+    /// It was not there, or is a folder that is not empty.
+    Nothing,
+}
+
+/// Files and folders.
+pub trait Files {
+    /// What stands at a path.
+    fn look(&self, path: &str) -> Result<Option<Look>, SystemError>;
+    /// A small file, whole; links are followed.
+    fn read(&self, path: &str) -> Result<Option<Vec<u8>>, SystemError>;
+    /// The digest of a file of any size; never whole in memory.
+    fn digest(&self, path: &str) -> Result<Sha256Digest, SystemError>;
+    /// The names in a folder, sorted; none where there is no folder.
+    fn list(&self, folder: &str) -> Result<Vec<String>, SystemError>;
+    /// Makes one folder, its parent being there, or gives the one that is there this mode.
+    fn make_folder(&self, path: &str, mode: u32) -> Result<(), SystemError>;
+    /// Writes a file; it is on the disk when this returns. A kill may leave half of it.
+    fn write(&self, path: &str, bytes: &[u8], mode: u32) -> Result<(), SystemError>;
+    /// Writes a file with the bytes of another of any size. As [`Files::write`] otherwise.
+    fn copy(&self, from: &str, to: &str, mode: u32) -> Result<(), SystemError>;
+    /// Writes a file that is another's twin: bytes, mode, owner, time; or a link with the same target.
+    fn twin(&self, from: &str, to: &str) -> Result<(), SystemError>;
+    /// Puts one path in another's place, wholly or not at all.
+    fn rename(&self, from: &str, to: &str) -> Result<(), SystemError>;
+    /// Gives a file a mode, and to the user that the agent runs as.
+    fn set_mode(&self, path: &str, mode: u32) -> Result<(), SystemError>;
+    /// Removes a file, a link, or a folder with everything in it.
+    fn remove(&self, path: &str) -> Result<Removed, SystemError>;
+    /// Removes a folder if it is empty.
+    fn remove_empty(&self, folder: &str) -> Result<Removed, SystemError>;
+}
+
+/// How a service is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ServiceFacts {
+    /// Whether it starts with the machine, or cannot be made to (a definition that says nothing about it).
+    pub is_enabled: bool,
+    /// Whether it runs.
+    pub activity: Activity,
+}
+
+impl ServiceFacts {
+    /// A service that nobody knows.
+    pub const UNKNOWN: Self = Self {
+        is_enabled: false,
+        activity: Activity::Stopped,
+    };
+}
+
+/// Whether a service runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Activity {
+    /// It runs.
+    Running,
+    /// It is being started.
+    Starting,
+    /// It does not run.
+    Stopped,
+}
+
+/// Services of the system's service manager, by name.
+pub trait Services {
+    /// How they are; one that is not known is [`ServiceFacts::UNKNOWN`].
+    fn services(&self, names: &[&str]) -> Result<BTreeMap<String, ServiceFacts>, SystemError>;
+    /// Whether a file at that path defines a service, so that the manager must read it anew.
+    fn defines_service(&self, path: &str) -> bool;
+    /// Lets the manager read its definitions anew.
+    fn reload(&self) -> Result<(), SystemError>;
+    /// Lets them start with the machine.
+    fn enable(&self, names: &[&str]) -> Result<(), SystemError>;
+    /// Lets them not start with the machine.
+    fn disable(&self, names: &[&str]) -> Result<(), SystemError>;
+    /// Starts one and waits until it says that it runs.
+    fn start(&self, name: &str) -> Result<(), SystemError>;
+    /// Stops one and waits until it has.
+    fn stop(&self, name: &str) -> Result<(), SystemError>;
+    /// Stops one where it runs, and starts it.
+    fn restart(&self, name: &str) -> Result<(), SystemError>;
+    /// Its last lines; none where they cannot be had.
+    fn service_log(&self, name: &str, lines: usize) -> Vec<String>;
+}
+
+/// Whether the kernel has a module.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Module {
+    /// It works: loaded, or built in.
+    Usable,
+    /// It is not loaded, and may be.
+    Unloaded,
+    /// This system loads no modules itself (a container), and what the kernel has cannot be seen from here.
+    Hidden,
+}
+
+/// How a firewall group of ours is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FirewallState {
+    /// As wanted.
+    Set,
+    /// Absent or different.
+    Different,
+    /// The system has nothing to set it with.
+    NoMeans,
+}
+
+/// Files and services that a system needs so that modules, settings and firewall hold after a start, too.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Companions {
+    /// The files.
+    pub files: Vec<File>,
+    /// The services.
+    pub services: Vec<Service>,
+}
+
+/// Kernel modules, kernel settings and the firewall.
+pub trait Settings {
+    /// Whether the kernel has a module.
+    fn module(&self, name: &str) -> Result<Module, SystemError>;
+    /// Loads a module.
+    fn load_module(&self, name: &str) -> Result<(), SystemError>;
+    /// The value of a setting, blanks as one blank; `None` where the kernel does not know it.
+    fn setting(&self, name: &str) -> Result<Option<String>, SystemError>;
+    /// Gives a setting a value.
+    fn set(&self, name: &str, value: &str) -> Result<(), SystemError>;
+    /// Whether a firewall group is as wanted.
+    fn firewall(&self, wanted: &Firewall) -> Result<FirewallState, SystemError>;
+    /// Makes a firewall group as wanted, in place of what it was.
+    fn set_firewall(&self, wanted: &Firewall) -> Result<(), SystemError>;
+    /// Removes a firewall group.
+    fn remove_firewall(&self, group: &str) -> Result<Removed, SystemError>;
+    /// What makes all of these hold after a start.
+    fn companions(&self, blueprint: &Blueprint) -> Result<Companions, SystemError>;
+}
+
+/// How the lists of packages are, before packages are installed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PackageLists {
+    /// They are taken as they are, where there are any.
+    Kept,
+    /// Their sources changed: they are fetched anew.
+    Stale,
+}
+
+/// Packages of the distribution.
+pub trait Packages {
+    /// The names of those that are not present.
+    fn missing(&self, packages: &[Package]) -> Result<Vec<String>, SystemError>;
+    /// Whether a file at that path says where packages come from, so that it is laid down before they are installed.
+    fn precedes_packages(&self, path: &str) -> bool;
+    /// Installs packages.
+    fn install(
+        &self,
+        names: &[String],
+        lists: PackageLists,
+        on_line: &mut dyn FnMut(&str),
+    ) -> Result<(), SystemError>;
+}
+
+/// A program to run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Program {
+    /// Its name, looked up in the system's folders, or its path.
+    pub name: String,
+    /// Its arguments. Never a secret: everybody on the machine can read them.
+    pub args: Vec<String>,
+    /// What it reads.
+    pub input: Vec<u8>,
+    /// When it is ended, with everything that it started.
+    pub deadline: Duration,
+    /// Whose the lock is while it runs.
+    pub lock: LockWhile,
+}
+
+/// Whose the agent's lock is while a program runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LockWhile {
+    /// The agent's alone.
+    AgentLives,
+    /// The program's too: where the agent is killed, the next one waits for the program's end.
+    ProgramLives,
+}
+
+impl Program {
+    /// A program that ends within a minute.
+    pub fn new<'a>(name: &str, args: impl IntoIterator<Item = &'a str>) -> Self {
+        Self {
+            name: name.to_owned(),
+            args: args.into_iter().map(str::to_owned).collect(),
+            input: Vec::new(),
+            deadline: Duration::from_mins(1),
+            lock: LockWhile::AgentLives,
+        }
+    }
+
+    /// Gives it so much time.
+    #[must_use]
+    pub fn within(mut self, deadline: Duration) -> Self {
+        self.deadline = deadline;
+        self
+    }
+
+    /// Lets it hold the agent's lock.
+    #[must_use]
+    pub fn holding_lock(mut self) -> Self {
+        self.lock = LockWhile::ProgramLives;
+        self
+    }
+
+    /// Gives it something to read.
+    #[must_use]
+    pub fn reading(mut self, input: impl Into<Vec<u8>>) -> Self {
+        self.input = input.into();
+        self
+    }
+}
+
+/// How a program ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// With this status.
+    Status(i32),
+    /// By a signal.
+    Signal(i32),
+}
+
+impl Ended {
+    /// Whether it says that all went well.
+    pub fn is_well(self) -> bool {
+        self == Self::Status(0)
+    }
+}
+
+impl std::fmt::Display for Ended {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Status(status) => write!(out, "ended with status {status}"),
+            Self::Signal(signal) => write!(out, "was ended by signal {signal}"),
+        }
+    }
+}
+
+/// Programs.
+pub trait Programs {
+    /// Where a program is.
+    fn find_program(&self, name: &str) -> Option<String>;
+    /// Runs a program; `on_line` hears what it writes, both streams in their order.
+    fn run(&self, program: &Program, on_line: &mut dyn FnMut(&str)) -> Result<Ended, SystemError>;
+    /// The program that runs a command line as the user of this system would write it.
+    fn shell(&self, line: &str) -> Program;
+}
+
+/// An operating system.
+pub trait System: Files + Services + Settings + Packages + Programs {
+    /// Where things are.
+    fn paths(&self) -> &Paths;
+    /// The host name.
+    fn host_name(&self) -> Result<String, SystemError>;
+    /// The system's half of the facts; what the agent itself knows is left empty.
+    fn describe(&self) -> Result<Facts, SystemError>;
+    /// Whether the system waits for a reboot, and why.
+    fn reboot_pending(&self) -> Option<String>;
+    /// Takes the lock that keeps agents apart, until this value is gone. `words` tell others who holds it.
+    fn lock(&self, words: &str, wait: Duration) -> Result<(), SystemError>;
+    /// Whether something on this machine answers well to an HTTP request.
+    fn answers(&self, port: u16, path: &str) -> bool;
+    /// Ends containers that nobody watches any more, and removes links, rules and sets of a pod network.
+    fn clear_pods(&self, on_line: &mut dyn FnMut(&str)) -> Result<(), SystemError>;
+}
+
+/// Why the system did not do it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SystemError {
+    /// A file; the cause names it.
+    #[error(transparent)]
+    File(io::Error),
+    /// A program could not be started.
+    #[error("`{program}` cannot be started")]
+    NotStarted {
+        /// Its name.
+        program: String,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// A program is not on this machine.
+    #[error("there is no program `{0}` on this machine")]
+    NoProgram(String),
+    /// A program took too long.
+    #[error("`{program}` was ended: it took longer than {} s", deadline.as_secs())]
+    TooLong {
+        /// Its name.
+        program: String,
+        /// What it was given.
+        deadline: Duration,
+        /// The last lines it wrote.
+        tail: Vec<String>,
+    },
+    /// A program failed.
+    #[error("`{program}` {ended}")]
+    Failed {
+        /// The program and its arguments.
+        program: String,
+        /// How it ended.
+        ended: Ended,
+        /// The last lines it wrote.
+        tail: Vec<String>,
+    },
+    /// Somebody else holds the lock.
+    #[error("another agent is at work here: {holder}")]
+    Busy {
+        /// Who, and at what.
+        holder: String,
+    },
+    /// The kernel has no such setting.
+    #[error("the kernel has no setting `{0}`")]
+    NoSetting(String),
+    /// Packages are missing, and the system has no package manager that the agent knows.
+    #[error("packages are missing and this system has no `apt-get`: {}", .0.join(", "))]
+    NoPackages(Vec<String>),
+}
+
+impl SystemError {
+    /// The last lines of the program that failed.
+    pub fn tail(&self) -> &[String] {
+        match self {
+            Self::TooLong { tail, .. } | Self::Failed { tail, .. } => tail,
+            _ => &[],
+        }
+    }
+}
+
+/// So many last lines of a program are kept.
+pub const TAIL_LINES: usize = 20;
+
+/// Keeps the last lines of many.
+#[derive(Debug, Default)]
+pub struct Tail(std::collections::VecDeque<String>);
+
+impl Tail {
+    /// Takes one more line.
+    pub fn push(&mut self, line: &str) {
+        if self.0.len() == TAIL_LINES {
+            self.0.pop_front();
+        }
+        self.0.push_back(line.to_owned());
+    }
+
+    /// The last lines.
+    pub fn into_lines(self) -> Vec<String> {
+        self.0.into()
+    }
+}
+
+/// Runs a program that must end well; gives back what it wrote.
+pub(crate) fn run_well(
+    system: &(impl Programs + ?Sized),
+    program: &Program,
+    on_line: &mut dyn FnMut(&str),
+) -> Result<(), SystemError> {
+    let mut tail = Tail::default();
+    let ended = system.run(program, &mut |line| {
+        tail.push(line);
+        on_line(line);
+    })?;
+    if ended.is_well() {
+        return Ok(());
+    }
+    let mut words = vec![program.name.as_str()];
+    words.extend(program.args.iter().map(String::as_str));
+    Err(SystemError::Failed {
+        program: words.join(" "),
+        ended,
+        tail: tail.into_lines(),
+    })
+}
+
+/// The parent folder of a path, where it has one.
+pub(crate) fn parent(path: &str) -> Option<&str> {
+    match path.rsplit_once('/')? {
+        ("", "") => None,
+        ("", _) => Some("/"),
+        (parent, _) => Some(parent),
+    }
+}

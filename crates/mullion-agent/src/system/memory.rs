@@ -1,0 +1,366 @@
+//! A system in memory, for tests: it counts every operation that changes something, and can be killed at any of them.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::rc::Rc;
+use std::time::Duration;
+
+use mullion_wire::{Facts, Firewall};
+
+use super::{Activity, Ended, Owner, Paths, Program, System, SystemError};
+
+mod files;
+mod machinery;
+
+/// What a program does in place of a real one.
+pub type Script = Rc<dyn Fn(&Memory, &Program, &mut dyn FnMut(&str)) -> Result<Ended, SystemError>>;
+
+/// Something at a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Node {
+    /// A file.
+    File {
+        /// Its bytes.
+        bytes: Vec<u8>,
+        /// Its mode.
+        mode: u32,
+        /// Whose it is.
+        owner: Owner,
+        /// When it was written, by the count of operations.
+        modified: i64,
+        /// Its own number.
+        number: u64,
+    },
+    /// A folder.
+    Folder {
+        /// Its mode.
+        mode: u32,
+    },
+    /// A link.
+    Link {
+        /// Where it leads.
+        target: String,
+    },
+}
+
+/// A service of the system's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemoryService {
+    /// Whether it starts with the machine.
+    pub is_enabled: bool,
+    /// Whether it runs.
+    pub activity: Activity,
+    /// How often it was started.
+    pub starts: u32,
+    /// All files as they were when it was last started; definitions, as the manager had read them.
+    pub saw: BTreeMap<String, Vec<u8>>,
+}
+
+/// A system in memory.
+pub struct Memory {
+    paths: Paths,
+    inner: RefCell<Inner>,
+}
+
+struct Inner {
+    host_name: String,
+    nodes: BTreeMap<String, Node>,
+    next_number: u64,
+    services: BTreeMap<String, MemoryService>,
+    /// Definitions of services as the manager has read them.
+    definitions: BTreeMap<String, Vec<u8>>,
+    loadable: BTreeSet<String>,
+    modules: BTreeSet<String>,
+    settings: BTreeMap<String, String>,
+    firewall: BTreeMap<String, Firewall>,
+    packages: BTreeSet<String>,
+    programs: BTreeMap<String, Script>,
+    /// Services that do not come up.
+    broken: BTreeSet<String>,
+    is_kubelet_well: bool,
+    /// Who else holds the lock.
+    holder: Option<String>,
+    operations: u64,
+    kill_at: Option<u64>,
+    is_dead: bool,
+    log: Vec<String>,
+}
+
+impl std::fmt::Debug for Memory {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let inner = self.inner.borrow();
+        out.debug_struct("Memory")
+            .field("host_name", &inner.host_name)
+            .field("operations", &inner.operations)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Memory {
+    /// A machine with that host name and the folders that every machine has.
+    pub fn new(host_name: &str) -> Self {
+        let text = str::to_owned;
+        let memory = Self {
+            paths: Paths {
+                state: text("/var/lib/mullion"),
+                lock: text("/run/mullion.lock"),
+                secrets: text("/run/mullion"),
+                kubernetes: text("/etc/kubernetes"),
+                kubelet: text("/var/lib/kubelet"),
+                etcd: text("/var/lib/etcd"),
+                network: text("/etc/cni/net.d"),
+                network_state: vec![text("/var/lib/cni"), text("/run/flannel")],
+                container_socket: text("unix:///run/containerd/containerd.sock"),
+            },
+            inner: RefCell::new(Inner {
+                host_name: host_name.to_owned(),
+                nodes: BTreeMap::new(),
+                next_number: 1,
+                services: BTreeMap::new(),
+                definitions: BTreeMap::new(),
+                loadable: BTreeSet::new(),
+                modules: BTreeSet::new(),
+                settings: BTreeMap::new(),
+                firewall: BTreeMap::new(),
+                packages: BTreeSet::new(),
+                programs: BTreeMap::new(),
+                broken: BTreeSet::new(),
+                is_kubelet_well: false,
+                holder: None,
+                operations: 0,
+                kill_at: None,
+                is_dead: false,
+                log: Vec::new(),
+            }),
+        };
+        for folder in [
+            "/",
+            "/etc",
+            "/run",
+            "/usr",
+            "/usr/local",
+            "/usr/local/bin",
+            "/var",
+            "/var/lib",
+        ] {
+            memory.put(folder, Node::Folder { mode: 0o755 });
+        }
+        memory
+    }
+
+    /// Puts something at a path, folders above it included; not an operation.
+    pub fn put(&self, path: &str, node: Node) {
+        let mut inner = self.inner.borrow_mut();
+        let mut folder = super::parent(path);
+        while let Some(path) = folder {
+            let made = Node::Folder { mode: 0o755 };
+            inner.nodes.entry(path.to_owned()).or_insert(made);
+            folder = super::parent(path);
+        }
+        inner.nodes.insert(path.to_owned(), node);
+    }
+
+    /// Puts a file at a path; not an operation.
+    pub fn put_file(&self, path: &str, bytes: &[u8], mode: u32) {
+        let number = self.inner.borrow_mut().number();
+        let modified = self.inner.borrow().operations.cast_signed();
+        self.put(
+            path,
+            Node::File {
+                bytes: bytes.to_vec(),
+                mode,
+                owner: Owner::Agent,
+                modified,
+                number,
+            },
+        );
+    }
+
+    /// Lets a service be known, without a definition in a file.
+    pub fn put_service(&self, name: &str, is_enabled: bool, activity: Activity) {
+        let service = MemoryService {
+            is_enabled,
+            activity,
+            starts: 0,
+            saw: BTreeMap::new(),
+        };
+        let mut inner = self.inner.borrow_mut();
+        inner.services.insert(name.to_owned(), service);
+    }
+
+    /// Gives the kernel a setting.
+    pub fn put_setting(&self, name: &str, value: &str) {
+        let mut inner = self.inner.borrow_mut();
+        inner.settings.insert(name.to_owned(), value.to_owned());
+    }
+
+    /// Lets a module be loaded by whoever asks.
+    pub fn put_module(&self, name: &str) {
+        self.inner.borrow_mut().loadable.insert(name.to_owned());
+    }
+
+    /// Gives the machine a program.
+    pub fn put_program(&self, name: &str, script: Script) {
+        self.put_file(&format!("/usr/local/bin/{name}"), name.as_bytes(), 0o755);
+        let mut inner = self.inner.borrow_mut();
+        inner.programs.insert(name.to_owned(), script);
+    }
+
+    /// Lets a service fail whenever it is started.
+    pub fn break_service(&self, name: &str) {
+        self.inner.borrow_mut().broken.insert(name.to_owned());
+    }
+
+    /// Lets a broken service start again.
+    pub fn mend_service(&self, name: &str) {
+        self.inner.borrow_mut().broken.remove(name);
+    }
+
+    /// Lets somebody else hold the lock.
+    pub fn hold_lock(&self, holder: &str) {
+        self.inner.borrow_mut().holder = Some(holder.to_owned());
+    }
+
+    /// Lets kubelet answer well, or not.
+    pub fn set_kubelet_health(&self, is_well: bool) {
+        self.inner.borrow_mut().is_kubelet_well = is_well;
+    }
+
+    /// Kills the agent at the n-th operation from now, from 1: that operation does not happen, save that half of a file
+    /// may be written. From then on every call fails.
+    pub fn kill_at(&self, operation: u64) {
+        let mut inner = self.inner.borrow_mut();
+        inner.operations = 0;
+        inner.kill_at = Some(operation);
+    }
+
+    /// Whether the agent was killed.
+    pub fn is_dead(&self) -> bool {
+        self.inner.borrow().is_dead
+    }
+
+    /// Lets the next agent begin.
+    pub fn revive(&self) {
+        let mut inner = self.inner.borrow_mut();
+        inner.is_dead = false;
+        inner.kill_at = None;
+        inner.operations = 0;
+    }
+
+    /// What is at every path.
+    pub fn nodes(&self) -> BTreeMap<String, Node> {
+        self.inner.borrow().nodes.clone()
+    }
+
+    /// The text of a file.
+    pub fn file(&self, path: &str) -> Option<String> {
+        match self.inner.borrow().nodes.get(path)? {
+            Node::File { bytes, .. } => Some(String::from_utf8_lossy(bytes).into_owned()),
+            Node::Folder { .. } | Node::Link { .. } => None,
+        }
+    }
+
+    /// How services are.
+    pub fn all_services(&self) -> BTreeMap<String, MemoryService> {
+        self.inner.borrow().services.clone()
+    }
+
+    /// The settings.
+    pub fn all_settings(&self) -> BTreeMap<String, String> {
+        self.inner.borrow().settings.clone()
+    }
+
+    /// The firewall groups.
+    pub fn all_firewalls(&self) -> BTreeMap<String, Firewall> {
+        self.inner.borrow().firewall.clone()
+    }
+
+    /// The modules that are loaded, and the packages that are installed.
+    pub fn loaded_and_installed(&self) -> (BTreeSet<String>, BTreeSet<String>) {
+        let inner = self.inner.borrow();
+        (inner.modules.clone(), inner.packages.clone())
+    }
+
+    /// Every operation so far.
+    pub fn log(&self) -> Vec<String> {
+        self.inner.borrow().log.clone()
+    }
+
+    /// Counts one operation, which does not happen where the agent is killed at it.
+    fn operate(&self, words: String) -> Result<(), SystemError> {
+        let mut inner = self.inner.borrow_mut();
+        if inner.is_dead {
+            return Err(killed());
+        }
+        inner.operations += 1;
+        if inner.kill_at == Some(inner.operations) {
+            inner.is_dead = true;
+            inner.log.push(format!("killed before: {words}"));
+            return Err(killed());
+        }
+        inner.log.push(words);
+        Ok(())
+    }
+
+    /// Whether the agent lives to read something.
+    fn live(&self) -> Result<(), SystemError> {
+        if self.inner.borrow().is_dead {
+            return Err(killed());
+        }
+        Ok(())
+    }
+}
+
+impl Inner {
+    fn number(&mut self) -> u64 {
+        self.next_number += 1;
+        self.next_number
+    }
+}
+
+fn killed() -> SystemError {
+    SystemError::File(io::Error::other("the agent was killed"))
+}
+
+impl System for Memory {
+    fn paths(&self) -> &Paths {
+        &self.paths
+    }
+
+    fn host_name(&self) -> Result<String, SystemError> {
+        self.live()?;
+        Ok(self.inner.borrow().host_name.clone())
+    }
+
+    fn describe(&self) -> Result<Facts, SystemError> {
+        Ok(Facts {
+            agent: crate::VERSION.to_owned(),
+            host_name: self.host_name()?,
+            os: "linux".to_owned(),
+            ..Facts::default()
+        })
+    }
+
+    fn reboot_pending(&self) -> Option<String> {
+        None
+    }
+
+    fn lock(&self, _words: &str, _wait: Duration) -> Result<(), SystemError> {
+        self.live()?;
+        match &self.inner.borrow().holder {
+            None => Ok(()),
+            Some(holder) => Err(SystemError::Busy {
+                holder: holder.clone(),
+            }),
+        }
+    }
+
+    fn answers(&self, _port: u16, _path: &str) -> bool {
+        self.inner.borrow().is_kubelet_well
+    }
+
+    fn clear_pods(&self, _on_line: &mut dyn FnMut(&str)) -> Result<(), SystemError> {
+        self.operate("clear pods".to_owned())
+    }
+}

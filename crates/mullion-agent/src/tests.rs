@@ -1,0 +1,8 @@
+//! The logic over a system in memory, which is killed at every single operation.
+
+mod applying;
+mod asking;
+mod fixtures;
+mod killed;
+mod kubernetes;
+mod reverting;

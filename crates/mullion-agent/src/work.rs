@@ -1,0 +1,62 @@
+//! One request at work: the system, what is remembered of it, and who hears about it.
+
+use crate::digests::Digests;
+use crate::failure::AgentError;
+use crate::report::Report;
+use crate::state::State;
+use crate::system::System;
+
+/// Everything that a request works with.
+pub(crate) struct Work<'a, 'b> {
+    pub(crate) system: &'a dyn System,
+    pub(crate) report: &'a mut Report<'b>,
+    pub(crate) state: State,
+    /// The state as it is on the disk.
+    saved: State,
+    pub(crate) digests: Digests,
+}
+
+impl<'a, 'b> Work<'a, 'b> {
+    /// Begins a request.
+    pub(crate) fn begin(
+        system: &'a dyn System,
+        report: &'a mut Report<'b>,
+    ) -> Result<Self, AgentError> {
+        let state = State::load(system)?;
+        Ok(Self {
+            system,
+            report,
+            saved: state.clone(),
+            state,
+            digests: Digests::load(system),
+        })
+    }
+
+    /// Writes the state down, if it is another than the one on the disk.
+    pub(crate) fn save(&mut self) -> Result<(), AgentError> {
+        if self.state != self.saved {
+            self.state.save(self.system)?;
+            self.saved = self.state.clone();
+        }
+        Ok(())
+    }
+
+    /// To be called before any change: from here on no blueprint is wholly applied.
+    pub(crate) fn touch(&mut self) -> Result<(), AgentError> {
+        self.state.applied = None;
+        self.save()
+    }
+
+    /// Removes secrets that an agent left which was killed while a program needed them.
+    pub(crate) fn remove_secrets(&mut self) -> Result<(), AgentError> {
+        let folder = &self.system.paths().secrets;
+        for name in self.system.list(folder)? {
+            self.system.remove(&format!("{folder}/{name}"))?;
+        }
+        for path in &self.state.secrets {
+            self.system.remove(path)?;
+        }
+        self.state.secrets.clear();
+        self.save()
+    }
+}

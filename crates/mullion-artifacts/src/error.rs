@@ -1,0 +1,222 @@
+//! Why something could not be supplied, and what a person can do about it.
+
+use mullion_plan::{ErrorClass, StepError};
+
+use crate::build::BuildError;
+use crate::bundle::BundleError;
+use crate::fetch::FetchError;
+use crate::item::Item;
+use crate::process::ToolError;
+use crate::store::StoreError;
+
+/// Why a part, a root file system or a layer could not be had.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SupplyError {
+    /// The catalog's list has no such part.
+    #[error("{item} is not among the artifacts of this cluster")]
+    Unknown {
+        /// What was asked for.
+        item: Box<Item>,
+    },
+    /// Neither the cache nor the bundle has it, and nothing else may be asked.
+    #[error("{item} is neither in the cache nor in a bundle, and nothing outside may be asked")]
+    Offline {
+        /// What was asked for.
+        item: Box<Item>,
+    },
+    /// No source has it.
+    #[error("{item} could not be had anywhere")]
+    Nowhere {
+        /// What was asked for.
+        item: Box<Item>,
+        /// What every source answered, in the order they were asked.
+        tried: Vec<Tried>,
+    },
+    /// What a source gave is not what it should be.
+    #[error("{item} could not be fetched")]
+    Fetch {
+        /// What was asked for.
+        item: Box<Item>,
+        /// Why.
+        #[source]
+        source: FetchError,
+    },
+    /// It could not be built.
+    #[error("{item} could not be built")]
+    Build {
+        /// What was asked for.
+        item: Box<Item>,
+        /// Why.
+        #[source]
+        source: Box<BuildError>,
+        /// What the sources before it answered.
+        tried: Vec<Tried>,
+    },
+    /// An archive does not hold it.
+    #[error("{archive} holds no file `{file}` for {item}")]
+    NotInArchive {
+        /// What was asked for.
+        item: Box<Item>,
+        /// The archive.
+        archive: String,
+        /// The name that was looked for.
+        file: String,
+    },
+    /// The bundle could not be used.
+    #[error("{item} could not be taken from the bundle")]
+    Bundle {
+        /// What was asked for.
+        item: Box<Item>,
+        /// Why.
+        #[source]
+        source: BundleError,
+    },
+    /// The cache could not be used.
+    #[error(transparent)]
+    Store(StoreError),
+    /// The work was called off.
+    #[error("called off")]
+    CalledOff,
+}
+
+/// One source that was asked in vain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tried {
+    /// Which: `mirror`, `upstream`, `registry`, `archive`.
+    pub source: &'static str,
+    /// What it answered, with the causes.
+    pub words: String,
+}
+
+impl Tried {
+    pub(crate) fn new(source: &'static str, error: &dyn std::error::Error) -> Self {
+        let mut words = error.to_string();
+        let mut inner = error.source();
+        while let Some(cause) = inner {
+            words.push_str(": ");
+            words.push_str(&cause.to_string());
+            inner = cause.source();
+        }
+        Self { source, words }
+    }
+}
+
+impl SupplyError {
+    pub(crate) fn build(item: &Item, source: BuildError) -> Self {
+        match source {
+            error if error.is_called_off() => Self::CalledOff,
+            BuildError::Store(error) => Self::Store(error),
+            source => Self::Build {
+                item: Box::new(item.clone()),
+                source: Box::new(source),
+                tried: Vec::new(),
+            },
+        }
+    }
+
+    pub(crate) fn fetch(item: &Item, source: FetchError) -> Self {
+        match source {
+            FetchError::CalledOff => Self::CalledOff,
+            source => Self::Fetch {
+                item: Box::new(item.clone()),
+                source,
+            },
+        }
+    }
+
+    /// What kind of failure it is; decides whether it is tried again.
+    pub fn class(&self) -> ErrorClass {
+        match self {
+            Self::CalledOff => ErrorClass::Interrupted,
+            Self::Nowhere { .. }
+            | Self::Fetch {
+                source:
+                    FetchError::Unreachable { .. } | FetchError::Broken { .. } | FetchError::Lost { .. },
+                ..
+            } => ErrorClass::Unreachable,
+            _ => ErrorClass::Refused,
+        }
+    }
+
+    /// The last lines of the tool that failed.
+    pub fn tail(&self) -> &[String] {
+        match self {
+            Self::Build { source, .. } => source.tail(),
+            _ => &[],
+        }
+    }
+
+    /// What a person can do about it.
+    pub fn hints(&self) -> Vec<String> {
+        let bundle = "on a computer with a way out run `mullion artifacts bundle`, carry the file here and name it in \
+                      `artifacts.bundle`";
+        match self {
+            Self::Offline { .. } => vec![bundle.into(), "or set `artifacts.offline: false`".into()],
+            Self::Nowhere { .. } => vec![
+                "see whether the addresses above can be reached from here, through `proxy` where there is one".into(),
+                format!("or {bundle}"),
+            ],
+            Self::Fetch {
+                source: FetchError::Digest { .. },
+                ..
+            } => vec!["what was served is not what is pinned: do not use it; look at the mirror or the proxy".into()],
+            Self::Fetch {
+                source: FetchError::Trust { .. },
+                ..
+            } => vec!["`trust` wants files with certificates in PEM form".into()],
+            Self::Build { source, .. } => build_hints(source),
+            Self::Bundle { .. } => vec!["write the bundle again with `mullion artifacts bundle`".into()],
+            _ => Vec::new(),
+        }
+    }
+
+    /// The same as a failed step.
+    pub fn to_step_error(&self) -> StepError {
+        let mut error = StepError::new(self.class(), self.to_string());
+        if let Some(source) = std::error::Error::source(self) {
+            error = error.because(source);
+        }
+        if let Self::Nowhere { tried, .. } | Self::Build { tried, .. } = self {
+            let tried = tried.iter();
+            error
+                .causes
+                .extend(tried.map(|one| format!("{}: {}", one.source, one.words)));
+        }
+        for hint in self.hints() {
+            error = error.hint(hint);
+        }
+        error.tail(self.tail().iter().cloned())
+    }
+}
+
+fn build_hints(error: &BuildError) -> Vec<String> {
+    match error {
+        BuildError::Tool {
+            source: ToolError::Start { tool, .. },
+            ..
+        } => {
+            let package = match tool.as_str() {
+                "gcc" => "gcc and libc6-dev",
+                "mmdebstrap" => "mmdebstrap",
+                _ => return Vec::new(),
+            };
+            vec![format!("install {package}, or run `mullion doctor --fix`")]
+        }
+        BuildError::Sum { .. } => {
+            vec!["what the module proxy serves is not what is pinned: do not use it; look at GOPROXY".into()]
+        }
+        BuildError::Keys { package, .. } => vec![format!("install {package}")],
+        BuildError::GoTooOld { .. } => vec!["name a newer Go".into()],
+        _ => Vec::new(),
+    }
+}
+
+impl From<StoreError> for SupplyError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::CalledOff => Self::CalledOff,
+            error => Self::Store(error),
+        }
+    }
+}

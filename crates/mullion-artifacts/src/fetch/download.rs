@@ -1,0 +1,360 @@
+//! Files: a download goes on where it broke off, and ends as what it should be or not at all.
+
+use std::io::{self, Read as _, Seek as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use fs_err as fs;
+use mullion_plan::{News, Unit};
+use mullion_wire::Sha256Digest;
+use serde::{Deserialize, Serialize};
+
+use super::{Answer, Fetch, FetchError, shown};
+use crate::digest::{hash_file, is_stop};
+
+const TELL_EVERY: Duration = Duration::from_millis(100);
+
+/// What a download must be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Expect {
+    /// What has this digest.
+    Sha256(Sha256Digest),
+    /// Anything: the caller looks at it.
+    Anything,
+}
+
+/// A download that is whole.
+#[derive(Debug)]
+pub(crate) struct Got {
+    pub(crate) sha256: Sha256Digest,
+    pub(crate) size: u64,
+    /// Where it came from in the end.
+    pub(crate) address: String,
+}
+
+/// What is known of a download that is not whole; it lies beside it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct State {
+    address: String,
+    etag: Option<String>,
+    last_modified: Option<String>,
+    total: Option<u64>,
+}
+
+impl State {
+    /// By what the server sees that it still has the same file. A weak tag does not promise the same bytes.
+    fn validator(&self) -> Option<&str> {
+        self.etag
+            .as_deref()
+            .filter(|tag| !tag.starts_with("W/"))
+            .or(self.last_modified.as_deref())
+    }
+}
+
+/// How one attempt ended.
+enum Attempt {
+    Whole(String),
+    /// What is there is of no use; begin anew.
+    Anew,
+    Broke(Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl Fetch<'_> {
+    /// Downloads to that path, which holds the whole file when this gives it back. Until then it holds what came so
+    /// far, and another call goes on from there.
+    pub(crate) fn file(
+        &self,
+        address: &str,
+        path: &Path,
+        expect: &Expect,
+    ) -> Result<Got, FetchError> {
+        let mut resumed = file_length(path) > 0;
+        loop {
+            let from = self.whole(address, path, expect)?;
+            let mut go_on = |_| !self.attendant.is_called_off();
+            let (sha256, size) = hash_file(path, &mut go_on)
+                .map_err(FetchError::File)?
+                .ok_or(FetchError::CalledOff)?;
+            match expect {
+                Expect::Sha256(expected) if *expected != sha256 => {
+                    discard(path)?;
+                    // The first part may have been another file's: one more try, from the beginning.
+                    if std::mem::take(&mut resumed) {
+                        continue;
+                    }
+                    return Err(FetchError::Digest {
+                        address: shown(address),
+                        expected: expected.clone(),
+                        found: sha256,
+                    });
+                }
+                Expect::Sha256(_) | Expect::Anything => {}
+            }
+            remove(&state_path(path))?;
+            return Ok(Got {
+                sha256,
+                size,
+                address: from,
+            });
+        }
+    }
+
+    /// A short document.
+    pub(crate) fn text(&self, address: &str, limit: u64) -> Result<String, FetchError> {
+        let mut pause = self.sources.patience.pause;
+        let mut times = 0;
+        loop {
+            times += 1;
+            let result = self
+                .get(address, &[])
+                .and_then(|answer| match answer.refusal() {
+                    Some(refusal) => Err(refusal),
+                    None => answer.bytes(limit),
+                });
+            match result {
+                Ok(bytes) => {
+                    return String::from_utf8(bytes).map_err(|_| FetchError::Unexpected {
+                        address: shown(address),
+                        expected: "text",
+                    });
+                }
+                Err(error) if times < self.sources.patience.attempts && is_transient(&error) => {
+                    self.wait(pause)?;
+                    pause *= 2;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Tries until the file is whole, or it breaks too often without getting on.
+    fn whole(&self, address: &str, path: &Path, expect: &Expect) -> Result<String, FetchError> {
+        let patience = self.sources.patience;
+        let mut times = 0;
+        let mut pause = patience.pause;
+        let mut farthest = file_length(path);
+        loop {
+            let broke = match self.attempt(address, path, expect) {
+                Ok(Attempt::Whole(from)) => return Ok(from),
+                Ok(Attempt::Anew) => {
+                    discard(path)?;
+                    farthest = 0;
+                    "begun anew".into()
+                }
+                Ok(Attempt::Broke(error)) => error,
+                Err(error) if is_transient(&error) => error.into(),
+                Err(error) => return Err(error),
+            };
+            let now = file_length(path);
+            if now > farthest {
+                farthest = now;
+                times = 0;
+                pause = patience.pause;
+            }
+            times += 1;
+            if times >= patience.attempts {
+                return Err(FetchError::Broken {
+                    address: shown(address),
+                    times,
+                    source: broke,
+                });
+            }
+            self.attendant.hear(News::Line(format!(
+                "{} broke off after {now} bytes, going on",
+                shown(address)
+            )));
+            self.wait(pause)?;
+            pause *= 2;
+        }
+    }
+
+    fn attempt(&self, address: &str, path: &Path, expect: &Expect) -> Result<Attempt, FetchError> {
+        let mut state = read_state(path, address);
+        let mut offset = file_length(path);
+        // Without a digest at the end, only the server's word can say that both parts are of one file.
+        if *expect == Expect::Anything && state.validator().is_none() {
+            offset = 0;
+        }
+        if offset > 0 && state.total == Some(offset) {
+            return Ok(Attempt::Whole(address.to_owned()));
+        }
+        let range = format!("bytes={offset}-");
+        let mut headers = Vec::new();
+        if offset > 0 {
+            headers.push(("range", range.as_str()));
+            if let Some(validator) = state.validator() {
+                headers.push(("if-range", validator));
+            }
+        }
+        let answer = self.get(address, &headers)?;
+        match answer.status {
+            206 if offset > 0 => match content_range(answer.header("content-range")) {
+                Some((first, total)) if first == offset => {
+                    if state.total.is_some() && total.is_some() && state.total != total {
+                        return Ok(Attempt::Anew);
+                    }
+                    state.total = total.or(state.total);
+                }
+                _ => return Ok(Attempt::Anew),
+            },
+            416 if offset > 0 => return Ok(Attempt::Anew),
+            200 => {
+                // Ranges are not served here, or the file is another by now.
+                offset = 0;
+                state.total = answer
+                    .header("content-length")
+                    .and_then(|text| text.parse().ok());
+            }
+            _ => {
+                let status = answer.status;
+                return Err(answer.refusal().unwrap_or(FetchError::Status {
+                    address: shown(address),
+                    status,
+                }));
+            }
+        }
+        state.etag = answer.header("etag").map(Into::into).or(state.etag);
+        state.last_modified = answer
+            .header("last-modified")
+            .map(Into::into)
+            .or(state.last_modified);
+        self.receive(path, offset, &state, answer)
+    }
+
+    fn receive(
+        &self,
+        path: &Path,
+        offset: u64,
+        state: &State,
+        mut answer: Answer<'_>,
+    ) -> Result<Attempt, FetchError> {
+        let mut file = fs::OpenOptions::new()
+            .create(true)
+            .write(true)
+            .truncate(false)
+            .open(path)
+            .map_err(FetchError::File)?;
+        file.set_len(offset).map_err(FetchError::File)?;
+        file.seek(io::SeekFrom::Start(offset))
+            .map_err(FetchError::File)?;
+        write_state(path, state).map_err(FetchError::File)?;
+        let from = answer.address.clone();
+        let mut done = offset;
+        let mut told = Instant::now();
+        let tell = |done| {
+            self.attendant.hear(News::Amount {
+                done,
+                total: state.total,
+                unit: Unit::Bytes,
+            });
+        };
+        tell(done);
+        let mut buffer = vec![0; 128 * 1024];
+        loop {
+            let read = match answer.read(&mut buffer) {
+                Ok(0) => break,
+                Ok(read) => read,
+                Err(error) if is_stop(&error) => return Err(FetchError::CalledOff),
+                Err(error) => return Ok(Attempt::Broke(error.into())),
+            };
+            file.write_all(&buffer[..read]).map_err(FetchError::File)?;
+            done += read as u64;
+            if told.elapsed() >= TELL_EVERY {
+                told = Instant::now();
+                tell(done);
+            }
+        }
+        tell(done);
+        match state.total {
+            Some(total) if done < total => Ok(Attempt::Broke(
+                format!("{done} of {total} bytes came").into(),
+            )),
+            Some(total) if done > total => Ok(Attempt::Anew),
+            _ => Ok(Attempt::Whole(from)),
+        }
+    }
+}
+
+/// Whether trying again may help.
+fn is_transient(error: &FetchError) -> bool {
+    match error {
+        FetchError::Status { status, .. } => matches!(status, 408 | 425 | 429 | 500..=599),
+        FetchError::Broken { .. } => true,
+        // A host that never answered will not do so in a second.
+        _ => false,
+    }
+}
+
+/// The first byte and the length of the whole, out of `bytes 5-9/10`.
+fn content_range(text: Option<&str>) -> Option<(u64, Option<u64>)> {
+    let (range, total) = text?.strip_prefix("bytes ")?.split_once('/')?;
+    let (first, _) = range.split_once('-')?;
+    Some((first.parse().ok()?, total.parse().ok()))
+}
+
+fn state_path(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".json");
+    name.into()
+}
+
+/// What is known of the download at a path; nothing where it was of another address.
+fn read_state(path: &Path, address: &str) -> State {
+    let address = shown(address);
+    fs::read(state_path(path))
+        .ok()
+        .and_then(|bytes| serde_json::from_slice::<State>(&bytes).ok())
+        .filter(|state| state.address == address)
+        .unwrap_or(State {
+            address,
+            ..State::default()
+        })
+}
+
+fn write_state(path: &Path, state: &State) -> io::Result<()> {
+    fs::write(
+        state_path(path),
+        serde_json::to_vec(state).map_err(io::Error::other)?,
+    )
+}
+
+fn file_length(path: &Path) -> u64 {
+    fs::metadata(path).map_or(0, |metadata| metadata.len())
+}
+
+fn discard(path: &Path) -> Result<(), FetchError> {
+    remove(path)?;
+    remove(&state_path(path))
+}
+
+fn remove(path: &Path) -> Result<(), FetchError> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(FetchError::File(error)),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_content_range_tells_its_first_byte_and_the_whole() {
+        assert_eq!(content_range(Some("bytes 5-9/10")), Some((5, Some(10))));
+        assert_eq!(content_range(Some("bytes 5-9/*")), Some((5, None)));
+        assert_eq!(content_range(Some("lines 5-9/10")), None);
+        assert_eq!(content_range(None), None);
+    }
+
+    #[test]
+    fn a_weak_tag_vouches_for_nothing() {
+        let mut state = State {
+            etag: Some("W/\"a\"".into()),
+            ..State::default()
+        };
+        assert_eq!(state.validator(), None);
+        state.last_modified = Some("then".into());
+        assert_eq!(state.validator(), Some("then"));
+    }
+}

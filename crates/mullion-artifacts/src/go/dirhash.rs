@@ -1,0 +1,101 @@
+//! The `h1:` sum of a module's zip, as go.sum holds it.
+
+use std::io::{self, Read, Seek};
+
+use mullion_wire::Sha256Digest;
+use zip::ZipArchive;
+
+/// The sum without its `h1:`; `None` where `go_on` said to stop.
+///
+/// It is the SHA-256 over one line for each file, sorted by name: the file's own SHA-256, two blanks, its name.
+pub(crate) fn of_zip<R: Read + Seek>(
+    zip: &mut ZipArchive<R>,
+    go_on: &mut dyn FnMut(u64) -> bool,
+) -> io::Result<Option<String>> {
+    let mut lines = Vec::with_capacity(zip.len());
+    let mut done = 0;
+    for index in 0..zip.len() {
+        let file = zip.by_index(index).map_err(io::Error::other)?;
+        let name = file.name().map_err(io::Error::other)?.into_owned();
+        if name.contains('\n') {
+            return Err(io::Error::other("a file name with a line break"));
+        }
+        let (digest, length) = Sha256Digest::of_reader(file)?;
+        lines.push((name, digest));
+        done += length;
+        if index % 64 == 0 && !go_on(done) {
+            return Ok(None);
+        }
+    }
+    lines.sort();
+    Ok(Some(of_lines(&lines)))
+}
+
+fn of_lines(lines: &[(String, Sha256Digest)]) -> String {
+    use sha2::Digest as _;
+    let mut hash = sha2::Sha256::new();
+    for (name, digest) in lines {
+        hash.update(format!("{digest}  {name}\n"));
+    }
+    base64(&hash.finalize())
+}
+
+/// Standard base64 with padding.
+fn base64(bytes: &[u8]) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for chunk in bytes.chunks(3) {
+        let mut group = [0_u8; 3];
+        group[..chunk.len()].copy_from_slice(chunk);
+        let bits = u32::from_be_bytes([0, group[0], group[1], group[2]]);
+        for place in 0..4 {
+            let index = (bits >> (18 - 6 * place)) & 63;
+            text.push(if place <= chunk.len() {
+                char::from(LETTERS[index as usize])
+            } else {
+                '='
+            });
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Cursor, Write as _};
+
+    use super::*;
+
+    #[test]
+    fn base64_is_padded() {
+        for (bytes, text) in [
+            ("", ""),
+            ("f", "Zg=="),
+            ("fo", "Zm8="),
+            ("foo", "Zm9v"),
+            ("foob", "Zm9vYg=="),
+        ] {
+            assert_eq!(base64(bytes.as_bytes()), text);
+        }
+    }
+
+    #[test]
+    fn the_sum_is_the_one_that_the_go_tool_computes() {
+        // The example of golang.org/x/mod/sumdb/dirhash: files `xyz` and `abc`, hash of
+        // "<sha256 of "data for abc">  abc\n<sha256 of "data for xyz">  xyz\n".
+        let mut bytes = Cursor::new(Vec::new());
+        let mut zip = zip::ZipWriter::new(&mut bytes);
+        for name in ["xyz", "abc"] {
+            zip.start_file(name, zip::write::SimpleFileOptions::default())
+                .unwrap();
+            write!(zip, "data for {name}").unwrap();
+        }
+        zip.finish().unwrap();
+        let mut zip = ZipArchive::new(bytes).unwrap();
+        let abc = Sha256Digest::of(b"data for abc");
+        let xyz = Sha256Digest::of(b"data for xyz");
+        let expected = of_lines(&[("abc".into(), abc), ("xyz".into(), xyz)]);
+        assert_eq!(of_zip(&mut zip, &mut |_| true).unwrap().unwrap(), expected);
+        assert_eq!(expected.len(), 44);
+    }
+}

@@ -1,0 +1,271 @@
+//! Tools that run beside us: their lines are heard, and they end when they are called off.
+
+use std::collections::VecDeque;
+use std::io::{self, BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use mullion_plan::Attend;
+use rustix::process::{Pid, Signal, kill_process_group};
+
+/// How many of a tool's last lines are kept.
+const TAIL: usize = 20;
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+/// How long a tool has to take down what it set up before it is ended at once.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// What a tool that ran to its end left behind.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) stdout: Vec<u8>,
+}
+
+/// Why a tool did not do its work.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ToolError {
+    /// It could not be started.
+    #[error("`{tool}` could not be started")]
+    Start {
+        /// Its name.
+        tool: String,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// It ended with a failure.
+    #[error("`{tool}` failed ({how})")]
+    Failed {
+        /// What was run, in short.
+        tool: String,
+        /// Its status in words.
+        how: String,
+        /// Its last lines.
+        tail: Vec<String>,
+    },
+    /// It was called off, and has ended.
+    #[error("`{tool}` was called off")]
+    CalledOff {
+        /// Its name.
+        tool: String,
+    },
+}
+
+impl ToolError {
+    /// The last lines that it wrote.
+    pub(crate) fn tail(&self) -> &[String] {
+        match self {
+            Self::Failed { tail, .. } => tail,
+            Self::Start { .. } | Self::CalledOff { .. } => &[],
+        }
+    }
+}
+
+/// Whether a line belongs to the last ones that are shown when a tool fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Worth {
+    /// It may say why.
+    Telling,
+    /// It only says how far things are.
+    Progress,
+}
+
+/// Runs a tool to its end. `on_line` hears what it writes to standard error, line by line.
+pub(crate) fn run(
+    tool: &str,
+    command: &mut Command,
+    attendant: &dyn Attend,
+    on_line: &mut dyn FnMut(&str) -> Worth,
+) -> Result<Ran, ToolError> {
+    let start = |source| ToolError::Start {
+        tool: tool.to_owned(),
+        source,
+    };
+    let called_off = || ToolError::CalledOff {
+        tool: tool.to_owned(),
+    };
+    if attendant.is_called_off() {
+        return Err(called_off());
+    }
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        // A group of its own, so that it can be ended with everything that it started.
+        .process_group(0);
+    let mut child = command.spawn().map_err(start)?;
+    let stdout = child.stdout.take().map(|mut out| {
+        thread::spawn(move || {
+            let mut all = Vec::new();
+            let _ = out.read_to_end(&mut all);
+            all
+        })
+    });
+    let (send, lines) = mpsc::channel();
+    if let Some(err) = child.stderr.take() {
+        thread::spawn(move || {
+            for line in BufReader::new(err).split(b'\n').map_while(Result::ok) {
+                let line = String::from_utf8_lossy(&line).trim_end().to_owned();
+                if send.send(line).is_err() {
+                    break;
+                }
+            }
+        });
+    }
+
+    let mut tail = VecDeque::with_capacity(TAIL);
+    let mut said_all = false;
+    let mut ended: Option<(ExitStatus, Instant)> = None;
+    loop {
+        match lines.recv_timeout(LOOK_AGAIN) {
+            Ok(line) => {
+                if on_line(&line) == Worth::Telling {
+                    if tail.len() == TAIL {
+                        tail.pop_front();
+                    }
+                    tail.push_back(line);
+                }
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => {
+                said_all = true;
+                thread::sleep(LOOK_AGAIN / 10);
+            }
+        }
+        if attendant.is_called_off() {
+            end(&mut child);
+            return Err(called_off());
+        }
+        if ended.is_none() {
+            ended = child
+                .try_wait()
+                .map_err(start)?
+                .map(|status| (status, Instant::now()));
+        }
+        // What it wrote last is still on its way for a moment; a process it left behind may hold the pipe for ever.
+        if let Some((status, since)) = ended
+            && (said_all || since.elapsed() > Duration::from_secs(1))
+        {
+            if !status.success() {
+                return Err(ToolError::Failed {
+                    tool: tool.to_owned(),
+                    how: status.to_string(),
+                    tail: tail.into(),
+                });
+            }
+            let stdout = stdout.and_then(|thread| thread.join().ok());
+            return Ok(Ran {
+                stdout: stdout.unwrap_or_default(),
+            });
+        }
+    }
+}
+
+/// Asks a tool and all it started to end, then ends them.
+fn end(child: &mut Child) {
+    let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    let signal = |signal| {
+        if let Some(group) = group {
+            // It may have ended by itself meanwhile.
+            let _ = kill_process_group(group, signal);
+        }
+    };
+    signal(Signal::TERM);
+    let asked = Instant::now();
+    while asked.elapsed() < GRACE {
+        if matches!(child.try_wait(), Ok(Some(_))) {
+            break;
+        }
+        thread::sleep(LOOK_AGAIN);
+    }
+    signal(Signal::KILL);
+    let _ = child.wait();
+}
+
+#[cfg(test)]
+mod tests {
+    use mullion_plan::{News, Unattended};
+
+    use super::*;
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    #[test]
+    fn lines_are_heard_and_output_is_kept() {
+        let mut heard = Vec::new();
+        let ran = run(
+            "sh",
+            &mut shell("echo out; echo one >&2; echo two >&2"),
+            &Unattended,
+            &mut |line| {
+                heard.push(line.to_owned());
+                Worth::Telling
+            },
+        )
+        .unwrap();
+        assert_eq!(
+            (heard.join(" "), ran.stdout),
+            ("one two".into(), b"out\n".to_vec())
+        );
+    }
+
+    #[test]
+    fn a_failure_carries_the_last_lines() {
+        let script = "for n in $(seq 100); do echo line $n >&2; done; exit 3";
+        let error = run("sh", &mut shell(script), &Unattended, &mut |_| {
+            Worth::Telling
+        })
+        .unwrap_err();
+        assert_eq!(error.to_string(), "`sh` failed (exit status: 3)");
+        assert_eq!(error.tail().len(), TAIL);
+        assert_eq!(error.tail().last().unwrap(), "line 100");
+    }
+
+    #[test]
+    fn a_tool_that_is_not_there_is_named() {
+        let mut command = Command::new("no-such-tool-anywhere");
+        let error = run(
+            "no-such-tool-anywhere",
+            &mut command,
+            &Unattended,
+            &mut |_| Worth::Telling,
+        )
+        .unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "`no-such-tool-anywhere` could not be started"
+        );
+    }
+
+    struct Impatient(Instant);
+
+    impl Attend for Impatient {
+        fn hear(&self, _news: News) {}
+        fn is_called_off(&self) -> bool {
+            self.0.elapsed() > Duration::from_millis(200)
+        }
+    }
+
+    #[test]
+    fn what_is_called_off_ends_with_everything_it_started() {
+        let folder = tempfile::tempdir().unwrap();
+        let mark = folder.path().join("mark");
+        let script = format!("(sleep 1; touch {}) & sleep 60", mark.display());
+        let begun = Instant::now();
+        let error = run("sh", &mut shell(&script), &Impatient(begun), &mut |_| {
+            Worth::Telling
+        })
+        .unwrap_err();
+        assert!(matches!(error, ToolError::CalledOff { .. }), "{error:?}");
+        assert!(begun.elapsed() < Duration::from_secs(5));
+        thread::sleep(Duration::from_millis(1200));
+        assert!(!mark.exists(), "the inner process went on");
+    }
+}

@@ -1,0 +1,40 @@
+//! Certificates that the caller trusts, in the forms that tools want.
+
+use std::path::PathBuf;
+
+use fs_err as fs;
+
+use crate::build::BuildError;
+use crate::job::Job;
+
+/// The one file in [`folder`]: the system's certificates and the caller's.
+pub(crate) const FILE: &str = "trust.pem";
+
+/// A folder with one file of everything that is trusted; none where the caller adds nothing to the system's.
+pub(crate) fn folder(job: &Job<'_>) -> Result<Option<PathBuf>, BuildError> {
+    if job.sources.trust.is_empty() {
+        return Ok(None);
+    }
+    let failed = |source| BuildError::io("collecting certificates", source);
+    let mut all = fs::read("/etc/ssl/certs/ca-certificates.crt").unwrap_or_default();
+    for file in &job.sources.trust {
+        all.extend(fs::read(file).map_err(failed)?);
+        all.push(b'\n');
+    }
+    // A folder for each set: two calls with different ones may go on at once.
+    let digest = mullion_wire::Sha256Digest::of(&all);
+    let folder = job
+        .store
+        .work(&format!("trust-{}", &digest.as_str()[..16]))?;
+    let path = folder.join(FILE);
+    if !path.exists() {
+        let new = folder.join(format!(
+            "{}-{:?}.new",
+            std::process::id(),
+            std::thread::current().id()
+        ));
+        fs::write(&new, all).map_err(failed)?;
+        fs::rename(&new, &path).map_err(failed)?;
+    }
+    Ok(Some(folder))
+}

@@ -1,0 +1,169 @@
+//! Programs and images.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use mullion_artifacts::{BuildError, SupplyError, toolchain};
+use mullion_plan::{Unattended, Unit};
+
+use super::*;
+
+const REASON: &str = "built here";
+
+#[test]
+#[ignore = "needs the package registries and builds for minutes; cargo xtask test runs it"]
+fn every_part_of_a_linux_cluster_can_be_had() {
+    let store = store();
+    for artifact in &artifacts() {
+        let Some(part) = part_of(artifact) else {
+            continue;
+        };
+        if matches!(artifact.build, Some(Build::Parts { .. })) {
+            continue;
+        }
+        let path = timed(&store, &part);
+        assert!(store.has(&part), "{part}");
+        let record = store.record(&Item::Part(part.clone())).unwrap();
+        assert_eq!(hash(&path), record.sha256.as_str(), "{part}");
+        if record.origin == Origin::Build {
+            assert!(!record.modules.is_empty(), "{part}: {REASON}");
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs the package registries and builds for minutes; cargo xtask test runs it"]
+fn a_program_is_the_same_wherever_it_is_built() {
+    // One plain, one with C in it, one of C alone; each in a cache of its own, so in another folder.
+    for name in ["portmap", "flanneld", "pause"] {
+        let part = part(name, PartKind::Program);
+        let one = hash(&timed(&store(), &part));
+        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let other = Store::open(&folder.path().join("elsewhere")).unwrap();
+        assert_eq!(one, hash(&timed(&other, &part)), "{name}");
+    }
+}
+
+#[test]
+#[ignore = "needs the package registries and root; cargo xtask test runs it"]
+fn an_image_on_the_distributions_layer_is_the_same_whenever_it_is_made() {
+    let part = part("flanneld", PartKind::Image);
+    let one = hash(&timed(&store(), &part));
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let other = Store::open(&folder.path().join("elsewhere")).unwrap();
+    assert_eq!(one, hash(&timed(&other, &part)));
+}
+
+/// Calls a build off once packages are being compiled, or once it has gone on for a while.
+struct Impatient {
+    begun: Instant,
+    compiling: AtomicBool,
+}
+
+impl Attend for Impatient {
+    fn hear(&self, news: News) {
+        if let News::Amount {
+            unit: Unit::Packages,
+            ..
+        } = news
+        {
+            self.compiling.store(true, Ordering::SeqCst);
+        }
+    }
+    fn is_called_off(&self) -> bool {
+        self.compiling.load(Ordering::SeqCst) || self.begun.elapsed() > Duration::from_mins(5)
+    }
+}
+
+#[test]
+#[ignore = "needs the package registries; cargo xtask test runs it"]
+fn a_build_that_is_called_off_leaves_nothing_under_the_final_name() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    let part = part("etcd", PartKind::Program);
+    let impatient = Impatient {
+        begun: Instant::now(),
+        compiling: AtomicBool::new(false),
+    };
+    let error = supply(&store, &artifacts(), &part, &sources(), &impatient).unwrap_err();
+    assert!(matches!(error, SupplyError::CalledOff), "{error:?}");
+    assert!(!store.has(&part));
+    // And then it goes on.
+    timed(&store, &part);
+}
+
+#[test]
+#[ignore = "needs the package registries; cargo xtask test runs it"]
+fn a_module_that_is_not_the_pinned_one_is_refused() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    let mut all = artifacts();
+    for artifact in &mut all {
+        if let Some(Build::Go(build)) = &mut artifact.build {
+            build.module.sum = "h1:08GT0ZOMtyCcRnslyvnpWurf1wm20KHbC/aRS+0LxSp="
+                .parse()
+                .unwrap();
+        }
+    }
+    let part = part("portmap", PartKind::Program);
+    let error = supply(&store, &all, &part, &sources(), &Unattended).unwrap_err();
+    let SupplyError::Build { source, .. } = &error else {
+        panic!("{error:?}");
+    };
+    assert!(matches!(**source, BuildError::Sum { .. }), "{error:?}");
+    assert!(error.hints()[0].contains("pinned"));
+}
+
+#[test]
+#[ignore = "needs the package registries; cargo xtask test runs it"]
+fn a_build_that_fails_shows_the_compilers_last_lines() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    let mut all = artifacts();
+    for artifact in &mut all {
+        if let Some(Build::Go(build)) = &mut artifact.build {
+            build.ldflags = "-linkmode nonsense".into();
+        }
+    }
+    let part = part("loopback", PartKind::Program);
+    let error = supply(&store, &all, &part, &sources(), &Unattended).unwrap_err();
+    let step = error.to_step_error();
+    assert!(step.tail.join("\n").contains("nonsense"), "{step:#?}");
+    assert!(step.tail.len() <= 20);
+    assert!(!store.has(&part));
+}
+
+#[test]
+#[ignore = "needs the package registries; cargo xtask test runs it"]
+fn a_go_is_fetched_where_there_is_none_and_builds() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    let mut without = sources();
+    without.go.program = None;
+    let begun = Instant::now();
+    let go = toolchain(&store, &without, &Loud::new()).unwrap();
+    eprintln!("Go {}: {:.1} s", go.version, begun.elapsed().as_secs_f64());
+    assert!(go.program.starts_with(store.folder()));
+    assert_eq!(go.version, mullion_artifacts::NEWEST_GO);
+    // The second time it is there.
+    assert_eq!(toolchain(&store, &without, &Unattended).unwrap(), go);
+    let part = part("loopback", PartKind::Program);
+    supply(&store, &artifacts(), &part, &without, &Loud::new()).unwrap();
+    let record = store.record(&Item::Part(part)).unwrap();
+    assert_eq!(record.tools["go"], go.version.to_string());
+}
+
+#[test]
+#[ignore = "needs the package registries; cargo xtask test runs it"]
+fn what_is_given_as_go_and_is_none_is_passed_over() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    let mut odd = sources();
+    odd.go.program = Some("/bin/true".into());
+    assert!(
+        toolchain(&store, &odd, &Unattended)
+            .unwrap()
+            .program
+            .exists()
+    );
+}

@@ -1,0 +1,228 @@
+//! The API server's side of steps.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use mullion_kube::{Api, ClusterView, KubeError, Look, Marks, Workload};
+use mullion_plan::{Attend, ErrorClass, Fingerprint, StepError};
+use mullion_render::objects;
+use mullion_spec::value::{MachineName, Taint};
+
+use super::{Hands, lock, settings};
+
+/// How long the API server has for one answer to the question whether it is there.
+const ANSWER: Duration = Duration::from_secs(2);
+
+/// What the API server would not do, as a step's failure.
+pub(super) fn refused(what: &str, error: &KubeError) -> StepError {
+    StepError::new(error.class(), what).because(error)
+}
+
+/// What one look found, as a step's end.
+fn seen<T>(look: Look<T>) -> Result<(), StepError> {
+    match look {
+        Look::So(_) => Ok(()),
+        Look::NotYet(words) => Err(StepError::new(ErrorClass::NotYet, words)),
+    }
+}
+
+impl Hands<'_> {
+    /// The API server, by the kubeconfig that we hold.
+    pub(super) fn api(&self) -> Result<Arc<Api>, StepError> {
+        let mut held = lock(&self.api);
+        if let Some(api) = held.as_ref() {
+            return Ok(Arc::clone(api));
+        }
+        let unread = |error: &dyn std::error::Error| {
+            StepError::new(ErrorClass::Refused, "the kubeconfig cannot be read").because(error)
+        };
+        let text = match &self.outfit.existing {
+            Some(text) => Some(text.clone()),
+            None => self.state.kubeconfig().map_err(|error| unread(&error))?,
+        };
+        let text = text.ok_or_else(|| {
+            StepError::new(ErrorClass::Refused, "no kubeconfig of the cluster is held")
+        })?;
+        let api = Api::connect(text.reveal(), self.context()).map_err(|error| unread(&error))?;
+        let api = Arc::new(api);
+        *held = Some(Arc::clone(&api));
+        Ok(api)
+    }
+
+    fn context(&self) -> Option<&str> {
+        match &self.cluster().control_plane {
+            mullion_spec::cluster::ControlPlane::Existing { context, .. } => context.as_deref(),
+            mullion_spec::cluster::ControlPlane::Made { .. } => None,
+        }
+    }
+
+    /// What the API server says of the cluster now; none where it does not answer.
+    pub fn cluster_view(&self) -> Option<ClusterView> {
+        let api = self.api().ok()?;
+        if !api.answers(ANSWER) {
+            return None;
+        }
+        api.facts(&self.cluster().name).ok()
+    }
+
+    pub(super) fn await_api(
+        &self,
+        machine: Option<&MachineName>,
+        endpoint: &str,
+    ) -> Result<(), StepError> {
+        let api = self.api()?;
+        let answers = match machine {
+            Some(_) => api.answers_at(&format!("https://{endpoint}"), ANSWER),
+            None => api.answers(ANSWER),
+        };
+        if answers {
+            return Ok(());
+        }
+        let words = format!("the API server at {endpoint} does not answer");
+        Err(StepError::new(ErrorClass::NotYet, words))
+    }
+
+    pub(super) fn apply_objects(
+        &self,
+        set: &str,
+        fingerprint: &Fingerprint,
+    ) -> Result<(), StepError> {
+        let rendered = objects(&self.setting()?, set)
+            .map_err(|error| settings::unrendered(&format!("the objects {set}"), &error))?;
+        let objects = rendered.ok_or_else(|| {
+            StepError::new(
+                ErrorClass::Refused,
+                format!("this release has no objects `{set}`"),
+            )
+        })?;
+        let look = self
+            .api()?
+            .apply_set(set, fingerprint, &objects, &self.cluster().name)
+            .map_err(|error| refused(&format!("the objects {set} could not be applied"), &error))?;
+        seen(look)
+    }
+
+    pub(super) fn remove_objects(&self, set: &str) -> Result<(), StepError> {
+        let look = self
+            .api()?
+            .remove_set(set)
+            .map_err(|error| refused(&format!("the objects {set} could not be removed"), &error))?;
+        seen(look)
+    }
+
+    pub(super) fn approve_certificates(&self, machine: &MachineName) -> Result<(), StepError> {
+        let roster = self.roster()?;
+        let address = roster
+            .address(machine)
+            .and_then(|address| address.parse().ok());
+        let addresses: Vec<_> = address.into_iter().collect();
+        let look = self
+            .api()?
+            .approve_certificates(machine.as_str(), &addresses)
+            .map_err(|error| {
+                refused(
+                    &format!("the certificates of {machine} could not be approved"),
+                    &error,
+                )
+            })?;
+        seen(look)
+    }
+
+    pub(super) fn mark(
+        &self,
+        machine: &MachineName,
+        labels: &BTreeMap<String, String>,
+        taints: &BTreeSet<Taint>,
+        drop_labels: &BTreeSet<String>,
+        drop_taints: &BTreeSet<Taint>,
+    ) -> Result<(), StepError> {
+        let marks = Marks {
+            labels,
+            taints,
+            drop_labels,
+            drop_taints,
+        };
+        let look = self
+            .api()?
+            .mark(machine.as_str(), &marks, &self.cluster().name)
+            .map_err(|error| refused(&format!("{machine} could not be marked"), &error))?;
+        seen(look)
+    }
+
+    pub(super) fn await_node_network(&self, machine: &MachineName) -> Result<(), StepError> {
+        let look = self.api()?.node_network(machine.as_str());
+        seen(look.map_err(|error| refused(&format!("{machine} could not be looked at"), &error))?)
+    }
+
+    pub(super) fn await_ready(&self, machine: &MachineName) -> Result<(), StepError> {
+        let look = self.api()?.node_ready(machine.as_str());
+        seen(look.map_err(|error| refused(&format!("{machine} could not be looked at"), &error))?)
+    }
+
+    pub(super) fn drain(
+        &self,
+        machine: &MachineName,
+        attendant: &dyn Attend,
+    ) -> Result<(), StepError> {
+        let look = self.api()?.drain(machine.as_str(), attendant);
+        seen(look.map_err(|error| refused(&format!("{machine} could not be drained"), &error))?)
+    }
+
+    pub(super) fn forget(&self, machine: &MachineName) -> Result<(), StepError> {
+        self.api()?
+            .forget(machine.as_str())
+            .map_err(|error| refused(&format!("node {machine} could not be deleted"), &error))
+    }
+
+    /// Everything of ours that runs on nodes.
+    fn workloads(&self) -> Result<Vec<(Workload, String, String)>, StepError> {
+        let setting = self.setting()?;
+        let mut workloads = Vec::new();
+        for set in settings::SETS {
+            let rendered = objects(&setting, set)
+                .map_err(|error| settings::unrendered(&format!("the objects {set}"), &error))?;
+            // A set that the file does not want was not applied.
+            let is_wanted = self.is_wanted(set);
+            for object in rendered.into_iter().flatten().filter(|_| is_wanted) {
+                let workload = match object["kind"].as_str() {
+                    Some("DaemonSet") => Workload::DaemonSet,
+                    Some("Deployment") => Workload::Deployment,
+                    _ => continue,
+                };
+                let text =
+                    |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+                let metadata = &object["metadata"];
+                workloads.push((
+                    workload,
+                    text(&metadata["namespace"]),
+                    text(&metadata["name"]),
+                ));
+            }
+        }
+        Ok(workloads)
+    }
+
+    fn is_wanted(&self, set: &str) -> bool {
+        mullion_plan::Wanted::of(self.model)
+            .sets()
+            .iter()
+            .any(|wanted| wanted == set)
+    }
+
+    /// The suite `smoke`: everything of ours that should run, runs.
+    pub(super) fn verify(&self, suite: &str) -> Result<(), StepError> {
+        if suite != "smoke" {
+            let words = format!("this release has no suite `{suite}`");
+            return Err(StepError::new(ErrorClass::Refused, words).hint("take `smoke`"));
+        }
+        let api = self.api()?;
+        let failed = |error: &KubeError| refused("the cluster could not be looked at", error);
+        for (workload, namespace, name) in self.workloads()? {
+            let look = api.rolled_out(workload, &namespace, &name);
+            seen(look.map_err(|error| failed(&error))?)?;
+        }
+        api.prove(suite, &self.cluster().name)
+            .map_err(|error| failed(&error))
+    }
+}

@@ -1,0 +1,177 @@
+//! Looking at a machine before anything is laid down on it: is it fit, and what does it stand on?
+
+use std::collections::BTreeMap;
+
+use mullion_plan::{ErrorClass, StepError};
+use mullion_render::{Cgroups, Footing, Ground};
+use mullion_spec::cluster::{Duty, Group, System};
+
+/// One line for each thing, `word=value`. Uses nothing that a bare Debian lacks.
+pub(super) const SCRIPT: &str = r#"
+echo "arch=$(uname -m)"
+echo "cpus=$(nproc)"
+echo "memory=$(awk '/^MemTotal:/ {print $2}' /proc/meminfo)"
+echo "free=$(df --output=avail -B1 /var/lib 2>/dev/null | tail -1 | tr -d ' ')"
+echo "clock=$(date +%s)"
+echo "systemd=$([ -d /run/systemd/system ] && echo yes || echo no)"
+container=$(systemd-detect-virt --container 2>/dev/null || true)
+echo "container=${container:-none}"
+kind=$(stat -fc %T /sys/fs/cgroup 2>/dev/null)
+if [ "$kind" = cgroup2fs ]; then echo cgroups=2; elif [ -d /sys/fs/cgroup/unified ]; then echo cgroups=hybrid; else echo cgroups=1; fi
+echo "capabilities=$(awk '/^CapEff:/ {print $2}' /proc/self/status)"
+echo "swaps=$(($(wc -l < /proc/swaps) - 1))"
+if grep -qE '^nameserver' /etc/resolv.conf 2>/dev/null; then echo resolver=yes; else echo resolver=no; fi
+"#;
+
+/// `CAP_SYS_RESOURCE` among the capabilities of a process.
+const RAISE_LIMITS: u64 = 1 << 24;
+/// Certificates of a machine whose clock is further off are not valid yet, or no longer.
+const SKEW_SECONDS: u64 = 60;
+/// Less than this and the first images do not fit.
+const LEAST_FREE: u64 = 2 << 30;
+
+/// What was found on a machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Found {
+    pub(super) ground: Ground,
+    architecture: String,
+    cpus: u64,
+    memory: u64,
+    free: u64,
+    clock: u64,
+    has_systemd: bool,
+}
+
+/// Reads what [`SCRIPT`] wrote.
+pub(super) fn read(text: &str) -> Result<Found, StepError> {
+    let values: BTreeMap<_, _> = text
+        .lines()
+        .filter_map(|line| line.trim().split_once('='))
+        .collect();
+    let word = |name: &str| {
+        let missing = || {
+            StepError::new(
+                ErrorClass::Refused,
+                format!("the machine does not tell its {name}"),
+            )
+        };
+        values.get(name).copied().ok_or_else(missing)
+    };
+    let number = |name: &str| word(name).map(|value| value.parse::<u64>().unwrap_or(0));
+    let capabilities = u64::from_str_radix(word("capabilities")?, 16).unwrap_or(0);
+    Ok(Found {
+        ground: Ground {
+            footing: match word("container")? {
+                "none" => Footing::Computer,
+                _ => Footing::SystemContainer,
+            },
+            cgroups: match word("cgroups")? {
+                "2" => Cgroups::V2,
+                "hybrid" => Cgroups::Hybrid,
+                _ => Cgroups::V1,
+            },
+            can_raise_limits: capabilities & RAISE_LIMITS != 0,
+            has_swap: number("swaps")? > 0,
+            has_resolver: word("resolver")? == "yes",
+        },
+        architecture: word("arch")?.into(),
+        cpus: number("cpus")?,
+        // The kernel tells it in units of 1024.
+        memory: number("memory")? << 10,
+        free: number("free")?,
+        clock: number("clock")?,
+        has_systemd: word("systemd")? == "yes",
+    })
+}
+
+/// Everything that keeps a machine from being what its group wants, at once. `now` is this computer's clock.
+pub(super) fn unfit(found: &Found, group: &Group, now: u64) -> Vec<String> {
+    let mut faults = Vec::new();
+    if found.architecture != "x86_64" {
+        faults.push(format!(
+            "its processor is {}, and programs are built for x86_64",
+            found.architecture
+        ));
+    }
+    if !found.has_systemd {
+        faults.push("it does not run systemd".into());
+    }
+    let skew = found.clock.abs_diff(now);
+    if skew > SKEW_SECONDS {
+        faults.push(format!(
+            "its clock is {skew} seconds off; set it, or certificates will not be valid there"
+        ));
+    }
+    if found.free < LEAST_FREE {
+        faults.push(format!(
+            "{} MiB are free below /var/lib, and {} are needed",
+            found.free >> 20,
+            LEAST_FREE >> 20
+        ));
+    }
+    let System::Linux { release } = &group.system else {
+        return faults;
+    };
+    let Some(least) = mullion_catalog::Catalog::builtin().linux(release) else {
+        return faults;
+    };
+    let (memory, cpus) = match group.duty {
+        Duty::ControlPlane => (
+            least.control_plane_memory_mib,
+            u64::from(least.control_plane_cpus),
+        ),
+        Duty::Worker => (least.memory_mib, 1),
+        Duty::LoadBalancer => (0, 1),
+    };
+    // The kernel keeps a part of what was put in.
+    if (found.memory >> 20) * 11 / 10 < memory {
+        faults.push(format!(
+            "it has {} MiB of memory, and {memory} are needed",
+            found.memory >> 20
+        ));
+    }
+    if found.cpus < cpus {
+        faults.push(format!(
+            "it has {} processor, and {cpus} are needed",
+            found.cpus
+        ));
+    }
+    faults
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = "arch=x86_64\ncpus=2\nmemory=24414062\nfree=50000000000\nclock=1000\nsystemd=yes\n\
+        container=systemd-nspawn\ncgroups=hybrid\ncapabilities=000001fffeffffff\nswaps=0\nresolver=yes\n";
+
+    #[test]
+    fn a_ground_is_read_from_what_the_machine_says() {
+        let found = read(GOOD).unwrap();
+        assert_eq!(
+            found.ground,
+            Ground {
+                footing: Footing::SystemContainer,
+                cgroups: Cgroups::Hybrid,
+                can_raise_limits: false,
+                has_swap: false,
+                has_resolver: true,
+            }
+        );
+        let other = read(
+            &GOOD
+                .replace("000001fffeffffff", "000001ffffffffff")
+                .replace("=systemd-nspawn", "=none"),
+        )
+        .unwrap();
+        assert!(other.ground.can_raise_limits);
+        assert_eq!(other.ground.footing, Footing::Computer);
+    }
+
+    #[test]
+    fn a_silent_machine_is_an_error_that_names_what_is_missing() {
+        let error = read("cpus=2\n").unwrap_err();
+        assert!(error.words.contains("capabilities"), "{}", error.words);
+    }
+}

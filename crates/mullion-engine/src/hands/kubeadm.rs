@@ -1,0 +1,180 @@
+//! Beginning a cluster, joining it, leaving it.
+
+use std::collections::BTreeMap;
+use std::net::{TcpStream, ToSocketAddrs as _};
+use std::time::Duration;
+
+use mullion_plan::{Attend, ErrorClass, Prior, StepError};
+use mullion_render::{InitKeys, JoinKeys, init, join};
+use mullion_spec::cluster::Duty;
+use mullion_spec::value::MachineName;
+use mullion_wire::{Kubeadm, Request, Secret};
+
+use super::{Hands, cluster, settings};
+
+impl Hands<'_> {
+    /// The first control plane is up, and we hold the admin's kubeconfig.
+    pub(super) fn init(
+        &self,
+        machine: &MachineName,
+        prior: Prior,
+        endpoint: &str,
+        attendant: &dyn Attend,
+    ) -> Result<(), StepError> {
+        if prior == Prior::Unknown {
+            self.refuse_foreign_cluster(machine, endpoint)?;
+        }
+        let token = mullion_kube::random_token()
+            .map_err(|error| cluster::refused("no token could be made", &error))?;
+        let keys = InitKeys {
+            token: token.clone(),
+            // Further control planes get the authorities from their agents.
+            certificate_key: None,
+        };
+        let step = init(&self.setting()?, machine, &keys).map_err(|error| {
+            settings::unrendered(&format!("the configuration of {machine}"), &error)
+        })?;
+        let answer = self.ask(machine, &Request::Kubeadm { step }, attendant)?;
+        let admin = answer.kubeadm.and_then(|done| done.admin).ok_or_else(|| {
+            StepError::new(
+                ErrorClass::Refused,
+                format!("{machine} gave no kubeconfig for the admin"),
+            )
+        })?;
+        self.hold_admin(&admin)?;
+        // kubeadm makes a token of its own for joins by hand; ours live as long as a join.
+        let id = token.reveal().split('.').next().unwrap_or_default();
+        self.api()?.delete_token(id).map_err(|error| {
+            cluster::refused("the token of the first start could not be removed", &error)
+        })
+    }
+
+    /// Keeps the admin's kubeconfig, and uses it from now on.
+    pub(super) fn hold_admin(&self, admin: &Secret) -> Result<(), StepError> {
+        self.state.keep_kubeconfig(admin).map_err(|error| {
+            StepError::new(ErrorClass::Refused, "the kubeconfig could not be kept").because(&error)
+        })?;
+        *super::lock(&self.api) = None;
+        Ok(())
+    }
+
+    /// Where another cluster answers at the endpoint, nothing is begun.
+    fn refuse_foreign_cluster(
+        &self,
+        machine: &MachineName,
+        endpoint: &str,
+    ) -> Result<(), StepError> {
+        let is_ours = self
+            .api()
+            .is_ok_and(|api| api.answers(Duration::from_secs(2)));
+        if is_ours {
+            return Ok(());
+        }
+        let own = self.roster()?.address(machine).map(str::to_owned);
+        let host = endpoint.rsplit_once(':').map(|(host, _)| host.to_owned());
+        if host == own {
+            // Its own address: whatever answers there is what the agent finds inside.
+            return Ok(());
+        }
+        let addresses = endpoint.to_socket_addrs().into_iter().flatten();
+        let mut listens =
+            addresses.map(|address| TcpStream::connect_timeout(&address, Duration::from_secs(2)));
+        if listens.any(|answer| answer.is_ok()) {
+            let words = format!("somebody answers at {endpoint}, and it is not this cluster");
+            return Err(StepError::new(ErrorClass::NotOurs, words)
+                .hint("give the cluster another endpoint, or end what listens there"));
+        }
+        Ok(())
+    }
+
+    /// The machine is a node, by a token that lives as long as the join.
+    pub(super) fn join(
+        &self,
+        machine: &MachineName,
+        duty: Duty,
+        attendant: &dyn Attend,
+    ) -> Result<(), StepError> {
+        let api = self.api()?;
+        let lifetime = Duration::from_mins(mullion_render::TOKEN_MINUTES.into());
+        let endpoint = self.roster()?.endpoint.clone();
+        let token = api
+            .create_join_token(&endpoint, lifetime)
+            .map_err(|error| {
+                cluster::refused(&format!("no token for {machine} could be made"), &error)
+            })?;
+        let joined = self.join_with(machine, duty, &token, attendant);
+        // Whatever came of the join, its token goes.
+        let removed = api.delete_token(&token.id).map_err(|error| {
+            cluster::refused(
+                &format!("the token of {machine} could not be removed"),
+                &error,
+            )
+        });
+        joined.and(removed)
+    }
+
+    fn join_with(
+        &self,
+        machine: &MachineName,
+        duty: Duty,
+        token: &mullion_kube::JoinToken,
+        attendant: &dyn Attend,
+    ) -> Result<(), StepError> {
+        if duty == Duty::ControlPlane {
+            let files = self.authority(machine, attendant)?;
+            let step = Kubeadm::HoldAuthority { files };
+            self.ask(machine, &Request::Kubeadm { step }, attendant)?;
+        }
+        let keys = JoinKeys {
+            token: token.token.clone(),
+            certificate_key: None,
+        };
+        let step =
+            join(&self.setting()?, machine, &keys, token.discovery.clone()).map_err(|error| {
+                settings::unrendered(&format!("the configuration of {machine}"), &error)
+            })?;
+        self.ask(machine, &Request::Kubeadm { step }, attendant)?;
+        Ok(())
+    }
+
+    /// The cluster's authorities, from a control plane that runs: a further one is given them, so that they never pass
+    /// through the API server.
+    fn authority(
+        &self,
+        machine: &MachineName,
+        attendant: &dyn Attend,
+    ) -> Result<BTreeMap<String, Secret>, StepError> {
+        let seats = self
+            .cluster()
+            .machines()
+            .filter(|other| other.group.duty == Duty::ControlPlane && other.name != *machine);
+        let mut last = None;
+        for seat in seats {
+            let request = Request::Kubeadm {
+                step: Kubeadm::ReadAuthority,
+            };
+            match self.ask(&seat.name, &request, attendant) {
+                Ok(answer) if !answer.authority.is_empty() => return Ok(answer.authority),
+                Ok(_) => {}
+                Err(error) => last = Some(error),
+            }
+        }
+        Err(last.unwrap_or_else(|| {
+            StepError::new(
+                ErrorClass::Refused,
+                format!("no control plane gave the cluster's authorities for {machine}"),
+            )
+        }))
+    }
+
+    /// Nothing of a cluster is left on the machine.
+    pub(super) fn reset(
+        &self,
+        machine: &MachineName,
+        attendant: &dyn Attend,
+    ) -> Result<(), StepError> {
+        let step = Kubeadm::Reset;
+        self.ask(machine, &Request::Kubeadm { step }, attendant)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,252 @@
+//! Looking at the world: hosts, machines, what is inside them, the cluster.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use mullion_plan::{
+    ClusterFacts, ClusterId, DiscoverError, Fingerprint, HostFacts, Inside, MachineFacts, Observed,
+    Place, Power,
+};
+use mullion_spec::cluster::Carrier;
+use mullion_spec::value::MachineName;
+use mullion_wire::Facts;
+
+use super::machine::Label;
+use super::{Hands, talk};
+
+/// How long the API server has for a first answer.
+const ANSWER: Duration = Duration::from_secs(2);
+/// So many machines are looked into at once.
+const AT_ONCE: usize = 32;
+
+impl Hands<'_> {
+    pub(super) fn look(&self) -> Result<Observed, DiscoverError> {
+        let failed = |words: String| DiscoverError { words };
+        let mut observed = Observed {
+            artifacts: self.store.parts(),
+            templates: self
+                .templates
+                .find()
+                .map_err(|error| failed(format!("the templates cannot be looked at: {error}")))?,
+            ..Observed::default()
+        };
+        observed
+            .artifacts
+            .extend(self.wanted().parts.into_iter().filter(super::is_agent));
+        let name = &self.cluster().name;
+        let mut here = HostFacts::default();
+        for (kind, driver) in self.drivers.all() {
+            let found = driver
+                .find(name)
+                .map_err(|error| failed(format!("machines cannot be looked for: {error}")))?;
+            here.network = here.network.or(found.network);
+            here.foreign.extend(found.foreign.iter().copied());
+            for (machine, sighting) in found.machines {
+                let facts = sighting.facts(kind, Place::Here);
+                observed.machines.insert(machine, facts);
+            }
+        }
+        observed.hosts.insert(Place::Here, here);
+        self.look_inside(&mut observed);
+        observed.cluster = self.look_at_cluster(&observed);
+        Ok(observed)
+    }
+
+    /// Asks every machine that runs, and every one that exists already, for what is inside.
+    fn look_inside(&self, observed: &mut Observed) {
+        let mut names: Vec<MachineName> = observed
+            .machines
+            .iter()
+            .filter(|(_, facts)| facts.ours && facts.whole && facts.power == Power::On)
+            .map(|(name, _)| name.clone())
+            .collect();
+        let existing = self
+            .cluster()
+            .machines()
+            .filter(|machine| matches!(machine.group.carrier, Carrier::Existing { .. }));
+        names.extend(existing.map(|machine| machine.name));
+        let mut answers: BTreeMap<MachineName, Option<Facts>> = BTreeMap::new();
+        for some in names.chunks(AT_ONCE) {
+            std::thread::scope(|scope| {
+                let asked: Vec<_> = some
+                    .iter()
+                    .map(|name| (name, scope.spawn(move || self.facts_of(name))))
+                    .collect();
+                for (name, thread) in asked {
+                    // A look that ended badly is no look.
+                    if let Ok(Some(facts)) = thread.join() {
+                        answers.insert(name.clone(), facts);
+                    }
+                }
+            });
+        }
+        for (name, facts) in answers {
+            let found = facts.as_ref().map(inside).unwrap_or_default();
+            let label = facts.as_ref().and_then(label);
+            match observed.machines.get_mut(&name) {
+                Some(machine) => machine.inside = Some(found),
+                None => {
+                    let is_ours =
+                        label.is_some_and(|label| label.cluster == self.cluster().name.as_str());
+                    let driver = self.group(&name).map(|group| group.carrier.driver());
+                    let Some(driver) = driver else { continue };
+                    let address = self.group(&name).and_then(|group| {
+                        let mut machines = group.machines();
+                        let machine = machines.find(|machine| machine.name == name)?;
+                        machine.given_address()?.to_string().parse().ok()
+                    });
+                    let facts = MachineFacts {
+                        ours: is_ours,
+                        made: false,
+                        whole: true,
+                        driver,
+                        place: Place::Here,
+                        power: Power::On,
+                        size: None,
+                        template: None,
+                        address,
+                        inside: Some(found),
+                    };
+                    observed.machines.insert(name, facts);
+                }
+            }
+        }
+    }
+
+    /// What an agent says; the outer `None` where nobody could log in.
+    #[expect(
+        clippy::option_option,
+        reason = "a machine without an agent was looked into all the same"
+    )]
+    fn facts_of(&self, machine: &MachineName) -> Option<Option<Facts>> {
+        // A connection of an earlier look may have died since.
+        for _ in 0..2 {
+            let session = self.session(machine).ok()?;
+            match talk::facts(&session) {
+                Ok(facts) => return Some(facts),
+                Err(_) => self.drop_session(machine),
+            }
+        }
+        None
+    }
+
+    /// The cluster, once a control plane was initialised.
+    fn look_at_cluster(&self, observed: &Observed) -> Option<ClusterFacts> {
+        let seats = observed.machines.values().filter(|facts| facts.ours);
+        let insides = seats.filter_map(|facts| facts.inside.as_ref());
+        let mut begun = insides.filter(|inside| inside.control_plane && inside.joined.is_some());
+        let is_existing = self.outfit.existing.is_some();
+        let joined = begun.next().and_then(|inside| inside.joined.clone());
+        if joined.is_none() && !is_existing {
+            let may_be = observed.machines.values().any(|facts| {
+                facts.ours && facts.whole && facts.inside.is_none() && facts.power != Power::New
+            });
+            // Nothing that runs is part of a cluster: a kubeconfig that is left is of one that is gone.
+            if !may_be {
+                return None;
+            }
+        }
+        self.hold_kubeconfig(observed);
+        let api = self.api().ok()?;
+        let id = api.id().clone();
+        if joined.as_ref().is_some_and(|joined| *joined != id) {
+            // We hold the key to another cluster than the one that runs.
+            return joined.map(silent);
+        }
+        if !api.answers(ANSWER) {
+            let mut facts = silent(id);
+            facts.members = members(observed);
+            return Some(facts);
+        }
+        match api.facts(&self.cluster().name) {
+            Ok(view) => Some(view.facts),
+            Err(_) => Some(silent(id)),
+        }
+    }
+
+    /// Where the kubeconfig was lost with the state folder, a control plane that runs gives it again.
+    fn hold_kubeconfig(&self, observed: &Observed) {
+        if self.outfit.existing.is_some() || matches!(self.state.kubeconfig(), Ok(Some(_))) {
+            return;
+        }
+        let seats = observed.machines.iter().filter(|(_, facts)| {
+            facts.ours
+                && facts
+                    .inside
+                    .as_ref()
+                    .is_some_and(|inside| inside.control_plane)
+        });
+        for (name, _) in seats {
+            let request = mullion_wire::Request::Kubeadm {
+                step: mullion_wire::Kubeadm::ReadAdmin,
+            };
+            let Ok(answer) = self.ask(name, &request, &mullion_plan::Unattended) else {
+                continue;
+            };
+            if let Some(admin) = answer.kubeadm.and_then(|done| done.admin)
+                && self.hold_admin(&admin).is_ok()
+            {
+                return;
+            }
+        }
+    }
+}
+
+/// A cluster whose API server does not answer.
+fn silent(id: ClusterId) -> ClusterFacts {
+    ClusterFacts {
+        id,
+        answers: false,
+        kubernetes: None,
+        endpoint: None,
+        pods: None,
+        services: None,
+        members: std::collections::BTreeSet::new(),
+        nodes: BTreeMap::new(),
+        objects: BTreeMap::new(),
+        proven: std::collections::BTreeSet::new(),
+    }
+}
+
+/// The machines that hold a control plane's data.
+fn members(observed: &Observed) -> std::collections::BTreeSet<MachineName> {
+    let machines = observed.machines.iter();
+    machines
+        .filter(|(_, facts)| {
+            facts.ours
+                && facts
+                    .inside
+                    .as_ref()
+                    .is_some_and(|inside| inside.control_plane)
+        })
+        .map(|(name, _)| name.clone())
+        .collect()
+}
+
+fn label(facts: &Facts) -> Option<Label> {
+    serde_json::from_value(facts.mark.as_ref()?.0.clone()).ok()
+}
+
+/// What an agent's facts come to for planning.
+fn inside(facts: &Facts) -> Inside {
+    let ran = |list: &str| {
+        let marks = facts.ran.get(list).into_iter().flatten();
+        let read = |mark: &String| serde_json::from_value(mark.as_str().into()).ok();
+        marks
+            .filter_map(read)
+            .collect::<std::collections::BTreeSet<Fingerprint>>()
+    };
+    Inside {
+        agent: Some(facts.agent.clone()),
+        features: std::collections::BTreeSet::new(),
+        reboot_pending: facts.reboot_pending.is_some(),
+        blueprint: label(facts).map(|label| label.blueprint),
+        before: ran("before"),
+        after: ran("after"),
+        joined: facts
+            .joined
+            .as_ref()
+            .map(|digest| ClusterId(digest.to_string())),
+        control_plane: facts.control_plane,
+    }
+}

@@ -1,0 +1,591 @@
+//! Machines: made, started, reached, looked at, prepared, released, removed.
+
+use std::net::Ipv4Addr;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use ipnet::Ipv4Net;
+use mullion_machines::{DriverError, MachineWish, NetworkWish, Stop};
+use mullion_plan::{
+    Attend, Blueprint, ErrorClass, News, Part, Place, Size, StepError, TemplateId, UserCommand,
+};
+use mullion_spec::cluster::{Carrier, Group, Login as LoginWish};
+use mullion_spec::value::MachineName;
+use mullion_spec::words::Driver;
+use mullion_ssh::{Command, Key, Login, ReadTransport as _, Session, Sudo, Transport as _};
+use mullion_wire::{
+    Blueprint as Document, Content, Mark, Request, Sha256Digest, UserCommand as WireCommand,
+};
+use serde::{Deserialize, Serialize};
+
+use super::talk::{self, Answer, lost};
+use super::{Hands, inspect, lock};
+
+/// What a machine is made as.
+pub(super) struct Making<'a> {
+    pub(super) driver: Driver,
+    pub(super) place: &'a Place,
+    pub(super) template: &'a TemplateId,
+    pub(super) size: Size,
+    pub(super) address: Ipv4Addr,
+    pub(super) network: Ipv4Net,
+}
+
+/// What we write down on a machine with its blueprint: whose it is, and which state the plan calls this.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Label {
+    pub(super) cluster: String,
+    pub(super) blueprint: Blueprint,
+}
+
+fn failed(what: String, error: &DriverError) -> StepError {
+    let mut failure = StepError::new(error.class(), what)
+        .because(error)
+        .tail(error.tail().iter().cloned());
+    failure.hints.extend(error.hint());
+    failure
+}
+
+impl Hands<'_> {
+    pub(super) fn group(&self, machine: &MachineName) -> Option<&Group> {
+        let groups = self.cluster().groups.iter();
+        let mut groups =
+            groups.filter(|group| group.machines().any(|other| other.name == *machine));
+        groups.next()
+    }
+
+    /// The driver that carries a machine: the file's, or for one that the file no longer has, whichever knows it.
+    fn driver_of(&self, machine: &MachineName) -> Result<Driver, StepError> {
+        if let Some(group) = self.group(machine) {
+            return Ok(group.carrier.driver());
+        }
+        let name = &self.cluster().name;
+        self.drivers.owner(name, machine).ok_or_else(|| {
+            StepError::new(ErrorClass::Refused, format!("no driver knows {machine}"))
+        })
+    }
+
+    pub(super) fn make_network(
+        &self,
+        place: &Place,
+        network: Ipv4Net,
+        attendant: &dyn Attend,
+    ) -> Result<(), StepError> {
+        let wish = NetworkWish {
+            cluster: self.cluster().name.clone(),
+            network,
+        };
+        self.drivers
+            .network_maker(place)
+            .and_then(|driver| driver.make_network(&wish, attendant))
+            .map_err(|error| failed(format!("network {network} could not be made"), &error))
+    }
+
+    pub(super) fn remove_network(
+        &self,
+        place: &Place,
+        attendant: &dyn Attend,
+    ) -> Result<(), StepError> {
+        self.drivers
+            .network_maker(place)
+            .and_then(|driver| driver.remove_network(&self.cluster().name, attendant))
+            .map_err(|error| failed("the machines' network could not be removed".into(), &error))
+    }
+
+    pub(super) fn make_machine(
+        &self,
+        machine: &MachineName,
+        making: &Making<'_>,
+        attendant: &dyn Attend,
+    ) -> Result<(), StepError> {
+        let key = self.login_key()?;
+        let roster = self.roster()?;
+        let hosts = roster.addresses.iter().filter_map(|(name, address)| {
+            Some((name.to_string(), address.parse::<std::net::IpAddr>().ok()?))
+        });
+        let wish = MachineWish {
+            cluster: self.cluster().name.clone(),
+            name: machine.clone(),
+            template: making.template.clone(),
+            template_path: self.templates.path(making.template),
+            size: making.size,
+            address: making.address,
+            network: making.network,
+            authorized_keys: vec![key.public],
+            hosts: hosts.collect(),
+            dns: self.cluster().network.upstream_dns.clone(),
+            environment: self.proxy_environment(),
+        };
+        let _ = making.place;
+        self.drivers
+            .get(making.driver)
+            .and_then(|driver| driver.make(&wish, attendant))
+            .map_err(|error| failed(format!("{machine} could not be made"), &error))
+    }
+
+    /// The proxy of every login, with the cluster's own networks excepted.
+    fn proxy_environment(&self) -> std::collections::BTreeMap<String, String> {
+        let proxy = &self.cluster().proxy;
+        let mut pairs = std::collections::BTreeMap::new();
+        for (name, value) in [("http_proxy", &proxy.http), ("https_proxy", &proxy.https)] {
+            if let Some(value) = value {
+                pairs.insert(name.to_owned(), value.clone());
+                pairs.insert(name.to_uppercase(), value.clone());
+            }
+        }
+        if pairs.is_empty() {
+            return pairs;
+        }
+        if let Ok(setting) = self.setting() {
+            let no = mullion_render::no_proxy(&setting).join(",");
+            pairs.insert("no_proxy".into(), no.clone());
+            pairs.insert("NO_PROXY".into(), no);
+        }
+        pairs
+    }
+
+    fn login_key(&self) -> Result<super::LoginKey, StepError> {
+        let mut held = lock(&self.login_key);
+        if let Some(key) = held.as_ref() {
+            return Ok(key.clone());
+        }
+        let key = self.state.login_key().map_err(|error| {
+            StepError::new(ErrorClass::Refused, "there is no key to log in with").because(&error)
+        })?;
+        *held = Some(key.clone());
+        Ok(key)
+    }
+
+    pub(super) fn start_machine(
+        &self,
+        machine: &MachineName,
+        attendant: &dyn Attend,
+    ) -> Result<(), StepError> {
+        self.drop_session(machine);
+        let driver = self.driver_of(machine)?;
+        self.drivers
+            .get(driver)
+            .and_then(|driver| driver.start(&self.cluster().name, machine, attendant))
+            .map_err(|error| failed(format!("{machine} could not be started"), &error))
+    }
+
+    pub(super) fn stop_machine(
+        &self,
+        machine: &MachineName,
+        attendant: &dyn Attend,
+    ) -> Result<(), StepError> {
+        self.drop_session(machine);
+        let driver = self.driver_of(machine)?;
+        self.drivers
+            .get(driver)
+            .and_then(|driver| {
+                driver.stop(&self.cluster().name, machine, Stop::Graceful, attendant)
+            })
+            .map_err(|error| failed(format!("{machine} could not be stopped"), &error))
+    }
+
+    pub(super) fn remove_machine(
+        &self,
+        machine: &MachineName,
+        attendant: &dyn Attend,
+    ) -> Result<(), StepError> {
+        self.drop_session(machine);
+        let driver = self.driver_of(machine)?;
+        self.drivers
+            .get(driver)
+            .and_then(|driver| driver.remove(&self.cluster().name, machine, attendant))
+            .map_err(|error| failed(format!("{machine} could not be removed"), &error))
+    }
+
+    pub(super) fn drop_session(&self, machine: &MachineName) {
+        lock(&self.sessions).remove(machine);
+    }
+
+    /// How to log in to a machine.
+    pub fn login(&self, machine: &MachineName) -> Result<Login, StepError> {
+        let group = self.group(machine);
+        if let Some(Carrier::Existing { login, .. }) = group.map(|group| &group.carrier) {
+            let mut machines = self.cluster().machines();
+            let wanted = machines.find(|wanted| wanted.name == *machine);
+            let address = wanted.and_then(|wanted| wanted.given_address().map(ToString::to_string));
+            return self.existing_login(machine, login, address.unwrap_or_default());
+        }
+        let driver = self.driver_of(machine)?;
+        let door = self
+            .drivers
+            .get(driver)
+            .and_then(|driver| driver.door(&self.cluster().name, machine))
+            .map_err(|error| failed(format!("there is no way in to {machine}"), &error))?;
+        let key = self.login_key()?;
+        let mut login = Login::new(door.user, door.address, Key::File(key.private)).port(door.port);
+        login.host_key = door.host_key;
+        Ok(login)
+    }
+
+    fn existing_login(
+        &self,
+        machine: &MachineName,
+        wish: &LoginWish,
+        address: String,
+    ) -> Result<Login, StepError> {
+        let key = self
+            .outfit
+            .keys
+            .get(&super::key_name(wish))
+            .cloned()
+            .ok_or_else(|| {
+                let words = format!("there is no key to log in to {machine} with");
+                StepError::new(ErrorClass::Refused, words)
+                    .hint("name one with `ssh.key`, or start an SSH agent that holds it")
+            })?;
+        let mut login = Login::new(&wish.user, address, key.clone())
+            .port(wish.port)
+            .sudo(Sudo::WhenNotRoot);
+        login.host_key.clone_from(&wish.host_key);
+        if let Some(jump) = &wish.jump {
+            let (user, place) = jump.split_once('@').unwrap_or((&wish.user, jump));
+            let (host, port) = match place.rsplit_once(':') {
+                Some((host, port)) if !host.contains(':') => (host, port.parse().unwrap_or(22)),
+                _ => (place, 22),
+            };
+            let mut through = Login::new(user, host, key).port(port).sudo(Sudo::Never);
+            // The same key stands for both: a jump host is known by the line that the file gives.
+            through.host_key.clone_from(&wish.host_key);
+            login = login.jump(through);
+        }
+        Ok(login)
+    }
+
+    /// A connection to a machine: the one that is open, or a new one.
+    pub(super) fn session(&self, machine: &MachineName) -> Result<Session, StepError> {
+        if let Some(session) = lock(&self.sessions).get(machine) {
+            return Ok(session.clone());
+        }
+        let session = self
+            .ssh
+            .connect(&self.login(machine)?)
+            .map_err(|error| lost(machine.as_str(), &error))?;
+        lock(&self.sessions).insert(machine.clone(), session.clone());
+        Ok(session)
+    }
+
+    /// Asks a machine's agent. A connection that was lost is not used again.
+    pub(super) fn ask(
+        &self,
+        machine: &MachineName,
+        request: &Request,
+        attendant: &dyn Attend,
+    ) -> Result<Answer, StepError> {
+        let session = self.session(machine)?;
+        let answer = talk::ask(&session, machine.as_str(), request, attendant);
+        if matches!(&answer, Err(error) if error.class == ErrorClass::Unreachable) {
+            self.drop_session(machine);
+        }
+        answer
+    }
+
+    pub(super) fn reach(&self, machine: &MachineName) -> Result<(), StepError> {
+        let is_made = !matches!(
+            self.group(machine).map(|group| &group.carrier),
+            Some(Carrier::Existing { .. })
+        );
+        if is_made {
+            let key = self.login_key()?;
+            let driver = self.driver_of(machine)?;
+            // The state folder may have been lost since the machine was made, and with it the key.
+            self.drivers
+                .get(driver)
+                .and_then(|driver| driver.authorize(&self.cluster().name, machine, &key.public))
+                .map_err(|error| failed(format!("{machine} takes no login key"), &error))?;
+        }
+        let session = self.session(machine)?;
+        let alive = session.answer(&mullion_ssh::Probe::Alive);
+        match alive {
+            Ok(output) if output.exit.is_success() => Ok(()),
+            Ok(output) => {
+                let words = format!(
+                    "a login on {machine} ends with status {}",
+                    output.exit.status
+                );
+                Err(StepError::new(ErrorClass::Refused, words))
+            }
+            Err(error) => {
+                self.drop_session(machine);
+                Err(lost(machine.as_str(), &error))
+            }
+        }
+    }
+
+    pub(super) fn inspect(&self, machine: &MachineName) -> Result<(), StepError> {
+        let session = self.session(machine)?;
+        let none: [&str; 0] = [];
+        let output = session
+            .output(&Command::script(inspect::SCRIPT, none))
+            .map_err(|error| lost(machine.as_str(), &error))?;
+        let found = inspect::read(&output.out)?;
+        lock(&self.grounds).insert(machine.clone(), found.ground);
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        let group = self.group(machine).ok_or_else(|| {
+            StepError::new(ErrorClass::Refused, format!("{machine} is not in the file"))
+        })?;
+        let faults = inspect::unfit(&found, group, now.as_secs());
+        if faults.is_empty() {
+            return Ok(());
+        }
+        let mut error = StepError::new(
+            ErrorClass::Refused,
+            format!("{machine} is not fit to be a node"),
+        );
+        error.causes = faults;
+        Err(error)
+    }
+
+    /// What a machine stands on: as it was found, or found now.
+    pub(super) fn find_ground(&self, machine: &MachineName) -> Result<(), StepError> {
+        if lock(&self.grounds).contains_key(machine) {
+            return Ok(());
+        }
+        self.inspect(machine)
+    }
+
+    pub(super) fn install_agent(
+        &self,
+        machine: &MachineName,
+        attendant: &dyn Attend,
+    ) -> Result<(), StepError> {
+        let agent = &self.outfit.agent;
+        let session = self.session(machine)?;
+        let upload = mullion_ssh::Upload {
+            path: talk::AGENT.into(),
+            size: agent.bytes.len() as u64,
+            sha256: agent.sha256.clone(),
+            mode: 0o755,
+        };
+        session
+            .put(&upload, &mut &agent.bytes[..], attendant)
+            .map_err(|error| lost(machine.as_str(), &error))?;
+        let facts = talk::facts(&session).map_err(|error| lost(machine.as_str(), &error))?;
+        match facts {
+            Some(facts) if facts.agent == agent.version => Ok(()),
+            Some(facts) => Err(StepError::new(
+                ErrorClass::Refused,
+                format!(
+                    "the agent of {machine} says that it is {}, and {} was put there",
+                    facts.agent, agent.version
+                ),
+            )),
+            None => Err(StepError::new(
+                ErrorClass::Refused,
+                format!("the agent of {machine} does not answer"),
+            )),
+        }
+    }
+
+    pub(super) fn apply(
+        &self,
+        machine: &MachineName,
+        mark: &Blueprint,
+        attendant: &dyn Attend,
+    ) -> Result<(), StepError> {
+        self.find_ground(machine)?;
+        let document = self.blueprint(machine)?;
+        self.bring_contents(machine, &document, attendant)?;
+        let label = Label {
+            cluster: self.cluster().name.to_string(),
+            blueprint: mark.clone(),
+        };
+        let mark = serde_json::to_value(&label).map(Mark).map_err(|error| {
+            StepError::new(
+                ErrorClass::Refused,
+                "the blueprint's mark cannot be written",
+            )
+            .because(&error)
+        })?;
+        let request = Request::Apply {
+            blueprint: document,
+            mark,
+        };
+        self.ask(machine, &request, attendant)?;
+        Ok(())
+    }
+
+    /// Brings what a blueprint names by digest and the machine lacks into its agent's store.
+    fn bring_contents(
+        &self,
+        machine: &MachineName,
+        document: &Document,
+        attendant: &dyn Attend,
+    ) -> Result<(), StepError> {
+        let is_stored = |file: &mullion_wire::File| matches!(file.content, Content::Stored { .. });
+        if !document.files.iter().any(is_stored) {
+            return Ok(());
+        }
+        let request = Request::Missing {
+            blueprint: document.clone(),
+        };
+        let answer = self.ask(machine, &request, attendant)?;
+        let Some((missing, store)) = answer.missing else {
+            let words = format!("the agent of {machine} did not say what it lacks");
+            return Err(StepError::new(ErrorClass::Refused, words));
+        };
+        let session = self.session(machine)?;
+        for sha256 in missing {
+            let path = self.find_content(&sha256).ok_or_else(|| {
+                let words = format!(
+                    "the file with digest {sha256} is neither in the cache nor among yours"
+                );
+                StepError::new(ErrorClass::Refused, words)
+            })?;
+            attendant.hear(News::Line(format!("sending {}", path.display())));
+            session
+                .put_file(
+                    &path,
+                    &sha256,
+                    &format!("{store}/{sha256}"),
+                    0o600,
+                    attendant,
+                )
+                .map_err(|error| lost(machine.as_str(), &error))?;
+        }
+        Ok(())
+    }
+
+    /// The file of this computer with those bytes.
+    fn find_content(&self, sha256: &Sha256Digest) -> Option<std::path::PathBuf> {
+        let wanted = mullion_plan::Wanted::of(self.model);
+        let part = wanted
+            .parts
+            .iter()
+            .find(|part| self.store.digest(part).as_ref() == Some(sha256));
+        let of_part = part.and_then(|part| self.store.path(part));
+        of_part.or_else(|| {
+            let mut files = self.outfit.contents.values();
+            let found = files.find(|file| file.content.sha256() == *sha256);
+            found.map(|file| file.path.clone())
+        })
+    }
+
+    pub(super) fn run_commands(
+        &self,
+        machine: &MachineName,
+        commands: &[UserCommand],
+        list: &str,
+        attendant: &dyn Attend,
+    ) -> Result<(), StepError> {
+        let commands = commands.iter().map(|command| WireCommand {
+            run: command.run.clone(),
+            mark: command.fingerprint.to_string(),
+        });
+        let request = Request::Run {
+            commands: commands.collect(),
+            list: list.into(),
+        };
+        self.ask(machine, &request, attendant)?;
+        Ok(())
+    }
+
+    /// The machine was started anew, and answers.
+    pub(super) fn reboot(
+        &self,
+        machine: &MachineName,
+        attendant: &dyn Attend,
+    ) -> Result<(), StepError> {
+        let driver = self.driver_of(machine)?;
+        let can_start = self
+            .drivers
+            .get(driver)
+            .is_ok_and(|driver| driver.capabilities().makes_machines);
+        if can_start {
+            self.stop_machine(machine, attendant)?;
+            return self.start_machine(machine, attendant);
+        }
+        let session = self.session(machine)?;
+        // Whatever it answers, or that it answers no more: that it comes back is waited for.
+        let _ = session.run(
+            &Command::new("systemctl").arg("reboot"),
+            attendant,
+            &mut |_, _| {},
+        );
+        self.drop_session(machine);
+        Ok(())
+    }
+
+    pub(super) fn revert(
+        &self,
+        machine: &MachineName,
+        attendant: &dyn Attend,
+    ) -> Result<(), StepError> {
+        self.ask(machine, &Request::Revert, attendant)?;
+        Ok(())
+    }
+
+    pub(super) fn remove_agent(
+        &self,
+        machine: &MachineName,
+        attendant: &dyn Attend,
+    ) -> Result<(), StepError> {
+        let session = self.session(machine)?;
+        let folder = talk::AGENT
+            .rsplit_once('/')
+            .map_or(talk::AGENT, |(folder, _)| folder);
+        let command = Command::new("rm").args(["-rf", "--", folder, "/var/lib/mullion"]);
+        session
+            .succeed(&command, attendant)
+            .map_err(|error| lost(machine.as_str(), &error))
+    }
+
+    /// The last lines of a machine's console.
+    pub fn console_tail(
+        &self,
+        machine: &MachineName,
+        lines: usize,
+    ) -> Result<Vec<String>, StepError> {
+        let driver = self.driver_of(machine)?;
+        self.drivers
+            .get(driver)
+            .and_then(|driver| driver.console_tail(&self.cluster().name, machine, lines))
+            .map_err(|error| failed(format!("the console of {machine} cannot be read"), &error))
+    }
+
+    /// A machine that existed before us is as it was.
+    pub(super) fn release_machine(
+        &self,
+        machine: &MachineName,
+        attendant: &dyn Attend,
+    ) -> Result<(), StepError> {
+        let session = self.session(machine)?;
+        let has_agent = talk::facts(&session).map_err(|error| lost(machine.as_str(), &error))?;
+        if has_agent.is_some() {
+            self.revert(machine, attendant)?;
+        }
+        self.remove_agent(machine, attendant)
+    }
+
+    pub(super) fn drop_artifact(
+        &self,
+        part: &Part,
+        attendant: &dyn Attend,
+    ) -> Result<(), StepError> {
+        let item = mullion_artifacts::Item::Part(part.clone());
+        self.store.remove(&item, attendant).map_err(|error| {
+            StepError::new(ErrorClass::Refused, format!("{part} could not be removed"))
+                .because(&error)
+        })
+    }
+
+    pub(super) fn remove_template(
+        &self,
+        template: &TemplateId,
+        attendant: &dyn Attend,
+    ) -> Result<(), StepError> {
+        self.templates.remove(template, attendant).map_err(|error| {
+            StepError::new(
+                ErrorClass::Refused,
+                format!("template {} could not be removed", template.name),
+            )
+            .because(&error)
+        })
+    }
+}

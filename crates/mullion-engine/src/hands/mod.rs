@@ -1,0 +1,384 @@
+//! The hands of the engine: the real world behind the two ports of planning.
+//!
+//! [`Hands`] looks (`Discover`) and changes (`Perform`): it brings together drivers, logins, agents, the artifact store,
+//! templates and the API server. It decides nothing about order, waiting or trying again: a step that waits looks once.
+//!
+//! Nothing here reads the environment or the user's files by itself: [`Outfit`] holds all that was read.
+
+mod cluster;
+mod drivers;
+mod inspect;
+mod kubeadm;
+mod look;
+mod machine;
+mod settings;
+mod state;
+mod supply;
+mod talk;
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use mullion_artifacts::{Sources, Store, StoreError};
+use mullion_catalog::Model;
+use mullion_kube::Api;
+use mullion_machines::Driver;
+use mullion_plan::{
+    Action, Attend, Discover, DiscoverError, ErrorClass, Observed, Part, PartKind, Perform, Plan,
+    Roster, Step, StepError, StepId, Undo, Wanted,
+};
+use mullion_render::Ground;
+use mullion_spec::cluster::Cluster;
+use mullion_spec::value::{ClusterName, MachineName};
+use mullion_spec::words::{self, Os};
+use mullion_ssh::{Key, Session, Ssh};
+use mullion_template::Templates;
+use mullion_wire::{Content, Secret, Sha256Digest};
+
+use drivers::Drivers;
+
+pub use state::{ClusterState, LoginKey, StateError};
+
+/// The agent's program, as it is brought to machines.
+#[derive(Debug, Clone)]
+pub struct Agent {
+    /// Its bytes.
+    pub bytes: Cow<'static, [u8]>,
+    /// Their digest.
+    pub sha256: Sha256Digest,
+    /// How it names itself.
+    pub version: String,
+}
+
+impl Agent {
+    /// The agent of those bytes and that version.
+    pub fn new(bytes: Cow<'static, [u8]>, version: &str) -> Self {
+        let sha256 = Sha256Digest::of(&bytes);
+        let version = mullion_wire::agent_version(version, &sha256);
+        Self {
+            bytes,
+            sha256,
+            version,
+        }
+    }
+}
+
+/// Everything from outside that hands need.
+#[derive(Debug)]
+pub struct Outfit {
+    /// The user's state folder.
+    pub state: PathBuf,
+    /// The user's cache folder.
+    pub cache: PathBuf,
+    /// Where machines and templates of this computer are.
+    pub place: PathBuf,
+    /// The folder that paths in the file are relative to.
+    pub folder: PathBuf,
+    /// The agent for Linux machines.
+    pub agent: Agent,
+    /// Where parts may come from.
+    pub sources: Sources,
+    /// Contents of files that the cluster file names, by the path it gives them.
+    pub contents: BTreeMap<PathBuf, UserFile>,
+    /// Login keys of machines and hosts that exist already, by what the file says of them.
+    pub keys: BTreeMap<String, Key>,
+    /// The kubeconfig of a cluster that exists already.
+    pub existing: Option<Secret>,
+}
+
+/// A file that the cluster file names.
+#[derive(Debug, Clone)]
+pub struct UserFile {
+    /// What is in it.
+    pub content: Content,
+    /// Where it is on this computer.
+    pub path: PathBuf,
+}
+
+/// Why there are no hands.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum HandsError {
+    /// The state folder.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// The artifact store.
+    #[error("the cache cannot be used")]
+    Store(#[from] StoreError),
+    /// Logins.
+    #[error("no logins are possible")]
+    Ssh(#[source] mullion_ssh::TransportError),
+}
+
+/// The real world behind planning's ports, for one cluster.
+pub struct Hands<'a> {
+    model: &'a Model,
+    outfit: Outfit,
+    state: ClusterState,
+    store: Store,
+    templates: Templates,
+    drivers: Drivers,
+    ssh: Ssh,
+    sessions: Mutex<BTreeMap<MachineName, Session>>,
+    grounds: Mutex<BTreeMap<MachineName, Ground>>,
+    /// Who is where: known once the world was looked at.
+    roster: RwLock<Option<Arc<Roster>>>,
+    api: Mutex<Option<Arc<Api>>>,
+    /// Held while the login key is read or made: machines are made side by side.
+    login_key: Mutex<Option<LoginKey>>,
+}
+
+impl<'a> Hands<'a> {
+    /// Hands for a model's cluster, with the drivers that there are.
+    pub fn new(
+        model: &'a Model,
+        outfit: Outfit,
+        drivers: BTreeMap<words::Driver, Box<dyn Driver>>,
+    ) -> Result<Self, HandsError> {
+        let cluster = model.cluster();
+        let state = ClusterState::open(&outfit.state, &cluster.name)?;
+        let cache = cluster.artifacts.cache.as_ref();
+        let cache = cache.map_or_else(|| outfit.cache.clone(), |named| outfit.folder.join(named));
+        Ok(Self {
+            store: Store::open(&cache)?,
+            templates: Templates::new(outfit.place.join("templates")),
+            drivers: Drivers::new(drivers),
+            ssh: Ssh::new().map_err(HandsError::Ssh)?,
+            sessions: Mutex::default(),
+            grounds: Mutex::default(),
+            roster: RwLock::default(),
+            api: Mutex::default(),
+            login_key: Mutex::default(),
+            state,
+            outfit,
+            model,
+        })
+    }
+
+    /// The model that they work for.
+    pub fn model(&self) -> &'a Model {
+        self.model
+    }
+
+    /// The cluster's name.
+    pub fn cluster_name(&self) -> &'a ClusterName {
+        &self.model.cluster().name
+    }
+
+    /// What must never be shown.
+    pub fn secrets(&self) -> Vec<Secret> {
+        let kubeconfig = self.state.kubeconfig().ok().flatten();
+        kubeconfig
+            .into_iter()
+            .chain(self.outfit.existing.clone())
+            .collect()
+    }
+
+    /// The fetching steps of a plan that build from source, as far as that is known beforehand.
+    pub fn builds(&self, plan: &Plan) -> BTreeSet<StepId> {
+        let steps = plan.steps().iter();
+        let builds = steps.filter(|step| match &step.action {
+            Action::Fetch { part } => part.kind == PartKind::Program,
+            _ => false,
+        });
+        builds.map(|step| step.id.clone()).collect()
+    }
+
+    /// Removes every template, and everything from the cache.
+    pub fn purge(&self) -> std::io::Result<()> {
+        for folder in [self.templates.place(), self.store.folder()] {
+            match fs_err::remove_dir_all(folder) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// What is kept of the cluster between runs.
+    pub fn state(&self) -> &ClusterState {
+        &self.state
+    }
+
+    /// The artifact store.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// Where parts may come from.
+    pub fn sources(&self) -> &Sources {
+        &self.outfit.sources
+    }
+
+    /// What planning wants: the model, our agent, and what the documents come to.
+    pub fn wanted(&self) -> Wanted<'a> {
+        let mut wanted = Wanted::of(self.model);
+        wanted.parts.push(Part {
+            name: AGENT.into(),
+            os: Os::Linux,
+            kind: PartKind::Program,
+            version: self.outfit.agent.version.clone(),
+        });
+        wanted.documents = self.documents();
+        wanted
+    }
+
+    /// Takes down who is where, for the steps of the plan that is made of the same facts.
+    pub fn seat(&self, roster: Roster) {
+        let mut held = self.roster.write().unwrap_or_else(PoisonError::into_inner);
+        *held = Some(Arc::new(roster));
+    }
+
+    fn roster(&self) -> Result<Arc<Roster>, StepError> {
+        let held = self.roster.read().unwrap_or_else(PoisonError::into_inner);
+        held.clone()
+            .ok_or_else(|| StepError::new(ErrorClass::Refused, "nobody has looked who is where"))
+    }
+
+    fn cluster(&self) -> &'a Cluster {
+        self.model.cluster()
+    }
+}
+
+impl std::fmt::Debug for Hands<'_> {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Hands")
+            .field("cluster", &self.cluster().name)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The part whose version the agent reports.
+const AGENT: &str = "mullion-agent";
+
+/// By what a login's key is found among those of the outfit.
+pub fn key_name(login: &mullion_spec::cluster::Login) -> String {
+    match &login.key {
+        None => "agent".into(),
+        Some(mullion_spec::value::SecretRef::File(path)) => format!("file {}", path.display()),
+        Some(mullion_spec::value::SecretRef::Env(name)) => format!("variable {name}"),
+    }
+}
+
+/// What a lock holds, also where a thread died with it: every value behind our locks is whole at any moment.
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn is_agent(part: &Part) -> bool {
+    part.name == AGENT
+}
+
+impl Discover for Hands<'_> {
+    fn observe(&self, _cluster: &Cluster) -> Result<Observed, DiscoverError> {
+        self.look()
+    }
+}
+
+impl Perform for Hands<'_> {
+    fn perform(&self, step: &Step, attendant: &dyn Attend) -> Result<(), StepError> {
+        let machine = || {
+            step.machine.as_ref().ok_or_else(|| {
+                StepError::new(
+                    ErrorClass::Refused,
+                    format!("step {} names no machine", step.id),
+                )
+            })
+        };
+        match &step.action {
+            Action::Fetch { part } => self.fetch(part, attendant),
+            Action::CheckStock { parts, .. } => self.check_stock(parts),
+            Action::BuildTemplate {
+                template,
+                os,
+                parts,
+                ..
+            } => self.build_template(template, *os, parts, attendant),
+            Action::MakeNetwork { place, network, .. } => {
+                self.make_network(place, *network, attendant)
+            }
+            Action::MakeMachine {
+                template,
+                size,
+                address,
+                network,
+                driver,
+                place,
+                ..
+            } => {
+                let wish = machine::Making {
+                    driver: *driver,
+                    place,
+                    template,
+                    size: *size,
+                    address: *address,
+                    network: *network,
+                };
+                self.make_machine(machine()?, &wish, attendant)
+            }
+            Action::StartMachine => self.start_machine(machine()?, attendant),
+            Action::Reach { .. } => self.reach(machine()?),
+            Action::Inspect { .. } => self.inspect(machine()?),
+            Action::InstallAgent { .. } => self.install_agent(machine()?, attendant),
+            Action::RunBefore { commands } => {
+                self.run_commands(machine()?, commands, "before", attendant)
+            }
+            Action::RunAfter { commands } => {
+                self.run_commands(machine()?, commands, "after", attendant)
+            }
+            Action::EnableFeatures { .. } => Err(StepError::new(
+                ErrorClass::Refused,
+                "this release does not prepare Windows machines",
+            )),
+            Action::Reboot => self.reboot(machine()?, attendant),
+            Action::ApplyBlueprint { blueprint, .. } => {
+                self.apply(machine()?, blueprint, attendant)
+            }
+            Action::AwaitApi { endpoint } => self.await_api(step.machine.as_ref(), endpoint),
+            Action::Init {
+                prior, endpoint, ..
+            } => self.init(machine()?, *prior, endpoint, attendant),
+            Action::Join { duty, .. } => self.join(machine()?, *duty, attendant),
+            Action::Drain => self.drain(machine()?, attendant),
+            Action::Reset => self.reset(machine()?, attendant),
+            Action::Forget { .. } => self.forget(machine()?),
+            Action::ApplyObjects {
+                set, fingerprint, ..
+            } => self.apply_objects(set, fingerprint),
+            Action::RemoveObjects { set } => self.remove_objects(set),
+            Action::ApproveCertificates => self.approve_certificates(machine()?),
+            Action::Mark {
+                labels,
+                taints,
+                drop_labels,
+                drop_taints,
+            } => self.mark(machine()?, labels, taints, drop_labels, drop_taints),
+            Action::AwaitNodeNetwork { .. } => self.await_node_network(machine()?),
+            Action::AwaitReady => self.await_ready(machine()?),
+            Action::ReleaseMachine => self.release_machine(machine()?, attendant),
+            Action::RemoveMachine => self.remove_machine(machine()?, attendant),
+            Action::RemoveNetwork { place } => self.remove_network(place, attendant),
+            Action::Verify { suite } => self.verify(suite),
+        }
+    }
+
+    fn undo(&self, undo: &Undo, attendant: &dyn Attend) -> Result<(), StepError> {
+        match undo {
+            Undo::DropArtifact { part } => self.drop_artifact(part, attendant),
+            Undo::RemoveTemplate { template } => self.remove_template(template, attendant),
+            Undo::RemoveNetwork { place } => self.remove_network(place, attendant),
+            Undo::RemoveMachine { machine } => self.remove_machine(machine, attendant),
+            Undo::StopMachine { machine } => self.stop_machine(machine, attendant),
+            Undo::RemoveAgent { machine } => self.remove_agent(machine, attendant),
+            Undo::DisableFeatures { .. } => Ok(()),
+            Undo::RevertBlueprint { machine } => self.revert(machine, attendant),
+            Undo::LeaveCluster { machine } => {
+                self.reset(machine, attendant)?;
+                self.forget(machine)
+            }
+            Undo::DeleteObjects { set } => self.remove_objects(set),
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! What renderers are given, put together from the model, the roster, the store and what was found.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
+
+use mullion_plan::{Documents, ErrorClass, Fingerprint, PartKind, Roster, StepError, Wanted};
+use mullion_render::{
+    Cgroups, Footing, Ground, Place, RenderError, Setting, Stored, load_balancer_blueprint,
+    node_blueprint, objects,
+};
+use mullion_spec::cluster::Duty;
+use mullion_spec::value::{Address, Endpoint, MachineName};
+use mullion_spec::words::Os;
+use mullion_wire::{Blueprint, Sha256Digest};
+
+use super::Hands;
+
+/// A document that could not be rendered, as a step's failure.
+pub(super) fn unrendered(what: &str, error: &RenderError) -> StepError {
+    StepError::new(ErrorClass::Refused, format!("{what} could not be written")).because(error)
+}
+
+/// What is taken for a machine's ground where only a fingerprint is wanted: what differs by ground is not the
+/// file's matter.
+const COMMON_GROUND: Ground = Ground {
+    footing: Footing::Computer,
+    cgroups: Cgroups::V2,
+    can_raise_limits: true,
+    has_swap: false,
+    has_resolver: true,
+};
+
+impl Hands<'_> {
+    /// The setting of the machines whose place is known.
+    pub(super) fn setting(&self) -> Result<Setting<'_>, StepError> {
+        let roster = self.roster()?;
+        let endpoint = endpoint(&roster)?;
+        let grounds = super::lock(&self.grounds).clone();
+        let machines = roster.addresses.iter().filter_map(|(name, address)| {
+            let place = Place {
+                address: address.parse().ok()?,
+                ground: grounds.get(name).copied().unwrap_or(COMMON_GROUND),
+            };
+            Some((name.clone(), place))
+        });
+        Ok(Setting {
+            model: self.model,
+            endpoint,
+            machine_network: roster.network,
+            machines: machines.collect(),
+            programs: self.programs(),
+            contents: self.contents(),
+        })
+    }
+
+    fn programs(&self) -> BTreeMap<String, Stored> {
+        let wanted = Wanted::of(self.model);
+        let programs = wanted
+            .parts
+            .iter()
+            .filter(|part| part.kind == PartKind::Program && part.os == Os::Linux);
+        programs
+            .filter_map(|part| {
+                let path = self.store.path(part)?;
+                let sha256 = self.store.digest(part)?;
+                let size = path.metadata().ok()?.len();
+                Some((part.name.clone(), Stored { sha256, size }))
+            })
+            .collect()
+    }
+
+    fn contents(&self) -> BTreeMap<std::path::PathBuf, mullion_wire::Content> {
+        let files = self.outfit.contents.iter();
+        files
+            .map(|(name, file)| (name.clone(), file.content.clone()))
+            .collect()
+    }
+
+    /// The blueprint of one machine.
+    pub(super) fn blueprint(&self, machine: &MachineName) -> Result<Blueprint, StepError> {
+        let setting = self.setting()?;
+        render(&setting, machine, self.duty(machine)?)
+            .map_err(|error| unrendered(&format!("the blueprint of {machine}"), &error))
+    }
+
+    pub(super) fn duty(&self, machine: &MachineName) -> Result<Duty, StepError> {
+        let mut machines = self.cluster().machines();
+        machines
+            .find(|wanted| wanted.name == *machine)
+            .map(|wanted| wanted.group.duty)
+            .ok_or_else(|| {
+                StepError::new(ErrorClass::Refused, format!("{machine} is not in the file"))
+            })
+    }
+
+    /// What the documents of groups and object sets come to, whatever machines there are: the first machine of a group
+    /// stands for all, at an address that no machine has, with programs that are known by their versions already.
+    pub(super) fn documents(&self) -> Documents {
+        let address = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
+        let nothing = Stored {
+            sha256: Sha256Digest::of(b""),
+            size: 0,
+        };
+        let wanted = Wanted::of(self.model);
+        let place = Place {
+            address,
+            ground: COMMON_GROUND,
+        };
+        let machines = self
+            .cluster()
+            .machines()
+            .map(|machine| (machine.name, place.clone()));
+        let setting = Setting {
+            model: self.model,
+            endpoint: Endpoint {
+                address: Address::Ip(address),
+                port: mullion_render::API_PORT,
+            },
+            machine_network: None,
+            machines: machines.collect(),
+            programs: wanted
+                .parts
+                .iter()
+                .map(|part| (part.name.clone(), nothing.clone()))
+                .collect(),
+            contents: self.contents(),
+        };
+        let mut documents = Documents::default();
+        for group in &self.cluster().groups {
+            let first = group.machines().next();
+            let rendered = first.and_then(|machine| {
+                // What cannot be rendered is told by the step that needs it.
+                render(&setting, &machine.name, group.duty).ok()
+            });
+            if let Some(blueprint) = rendered {
+                let fingerprint = Fingerprint::of(&blueprint);
+                documents.groups.insert(group.name.clone(), fingerprint);
+            }
+        }
+        for set in SETS {
+            if let Ok(Some(objects)) = objects(&setting, set) {
+                documents
+                    .sets
+                    .insert((*set).into(), Fingerprint::of(&objects));
+            }
+        }
+        documents
+    }
+}
+
+/// The object sets that can be rendered.
+pub(super) const SETS: &[&str] = &[
+    "network-flannel",
+    "service-proxy",
+    "policy",
+    "dns",
+    "runtime-classes",
+];
+
+fn render(
+    setting: &Setting<'_>,
+    machine: &MachineName,
+    duty: Duty,
+) -> Result<Blueprint, RenderError> {
+    match duty {
+        Duty::LoadBalancer => load_balancer_blueprint(setting, machine),
+        Duty::ControlPlane | Duty::Worker => node_blueprint(setting, machine),
+    }
+}
+
+fn endpoint(roster: &Roster) -> Result<Endpoint, StepError> {
+    let text = roster.endpoint.as_str();
+    let parts = text.rsplit_once(':').and_then(|(address, port)| {
+        let address = address.trim_start_matches('[').trim_end_matches(']');
+        Some(Endpoint {
+            address: address.parse().ok()?,
+            port: port.parse().ok()?,
+        })
+    });
+    parts.ok_or_else(|| {
+        StepError::new(
+            ErrorClass::Refused,
+            format!("`{text}` is no address of an API server"),
+        )
+    })
+}

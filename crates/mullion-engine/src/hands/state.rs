@@ -1,0 +1,187 @@
+//! What is kept of a cluster between runs, in the user's own state folder.
+//!
+//! Everything here can be lost: machines are found by their labels, and a new login key is brought to them. What is
+//! secret is readable by its owner alone.
+
+use std::io::{ErrorKind, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use mullion_spec::value::ClusterName;
+use mullion_wire::Secret;
+
+/// The folder of one cluster.
+#[derive(Debug, Clone)]
+pub struct ClusterState {
+    folder: PathBuf,
+}
+
+/// A key for logging in to machines that we make.
+#[derive(Debug, Clone)]
+pub struct LoginKey {
+    /// The private key, in OpenSSH's form.
+    pub private: PathBuf,
+    /// The public key, one line.
+    pub public: String,
+}
+
+/// Why something could not be kept or read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StateError {
+    /// A file or folder.
+    #[error("the state folder of the cluster cannot be used")]
+    Files(#[from] std::io::Error),
+    /// A key could not be made.
+    #[error("no login key could be made")]
+    Key(#[source] mullion_ssh::TransportError),
+}
+
+const PRIVATE_KEY: &str = "id_ed25519";
+const PUBLIC_KEY: &str = "id_ed25519.pub";
+const KUBECONFIG: &str = "kubeconfig";
+const FILE: &str = "cluster.yaml";
+const CLUSTERS: &str = "clusters";
+
+impl ClusterState {
+    /// The folder of a cluster, made where there is none.
+    pub fn open(state: &Path, cluster: &ClusterName) -> Result<Self, StateError> {
+        let folder = state.join(CLUSTERS).join(cluster.as_str());
+        let mut builder = std::fs::DirBuilder::new();
+        builder.recursive(true).mode(0o700).create(&folder)?;
+        Ok(Self { folder })
+    }
+
+    /// The folder of a cluster, where there is one.
+    pub fn find(state: &Path, cluster: &ClusterName) -> Option<Self> {
+        let folder = state.join(CLUSTERS).join(cluster.as_str());
+        folder.is_dir().then_some(Self { folder })
+    }
+
+    /// Every cluster that left something.
+    pub fn all(state: &Path) -> Vec<ClusterName> {
+        let Ok(entries) = fs_err::read_dir(state.join(CLUSTERS)) else {
+            return Vec::new();
+        };
+        let names = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+        let mut names: Vec<_> = names.collect();
+        names.sort();
+        names
+    }
+
+    /// The folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The login key, made where there is none.
+    pub fn login_key(&self) -> Result<LoginKey, StateError> {
+        let private = self.folder.join(PRIVATE_KEY);
+        let public = self.folder.join(PUBLIC_KEY);
+        if private.is_file()
+            && let Ok(line) = fs_err::read_to_string(&public)
+        {
+            let public = line.trim().to_owned();
+            return Ok(LoginKey { private, public });
+        }
+        let pair = mullion_ssh::generate_key().map_err(StateError::Key)?;
+        write_private(&private, pair.private.reveal())?;
+        // Last: a private key without its public one is made anew.
+        write_private(&public, &format!("{}\n", pair.public))?;
+        Ok(LoginKey {
+            private,
+            public: pair.public,
+        })
+    }
+
+    /// The admin's kubeconfig, where one was kept.
+    pub fn kubeconfig(&self) -> Result<Option<Secret>, StateError> {
+        Ok(read(&self.kubeconfig_path())?.map(Secret::new))
+    }
+
+    /// Where the admin's kubeconfig is kept.
+    pub fn kubeconfig_path(&self) -> PathBuf {
+        self.folder.join(KUBECONFIG)
+    }
+
+    /// Keeps the admin's kubeconfig.
+    pub fn keep_kubeconfig(&self, text: &Secret) -> Result<(), StateError> {
+        Ok(write_private(&self.kubeconfig_path(), text.reveal())?)
+    }
+
+    /// The cluster file of the last run, for commands that only name the cluster.
+    pub fn file(&self) -> Result<Option<String>, StateError> {
+        Ok(read(&self.folder.join(FILE))?)
+    }
+
+    /// Keeps the cluster file.
+    pub fn keep_file(&self, text: &str) -> Result<(), StateError> {
+        Ok(write_private(&self.folder.join(FILE), text)?)
+    }
+
+    /// Forgets the kubeconfig of a cluster that is no more.
+    pub fn forget_kubeconfig(&self) -> Result<(), StateError> {
+        match fs_err::remove_file(self.kubeconfig_path()) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(error.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Removes the folder with everything in it.
+    pub fn remove(self) -> Result<(), StateError> {
+        match fs_err::remove_dir_all(&self.folder) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(error.into()),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn read(path: &Path) -> std::io::Result<Option<String>> {
+    match fs_err::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Writes a file that its owner alone can read, whole or not at all.
+fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
+    let beside = path.with_extension(format!("new-{}", std::process::id()));
+    // A file that is left from a process of the same number would keep its mode.
+    let _ = fs_err::remove_file(&beside);
+    let mut options = std::fs::OpenOptions::new();
+    let mut file = options
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&beside)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    fs_err::rename(&beside, path)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn secrets_are_readable_by_their_owner_alone_and_survive() {
+        let folder = tempfile::tempdir().unwrap();
+        let name: ClusterName = "demo".parse().unwrap();
+        assert!(ClusterState::find(folder.path(), &name).is_none());
+        let state = ClusterState::open(folder.path(), &name).unwrap();
+        let key = state.login_key().unwrap();
+        assert_eq!(state.login_key().unwrap().public, key.public);
+        state.keep_kubeconfig(&Secret::new("a: b")).unwrap();
+        let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(&key.private), 0o600);
+        assert_eq!(mode(&state.kubeconfig_path()), 0o600);
+        assert_eq!(mode(state.folder()), 0o700);
+        assert_eq!(ClusterState::all(folder.path()), [name.clone()]);
+        assert_eq!(state.kubeconfig().unwrap().unwrap().reveal(), "a: b");
+        state.remove().unwrap();
+        assert!(ClusterState::find(folder.path(), &name).is_none());
+    }
+}

@@ -1,0 +1,177 @@
+//! Artifacts and templates: what machines are made of.
+
+use std::path::PathBuf;
+
+use mullion_artifacts::{Distribution, RootWish, Variant, supply, supply_root};
+use mullion_plan::{Attend, ErrorClass, Part, PartKind, StepError, TemplateId};
+use mullion_spec::cluster::{Origin, System};
+use mullion_spec::words::Os;
+use mullion_template::{LinuxTemplate, Program};
+
+use super::Hands;
+
+impl Hands<'_> {
+    /// A part is in the store, and its digest is right.
+    pub(super) fn fetch(&self, part: &Part, attendant: &dyn Attend) -> Result<(), StepError> {
+        if super::is_agent(part) {
+            return Ok(());
+        }
+        let artifacts = self.model.artifacts();
+        supply(
+            &self.store,
+            artifacts,
+            part,
+            &self.outfit.sources,
+            attendant,
+        )
+        .map(|_| ())
+        .map_err(|error| error.to_step_error())
+    }
+
+    /// Every one of those parts is there.
+    pub(super) fn check_stock(&self, parts: &[Part]) -> Result<(), StepError> {
+        let missing: Vec<_> = parts
+            .iter()
+            .filter(|part| !super::is_agent(part) && !self.store.has(part))
+            .map(ToString::to_string)
+            .collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let words = format!("not in the cache: {}", missing.join(", "));
+        Err(StepError::new(ErrorClass::Refused, words))
+    }
+
+    /// A template is finished.
+    pub(super) fn build_template(
+        &self,
+        id: &TemplateId,
+        os: Os,
+        parts: &[Part],
+        attendant: &dyn Attend,
+    ) -> Result<(), StepError> {
+        if os == Os::Windows {
+            let words = format!(
+                "template {} is for Windows, which this release does not make",
+                id.name
+            );
+            return Err(StepError::new(ErrorClass::Refused, words));
+        }
+        let suite = self.suite(id)?;
+        let wish = self.root_wish(suite);
+        let root_tar = supply_root(&self.store, &wish, &self.outfit.sources, attendant)
+            .map_err(|error| error.to_step_error())?;
+        let mut programs = Vec::new();
+        let mut images = Vec::new();
+        for part in parts {
+            let path = self.stored(part)?;
+            match part.kind {
+                PartKind::Program if is_on_machines(&part.name) => {
+                    programs.push(Program::new(&part.name, path))
+                }
+                PartKind::Image => images.push(path),
+                PartKind::Program | PartKind::Archive => {}
+            }
+        }
+        images.extend(self.user_images());
+        let wish = LinuxTemplate {
+            id: id.clone(),
+            root_tar,
+            programs,
+            images,
+        };
+        let built = self.templates.build_linux(&wish, attendant);
+        built.map(|_| ()).map_err(|error| {
+            StepError::new(
+                ErrorClass::Refused,
+                format!("template {} could not be built", id.name),
+            )
+            .because(&error)
+        })
+    }
+
+    /// The root file system that machines of a suite are made from.
+    pub fn root_wish(&self, suite: &str) -> RootWish {
+        let catalog = mullion_catalog::Catalog::builtin();
+        let release = catalog.linux(suite);
+        let distribution = release.and_then(|release| Distribution::of_release(&release.name));
+        RootWish {
+            distribution: distribution.unwrap_or(Distribution::Debian),
+            suite: suite.into(),
+            packages: catalog.root_packages().packages.iter().cloned().collect(),
+            variant: Variant::Minimal,
+        }
+    }
+
+    /// The suites of the Linux machines that we make.
+    pub fn suites(&self) -> Vec<String> {
+        let catalog = mullion_catalog::Catalog::builtin();
+        let groups = self.model.cluster().groups.iter();
+        let mut suites: Vec<_> = groups
+            .filter_map(|group| match (&group.system, &group.carrier) {
+                (
+                    System::Linux { release },
+                    mullion_spec::cluster::Carrier::Made {
+                        origin: Origin::Packages,
+                        ..
+                    },
+                ) => catalog.linux(release).map(|release| release.suite.clone()),
+                _ => None,
+            })
+            .collect();
+        suites.sort();
+        suites.dedup();
+        suites
+    }
+
+    /// A template's name holds the release that its group asks for.
+    fn suite(&self, id: &TemplateId) -> Result<&'static str, StepError> {
+        let catalog = mullion_catalog::Catalog::builtin();
+        let groups = self.model.cluster().groups.iter();
+        let mut releases = groups.filter_map(|group| match &group.system {
+            System::Linux { release } => Some(release),
+            System::Windows(_) => None,
+        });
+        let release = releases.find(|release| id.name.starts_with(&format!("linux-{release}-")));
+        release
+            .and_then(|release| catalog.linux(release))
+            .map(|release| release.suite.as_str())
+            .ok_or_else(|| {
+                let words = format!("no Linux release is known for template {}", id.name);
+                StepError::new(ErrorClass::Refused, words)
+            })
+    }
+
+    /// Archives that the user gave for images of theirs.
+    fn user_images(&self) -> impl Iterator<Item = PathBuf> {
+        let images = self.model.cluster().images.iter();
+        let folder = &self.outfit.folder;
+        images
+            .filter(|image| image.os == Os::Linux)
+            .filter_map(move |image| image.archive.as_ref().map(|archive| folder.join(archive)))
+    }
+
+    /// Where a part is.
+    pub(super) fn stored(&self, part: &Part) -> Result<PathBuf, StepError> {
+        self.store.path(part).ok_or_else(|| {
+            StepError::new(ErrorClass::Refused, format!("{part} is not in the cache"))
+        })
+    }
+}
+
+/// Programs that only images hold are not laid down on machines.
+pub(super) fn is_on_machines(name: &str) -> bool {
+    const MACHINE: &[&str] = &[
+        "bridge",
+        "containerd",
+        "containerd-shim-runc-v2",
+        "ctr",
+        "host-local",
+        "kubeadm",
+        "kubectl",
+        "kubelet",
+        "loopback",
+        "portmap",
+    ];
+    MACHINE.contains(&name)
+}

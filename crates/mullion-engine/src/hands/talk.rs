@@ -1,0 +1,214 @@
+//! Talking with a machine's agent: one request, its events, one answer.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use mullion_plan::{Attend, ErrorClass, News, StepError, Unattended};
+use mullion_ssh::{Command, Probe, ReadTransport, Stream, Transport, TransportError};
+use mullion_wire::{
+    Event, Facts, KubeadmDone, Request, Secret, Sha256Digest, read_event, write_line,
+};
+
+/// Where the agent is on a machine.
+pub(super) const AGENT: &str = "/usr/local/lib/mullion/mullion-agent";
+/// So many lines of output are kept for whoever has to find out why it failed.
+const TAIL: usize = 20;
+
+/// What an agent answered.
+#[derive(Debug, Default)]
+pub(super) struct Answer {
+    pub(super) facts: Option<Facts>,
+    pub(super) missing: Option<(BTreeSet<Sha256Digest>, String)>,
+    pub(super) kubeadm: Option<KubeadmDone>,
+    /// The cluster's authorities.
+    pub(super) authority: BTreeMap<String, Secret>,
+    /// How many things were changed.
+    pub(super) changed: u64,
+    /// Why the system wants to be started anew.
+    pub(super) reboot: Option<String>,
+}
+
+/// The agent's command, with a request on its standard input.
+pub(super) fn command(request: &Request) -> Result<Command, StepError> {
+    let line = write_line(request).map_err(|error| {
+        StepError::new(ErrorClass::Refused, "the request cannot be written").because(&error)
+    })?;
+    Ok(Command::new(AGENT).arg("serve").stdin(line))
+}
+
+/// Gathers the events of one request.
+#[derive(Debug, Default)]
+pub(super) struct Ear {
+    answer: Answer,
+    ended: Option<Result<(), StepError>>,
+    tail: Vec<String>,
+    unreadable: Option<String>,
+}
+
+impl Ear {
+    /// Takes one line of the agent's standard output.
+    pub(super) fn hear(&mut self, line: &str, attendant: &dyn Attend) {
+        match read_event(line) {
+            Ok(event) => self.take(event, attendant),
+            Err(error) if self.unreadable.is_none() => {
+                self.unreadable = Some(error.to_string());
+            }
+            Err(_) => {}
+        }
+    }
+
+    /// Takes one line of the agent's standard error.
+    pub(super) fn overhear(&mut self, line: &str) {
+        self.keep(line.to_owned());
+    }
+
+    fn keep(&mut self, line: String) {
+        if self.tail.len() == TAIL {
+            self.tail.remove(0);
+        }
+        self.tail.push(line);
+    }
+
+    fn take(&mut self, event: Event, attendant: &dyn Attend) {
+        match event {
+            Event::Doing { words } => attendant.hear(News::Line(words)),
+            Event::Output { line } => {
+                attendant.hear(News::Line(line.clone()));
+                self.keep(line);
+            }
+            Event::Changed { what } => attendant.hear(News::Line(format!("changed {what}"))),
+            Event::Facts { facts } => self.answer.facts = Some(*facts),
+            Event::Missing { sha256, store } => self.answer.missing = Some((sha256, store)),
+            Event::Authority { files } => self.answer.authority = files,
+            Event::Kubeadm { done } => self.answer.kubeadm = Some(done),
+            Event::Done { changed, reboot } => {
+                self.answer.changed = changed;
+                self.answer.reboot = reboot;
+                self.ended = Some(Ok(()));
+            }
+            Event::Failed {
+                words,
+                causes,
+                hint,
+                tail,
+            } => {
+                let mut error = StepError::new(ErrorClass::Refused, words).tail(tail);
+                error.causes = causes;
+                error.hints = hint.into_iter().collect();
+                self.ended = Some(Err(error));
+            }
+            // An agent of a newer build may tell more; what matters is how it ends.
+            _ => {}
+        }
+    }
+
+    /// The answer, once the agent has ended with that status.
+    pub(super) fn answer(self, machine: &str, status: i32) -> Result<Answer, StepError> {
+        match self.ended {
+            Some(Ok(())) => Ok(self.answer),
+            Some(Err(error)) => Err(error),
+            None => {
+                let words =
+                    format!("the agent of {machine} ended with status {status} and no answer");
+                let mut error = StepError::new(ErrorClass::Unreachable, words).tail(self.tail);
+                error.causes.extend(self.unreadable);
+                Err(error)
+            }
+        }
+    }
+}
+
+/// Asks the agent of a machine over a transport that may write.
+pub(super) fn ask(
+    transport: &dyn Transport,
+    machine: &str,
+    request: &Request,
+    attendant: &dyn Attend,
+) -> Result<Answer, StepError> {
+    let mut ear = Ear::default();
+    let exit = transport
+        .run(
+            &command(request)?,
+            attendant,
+            &mut |stream, line| match stream {
+                Stream::Out => ear.hear(line, attendant),
+                Stream::Err => ear.overhear(line),
+            },
+        )
+        .map_err(|error| lost(machine, &error))?;
+    ear.answer(machine, exit.status)
+}
+
+/// What a machine's agent knows; `None` where the machine has no agent that answers.
+pub(super) fn facts(transport: &dyn ReadTransport) -> Result<Option<Facts>, TransportError> {
+    let mut ear = Ear::default();
+    let probe = Probe::AgentFacts {
+        program: AGENT.into(),
+    };
+    // What it says counts, not how it ends: a machine without an agent ends with a status too.
+    let _ = transport.probe(&probe, &mut |stream, line| {
+        if stream == Stream::Out {
+            ear.hear(line, &Unattended);
+        }
+    })?;
+    Ok(ear.answer.facts)
+}
+
+/// A connection that failed, as a step's failure.
+pub(super) fn lost(machine: &str, error: &TransportError) -> StepError {
+    let words = format!("{machine} could not be asked");
+    let mut failure = StepError::new(error.step_class(), words)
+        .because(error)
+        .tail(error.tail().iter().cloned());
+    failure.hints.extend(error.hint());
+    failure
+}
+
+#[cfg(test)]
+mod tests {
+    use mullion_plan::Unattended;
+
+    use super::*;
+
+    fn line(event: &Event) -> String {
+        write_line(event).unwrap()
+    }
+
+    #[test]
+    fn a_stream_that_ends_without_a_word_is_a_failure_whatever_the_status() {
+        let mut ear = Ear::default();
+        ear.hear(&line(&Event::Doing { words: "x".into() }), &Unattended);
+        ear.overhear("killed");
+        let error = ear.answer("lin1", 0).unwrap_err();
+        assert_eq!(error.class, ErrorClass::Unreachable);
+        assert_eq!(error.tail, ["killed"]);
+    }
+
+    #[test]
+    fn a_failure_of_the_agent_keeps_its_words_causes_and_tail() {
+        let mut ear = Ear::default();
+        let failed = Event::Failed {
+            words: "kubeadm join failed".into(),
+            causes: vec!["status 1".into()],
+            hint: Some("look".into()),
+            tail: vec!["last".into()],
+        };
+        ear.hear(&line(&failed), &Unattended);
+        let error = ear.answer("lin1", 1).unwrap_err();
+        assert_eq!(error.words, "kubeadm join failed");
+        assert_eq!(
+            (error.causes.len(), error.hints.len(), error.tail.len()),
+            (1, 1, 1)
+        );
+    }
+
+    #[test]
+    fn only_the_last_lines_are_kept() {
+        let mut ear = Ear::default();
+        for number in 0..100 {
+            ear.overhear(&number.to_string());
+        }
+        let error = ear.answer("lin1", 1).unwrap_err();
+        assert_eq!(error.tail.len(), TAIL);
+        assert_eq!(error.tail.last().unwrap(), "99");
+    }
+}

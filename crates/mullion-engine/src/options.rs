@@ -1,0 +1,101 @@
+//! What a run may be told: how many hands, which limits, how patient.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use mullion_plan::{Place, StepId};
+use mullion_spec::cluster::{Carrier, Cluster};
+use mullion_spec::value::MachineName;
+
+use crate::limits::Limits;
+use crate::policy::Policy;
+
+/// Who performs the steps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Workers {
+    /// Up to so many threads.
+    Many(NonZeroUsize),
+    /// The caller's thread, one step after another, in an order that the seed decides: the same seed, port and
+    /// clock give the same run.
+    One,
+}
+
+/// How a run is made.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Who performs the steps.
+    pub workers: Workers,
+    /// How many steps of each kind go on at once.
+    pub limits: Limits,
+    /// What is tried again.
+    pub policy: Policy,
+    /// Decides the pauses between tries, and the order of steps with [`Workers::One`].
+    pub seed: u64,
+    /// The host of each machine that we make, as [`places`] gives them; others are their own.
+    pub places: BTreeMap<MachineName, Place>,
+    /// The fetching steps that build from source: nobody but the port knows.
+    pub builds: BTreeSet<StepId>,
+    /// How long steps have to end after the run was called off twice.
+    pub grace: Duration,
+    /// What to type to go on after a run that did not end well.
+    pub again: String,
+}
+
+impl Options {
+    /// What is sensible on a computer with so many cores.
+    pub fn for_cores(cores: NonZeroUsize) -> Self {
+        // Threads that perform a step mostly wait for somebody else's answer.
+        let workers = cores.saturating_mul(FOUR).max(LEAST).min(MOST);
+        Self {
+            workers: Workers::Many(workers),
+            limits: Limits::for_cores(cores),
+            policy: Policy::default(),
+            seed: 0,
+            places: BTreeMap::new(),
+            builds: BTreeSet::new(),
+            grace: Duration::from_secs(3),
+            again: "mullion up".into(),
+        }
+    }
+
+    /// What is sensible on this computer.
+    pub fn for_this_computer() -> Self {
+        Self::for_cores(std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN))
+    }
+
+    /// One step after another, by that seed.
+    #[must_use]
+    pub fn one_by_one(mut self, seed: u64) -> Self {
+        self.workers = Workers::One;
+        self.seed = seed;
+        self
+    }
+}
+
+const FOUR: NonZeroUsize = NonZeroUsize::new(4).unwrap();
+const LEAST: NonZeroUsize = NonZeroUsize::new(16).unwrap();
+const MOST: NonZeroUsize = NonZeroUsize::new(128).unwrap();
+
+/// The hosts of a cluster's machines that we make.
+pub fn places(cluster: &Cluster) -> BTreeMap<MachineName, Place> {
+    let place = |machine: mullion_spec::cluster::Machine<'_>| match &machine.group.carrier {
+        Carrier::Made { host, .. } => Some((machine.name, Place::from(host.as_ref()))),
+        Carrier::Existing { .. } => None,
+    };
+    cluster.machines().filter_map(place).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_cores_give_more_hands_within_reason() {
+        let many = |cores| match Options::for_cores(NonZeroUsize::new(cores).unwrap()).workers {
+            Workers::Many(number) => number.get(),
+            Workers::One => 1,
+        };
+        assert_eq!([1, 2, 8, 1000].map(many), [16, 16, 32, 128]);
+    }
+}

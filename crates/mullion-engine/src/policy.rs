@@ -1,0 +1,402 @@
+//! What is tried again, when, and when it is enough: the only place that decides.
+//!
+//! Pure: the same step, seed and history give the same pause, on every computer.
+
+use std::time::Duration;
+
+use mullion_plan::{Dice, ErrorClass, Retry, Step, StepError};
+
+use crate::gates::{FIRST_PAUSE, Gate};
+
+/// Pauses that grow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Backoff {
+    /// The first.
+    pub first: Duration,
+    /// The longest.
+    pub most: Duration,
+    /// Each is so many hundredths of the one before.
+    pub growth: u32,
+}
+
+impl Backoff {
+    /// The pause before the try after `turn` others that were paused for.
+    pub fn pause(&self, turn: u32) -> Duration {
+        let mut pause = self.first;
+        for _ in 0..turn {
+            if pause >= self.most {
+                break;
+            }
+            pause = pause.saturating_mul(self.growth) / 100;
+        }
+        pause.min(self.most)
+    }
+}
+
+/// How failures of steps that do something are met. How gates wait is in [`crate::gates`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Policy {
+    /// How often a step meets a conflict before it fails.
+    pub conflicts: u32,
+    /// How many of those are tried again at once; before the others there is a pause.
+    pub conflicts_at_once: u32,
+    /// The pauses before those.
+    pub conflict: Backoff,
+    /// The pauses while a machine or the API server is silent.
+    pub silence: Backoff,
+    /// How long the silence may last.
+    pub silence_deadline: Duration,
+    /// Pauses are longer or shorter by up to so many hundredths, so that many who failed together do not come
+    /// back together.
+    pub jitter: u32,
+    /// Deadlines in hundredths of what the tables say: more on a slow computer.
+    pub patience: u32,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            conflicts: 10,
+            conflicts_at_once: 3,
+            conflict: Backoff {
+                first: Duration::from_millis(50),
+                most: Duration::from_secs(1),
+                growth: 200,
+            },
+            silence: Backoff {
+                first: Duration::from_millis(500),
+                most: Duration::from_secs(10),
+                growth: 200,
+            },
+            silence_deadline: Duration::from_mins(2),
+            jitter: 25,
+            patience: 100,
+        }
+    }
+}
+
+/// What is to become of a step that failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is looked again after a while: it waits, and nothing went wrong.
+    Look {
+        /// After this.
+        after: Duration,
+        /// How long it may still wait.
+        remaining: Duration,
+    },
+    /// It is tried again.
+    Retry {
+        /// After this.
+        after: Duration,
+    },
+    /// It failed, for this reason.
+    Enough(StepError),
+}
+
+/// What a step has met so far.
+#[derive(Debug, Clone)]
+pub struct History {
+    /// How often it was tried, looks of a gate counting as one.
+    pub attempts: u32,
+    /// How often a gate looked.
+    pub looks: u32,
+    conflicts: u32,
+    silences: u32,
+    silent_since: Option<Duration>,
+    waiting_since: Option<Duration>,
+    waits: u32,
+    dice: Dice,
+}
+
+impl History {
+    /// Of a step that was not tried yet.
+    pub fn new(step: &Step, seed: u64) -> Self {
+        // FNV-1a: each step has dice of its own, so that the order of others does not change its pauses.
+        let hash = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        let id = step.id.as_str().bytes().fold(0xcbf2_9ce4_8422_2325, hash);
+        Self {
+            attempts: 0,
+            looks: 0,
+            conflicts: 0,
+            silences: 0,
+            silent_since: None,
+            waiting_since: None,
+            waits: 0,
+            dice: Dice::new(seed ^ id),
+        }
+    }
+}
+
+impl Policy {
+    /// What is to become of a step that met that failure at that moment.
+    ///
+    /// `begun` is when it was first tried, on the same clock as `now`.
+    pub fn judge(
+        &self,
+        step: &Step,
+        history: &mut History,
+        begun: Duration,
+        now: Duration,
+        error: StepError,
+    ) -> Verdict {
+        match error.class.retry() {
+            Retry::Never => Verdict::Enough(error),
+            Retry::Now => self.conflict(history, error),
+            Retry::Later => match Gate::of(step) {
+                Some(gate) => self.wait(step, &gate, history, begun, now, error),
+                None if error.class == ErrorClass::NotYet => {
+                    let since = *history.waiting_since.get_or_insert(now);
+                    self.wait(step, &Gate::of_any(step), history, since, now, error)
+                }
+                None => self.silence(history, now, error),
+            },
+        }
+    }
+
+    fn conflict(&self, history: &mut History, error: StepError) -> Verdict {
+        history.conflicts += 1;
+        if history.conflicts >= self.conflicts {
+            let words = format!("{} ({} times in a row)", error.words, history.conflicts);
+            return Verdict::Enough(StepError { words, ..error });
+        }
+        let after = match history.conflicts.checked_sub(self.conflicts_at_once + 1) {
+            None => Duration::ZERO,
+            Some(turn) => self.jittered(self.conflict.pause(turn), &mut history.dice),
+        };
+        Verdict::Retry { after }
+    }
+
+    fn silence(&self, history: &mut History, now: Duration, error: StepError) -> Verdict {
+        let since = *history.silent_since.get_or_insert(now);
+        let deadline = self.patient(self.silence_deadline);
+        let silent = now.saturating_sub(since);
+        if silent >= deadline {
+            let words = format!("{} (for {})", error.words, shown(silent));
+            return Verdict::Enough(StepError { words, ..error });
+        }
+        let pause = self.jittered(self.silence.pause(history.silences), &mut history.dice);
+        history.silences += 1;
+        // The last try is made at the deadline, not past it.
+        let after = pause.min(deadline.saturating_sub(silent));
+        Verdict::Retry { after }
+    }
+
+    fn wait(
+        &self,
+        step: &Step,
+        gate: &Gate,
+        history: &mut History,
+        since: Duration,
+        now: Duration,
+        error: StepError,
+    ) -> Verdict {
+        let deadline = self.patient(gate.deadline);
+        let waited = now.saturating_sub(since);
+        if waited >= deadline {
+            let hint = gate.hint_for(step);
+            let mut causes = vec![error.words];
+            causes.extend(error.causes);
+            return Verdict::Enough(StepError {
+                class: ErrorClass::NotYet,
+                words: format!("waited {} for {} in vain", shown(deadline), gate.title),
+                causes,
+                hints: error.hints.into_iter().chain([hint]).collect(),
+                tail: error.tail,
+            });
+        }
+        let backoff = Backoff {
+            first: FIRST_PAUSE,
+            most: gate.pause,
+            growth: 150,
+        };
+        let pause = self.jittered(backoff.pause(history.waits), &mut history.dice);
+        history.waits += 1;
+        let remaining = deadline.saturating_sub(waited);
+        Verdict::Look {
+            after: pause.min(remaining),
+            remaining,
+        }
+    }
+
+    fn patient(&self, deadline: Duration) -> Duration {
+        deadline.saturating_mul(self.patience) / 100
+    }
+
+    fn jittered(&self, pause: Duration, dice: &mut Dice) -> Duration {
+        let jitter = self.jitter.min(100);
+        let roll = u32::try_from(dice.roll(u64::from(2 * jitter + 1))).unwrap_or(jitter);
+        pause.saturating_mul(100 - jitter + roll) / 100
+    }
+}
+
+/// A duration as people say it.
+pub(crate) fn shown(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
+        _ if duration.is_zero() => "0 s".into(),
+        (0, 0, 0) => format!("{} ms", duration.as_millis()),
+        (0, 0, seconds) => format!("{seconds} s"),
+        (0, minutes, 0) => format!("{minutes} min"),
+        (0, minutes, seconds) => format!("{minutes} min {seconds} s"),
+        (hours, minutes, _) => format!("{hours} h {minutes} min"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mullion_plan::{Action, Stage};
+
+    use super::*;
+
+    fn step(action: Action) -> Step {
+        let machine = Some("lin1".parse().unwrap());
+        Step::new(
+            Stage::Machines,
+            machine,
+            action,
+            "a test".into(),
+            Vec::new(),
+        )
+    }
+
+    fn error(class: ErrorClass) -> StepError {
+        StepError::new(class, "it did not answer")
+    }
+
+    /// Fails that way at every try, as long as the policy lets it. Gives the pauses, and the end.
+    fn endure(
+        policy: &Policy,
+        step: &Step,
+        class: ErrorClass,
+        seed: u64,
+    ) -> (Vec<Duration>, StepError) {
+        let mut history = History::new(step, seed);
+        let mut now = Duration::from_secs(1000);
+        let begun = now;
+        let mut pauses = Vec::new();
+        loop {
+            match policy.judge(step, &mut history, begun, now, error(class)) {
+                Verdict::Look { after, .. } | Verdict::Retry { after } => {
+                    pauses.push(after);
+                    now += after;
+                }
+                Verdict::Enough(error) => return (pauses, error),
+            }
+            assert!(pauses.len() < 10_000, "it never ends");
+        }
+    }
+
+    #[test]
+    fn what_can_never_work_is_tried_once() {
+        for class in [
+            ErrorClass::Refused,
+            ErrorClass::NotOurs,
+            ErrorClass::Interrupted,
+        ] {
+            for action in [Action::StartMachine, Action::AwaitReady] {
+                let (pauses, end) = endure(&Policy::default(), &step(action), class, 1);
+                assert!(pauses.is_empty(), "{class:?}");
+                assert_eq!(end, error(class));
+            }
+        }
+    }
+
+    #[test]
+    fn a_conflict_is_tried_again_at_once_and_not_for_ever() {
+        let policy = Policy::default();
+        let (pauses, end) = endure(&policy, &step(Action::Drain), ErrorClass::Conflict, 1);
+        assert_eq!(pauses.len(), 9, "ten tries have nine pauses");
+        assert_eq!(pauses[..3], [Duration::ZERO; 3]);
+        assert!(pauses[3..].iter().all(|pause| !pause.is_zero()));
+        assert_eq!(end.words, "it did not answer (10 times in a row)");
+    }
+
+    #[test]
+    fn silence_is_met_with_growing_pauses_until_the_deadline() {
+        let policy = Policy::default();
+        let (pauses, end) = endure(
+            &policy,
+            &step(Action::StartMachine),
+            ErrorClass::Unreachable,
+            1,
+        );
+        assert!(pauses[0] >= Duration::from_millis(375) && pauses[0] <= Duration::from_millis(625));
+        assert!(
+            pauses
+                .iter()
+                .all(|pause| *pause <= Duration::from_millis(12_500))
+        );
+        assert_eq!(pauses.iter().sum::<Duration>(), policy.silence_deadline);
+        assert_eq!(end.class, ErrorClass::Unreachable);
+        assert_eq!(end.words, "it did not answer (for 2 min)");
+    }
+
+    #[test]
+    fn a_gate_looks_often_and_fails_at_its_deadline_with_its_hint() {
+        let policy = Policy::default();
+        for class in [ErrorClass::NotYet, ErrorClass::Unreachable] {
+            let (pauses, end) = endure(&policy, &step(Action::AwaitReady), class, 1);
+            assert!(pauses[0] <= Duration::from_millis(125));
+            assert_eq!(pauses.iter().sum::<Duration>(), Duration::from_mins(5));
+            assert!(pauses.len() > 300, "it looks about every second");
+            assert_eq!(end.class, ErrorClass::NotYet);
+            assert_eq!(end.words, "waited 5 min for the node to be Ready in vain");
+            assert_eq!(end.causes, ["it did not answer"]);
+            assert_eq!(
+                end.hints,
+                ["see why with `mullion kubectl describe node lin1`"]
+            );
+        }
+    }
+
+    #[test]
+    fn another_step_that_says_not_yet_waits_too() {
+        let (pauses, end) = endure(
+            &Policy::default(),
+            &step(Action::StartMachine),
+            ErrorClass::NotYet,
+            1,
+        );
+        assert_eq!(
+            pauses.iter().sum::<Duration>(),
+            crate::gates::OTHER.deadline
+        );
+        assert_eq!(end.words, "waited 2 min for the step in vain");
+    }
+
+    #[test]
+    fn a_slow_computer_is_given_more_time() {
+        let policy = Policy {
+            patience: 300,
+            ..Policy::default()
+        };
+        let (pauses, _) = endure(&policy, &step(Action::AwaitReady), ErrorClass::NotYet, 1);
+        assert_eq!(pauses.iter().sum::<Duration>(), Duration::from_mins(15));
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_pauses_and_each_step_has_its_own() {
+        let policy = Policy::default();
+        let pauses = |action, seed| endure(&policy, &step(action), ErrorClass::Unreachable, seed).0;
+        assert_eq!(
+            pauses(Action::StartMachine, 7),
+            pauses(Action::StartMachine, 7)
+        );
+        assert_ne!(
+            pauses(Action::StartMachine, 7),
+            pauses(Action::StartMachine, 8)
+        );
+        assert_ne!(pauses(Action::StartMachine, 7), pauses(Action::Reset, 7));
+    }
+
+    #[test]
+    fn durations_read_as_people_say_them() {
+        let all =
+            [0, 900, 9_000, 60_000, 69_000, 7_260_000].map(|ms| shown(Duration::from_millis(ms)));
+        assert_eq!(
+            all,
+            ["0 s", "900 ms", "9 s", "1 min", "1 min 9 s", "2 h 1 min"]
+        );
+    }
+}

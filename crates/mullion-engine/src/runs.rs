@@ -1,0 +1,206 @@
+//! The runs of a state folder: which there are, and what each did.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+
+use crate::record::{RecordError, RunRecord};
+use crate::run_id::RunId;
+
+/// The folder of runs in a state folder.
+pub(crate) const RUNS: &str = "runs";
+/// The journal in a run's folder.
+pub(crate) const JOURNAL: &str = "journal.jsonl";
+/// What was heard, in a run's folder.
+pub(crate) const LOG: &str = "log.txt";
+/// How many runs are kept.
+pub const KEPT: usize = 50;
+
+/// Why a run cannot be told of.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunsError {
+    /// The folder of runs cannot be read.
+    #[error("the runs in `{}` cannot be read", folder.display())]
+    Read {
+        /// The folder.
+        folder: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// A run's journal cannot be read.
+    #[error("the journal of run `{id}` cannot be read")]
+    Journal {
+        /// The run.
+        id: RunId,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// A run's journal is not one.
+    #[error("the journal of run `{id}` is damaged")]
+    Damaged {
+        /// The run.
+        id: RunId,
+        /// How.
+        #[source]
+        source: RecordError,
+    },
+    /// There is no such run.
+    #[error("there is no run `{0}`")]
+    Unknown(String),
+    /// Several runs begin that way.
+    #[error("{} runs begin with `{text}`", found.len())]
+    Ambiguous {
+        /// What was asked for.
+        text: String,
+        /// The runs.
+        found: Vec<RunId>,
+    },
+}
+
+/// Whether the process that makes a run is alive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Alive {
+    /// It is.
+    Yes,
+    /// It ended, or was killed.
+    No,
+}
+
+/// A run in a list.
+#[derive(Debug)]
+pub struct Listed {
+    /// Its name.
+    pub id: RunId,
+    /// What it did, or why that cannot be told.
+    pub record: Result<RunRecord, RunsError>,
+}
+
+/// The runs of a state folder.
+#[derive(Debug, Clone)]
+pub struct Runs {
+    folder: PathBuf,
+}
+
+impl Runs {
+    /// The runs of that state folder.
+    pub fn of(state: &Path) -> Self {
+        Self {
+            folder: state.join(RUNS),
+        }
+    }
+
+    /// The names of all runs, the newest first.
+    pub fn ids(&self) -> Result<Vec<RunId>, RunsError> {
+        let read = |source| RunsError::Read {
+            folder: self.folder.clone(),
+            source,
+        };
+        let entries = match fs_err::read_dir(&self.folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.map_err(read)?,
+        };
+        let mut ids = Vec::new();
+        for entry in entries {
+            // What has another name is not ours.
+            let name = entry.map_err(read)?.file_name();
+            ids.extend(name.to_str().and_then(|name| name.parse::<RunId>().ok()));
+        }
+        ids.sort_unstable_by(|one, other| other.cmp(one));
+        Ok(ids)
+    }
+
+    /// Every run, the newest first; a journal that cannot be read is told beside the others.
+    pub fn list(&self) -> Result<Vec<Listed>, RunsError> {
+        let ids = self.ids()?.into_iter();
+        Ok(ids
+            .map(|id| {
+                let record = self.read(&id);
+                Listed { id, record }
+            })
+            .collect())
+    }
+
+    /// What a run did.
+    pub fn read(&self, id: &RunId) -> Result<RunRecord, RunsError> {
+        let path = self.journal(id);
+        let journal = |source: io::Error| match source.kind() {
+            io::ErrorKind::NotFound => RunsError::Unknown(id.to_string()),
+            _ => RunsError::Journal {
+                id: id.clone(),
+                source,
+            },
+        };
+        // Asked before reading: a run that ends in between has written its last line by then.
+        let alive = is_alive(&path);
+        let bytes = fs_err::read(&path).map_err(journal)?;
+        let text = String::from_utf8_lossy(&bytes);
+        RunRecord::parse(&text, alive).map_err(|source| RunsError::Damaged {
+            id: id.clone(),
+            source,
+        })
+    }
+
+    /// The run of that name, of the only name that begins so, or the newest where the text is `last`.
+    pub fn find(&self, text: &str) -> Result<RunId, RunsError> {
+        let ids = self.ids()?;
+        let unknown = || RunsError::Unknown(text.into());
+        if text == "last" {
+            return ids.into_iter().next().ok_or_else(unknown);
+        }
+        let mut found: Vec<_> = ids
+            .into_iter()
+            .filter(|id| !text.is_empty() && id.as_str().starts_with(text))
+            .collect();
+        match found.len() {
+            0 => Err(unknown()),
+            1 => Ok(found.swap_remove(0)),
+            _ => Err(RunsError::Ambiguous {
+                text: text.into(),
+                found,
+            }),
+        }
+    }
+
+    /// Removes the oldest runs until so many are left; one that goes on is kept whatever its age.
+    pub fn prune(&self, keep: usize) -> Result<Vec<RunId>, RunsError> {
+        let mut removed = Vec::new();
+        for id in self.ids()?.into_iter().skip(keep) {
+            if is_alive(&self.journal(&id)) == Alive::Yes {
+                continue;
+            }
+            let folder = self.folder.join(id.as_str());
+            match fs_err::remove_dir_all(&folder) {
+                // Another run may prune at the same moment.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(source) => return Err(RunsError::Read { folder, source }),
+                Ok(()) => removed.push(id),
+            }
+        }
+        Ok(removed)
+    }
+
+    /// The journal's file.
+    pub fn journal(&self, id: &RunId) -> PathBuf {
+        self.folder.join(id.as_str()).join(JOURNAL)
+    }
+
+    /// The file of what was heard.
+    pub fn log(&self, id: &RunId) -> PathBuf {
+        self.folder.join(id.as_str()).join(LOG)
+    }
+}
+
+/// Whether somebody keeps that journal: a run holds its lock as long as it lives.
+fn is_alive(journal: &Path) -> Alive {
+    let Ok(file) = fs_err::File::open(journal) else {
+        return Alive::No;
+    };
+    match flock(&file, FlockOperation::NonBlockingLockShared) {
+        Err(rustix::io::Errno::WOULDBLOCK) => Alive::Yes,
+        _ => Alive::No,
+    }
+}

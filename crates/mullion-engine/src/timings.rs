@@ -1,0 +1,67 @@
+//! How long steps take, remembered from run to run for the estimates of a plan.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use mullion_plan::{StepKind, Took};
+
+use crate::private::{private_folder, replace};
+use crate::report::Report;
+
+/// The file of durations in a state folder.
+pub const TIMINGS: &str = "timings.json";
+
+/// Durations that could not be kept.
+#[derive(Debug, thiserror::Error)]
+#[error("the durations of this run cannot be kept in `{}`", path.display())]
+pub struct TimingsError {
+    /// The file.
+    pub path: PathBuf,
+    /// Why.
+    #[source]
+    pub source: io::Error,
+}
+
+/// Adds what a run's steps took to what earlier runs' steps did.
+///
+/// Of several steps of one kind the median counts, so that one slow machine does not spoil the figure; over runs
+/// [`Took`] forgets slowly. What was there and cannot be read is written anew.
+pub fn remember(state: &Path, report: &Report) -> Result<(), TimingsError> {
+    let path = state.join(TIMINGS);
+    let failed = |source| TimingsError {
+        path: path.clone(),
+        source,
+    };
+    let medians = medians(report);
+    if medians.is_empty() {
+        return Ok(());
+    }
+    let mut took = fs_err::read_to_string(&path)
+        .ok()
+        .and_then(|text| serde_json::from_str::<Took>(&text).ok())
+        .unwrap_or_default();
+    for (kind, median) in medians {
+        took.record(kind, median);
+    }
+    let text = serde_json::to_string(&took)
+        .map_err(io::Error::from)
+        .map_err(failed)?;
+    private_folder(state).map_err(failed)?;
+    replace(&path, &text).map_err(failed)
+}
+
+fn medians(report: &Report) -> BTreeMap<StepKind, Duration> {
+    let mut all: BTreeMap<StepKind, Vec<u64>> = BTreeMap::new();
+    for step in report.done() {
+        all.entry(step.kind).or_default().push(step.took_ms);
+    }
+    let median = |mut times: Vec<u64>| {
+        times.sort_unstable();
+        Duration::from_millis(times.get(times.len() / 2).copied().unwrap_or(0))
+    };
+    all.into_iter()
+        .map(|(kind, times)| (kind, median(times)))
+        .collect()
+}

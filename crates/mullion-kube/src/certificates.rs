@@ -1,0 +1,180 @@
+//! The kubelets' serving certificates: approved for our own nodes, and for what is theirs.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
+use kube::ResourceExt as _;
+use kube::api::{ListParams, Patch, PatchParams};
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use crate::error::KubeError;
+use crate::keys::{APPROVED, CERTIFICATES_ANNOTATION, MANAGER};
+use crate::look::Look;
+use crate::nodes;
+use crate::request::{self, USER_PREFIX};
+use crate::session::{Credentials, Session, side_by_side};
+
+/// Who signs kubelets' serving certificates.
+pub(crate) const SIGNER: &str = "kubernetes.io/kubelet-serving";
+
+/// Where a kubelet serves.
+const KUBELET_PORT: u16 = 10250;
+/// How long a kubelet is waited for. It is asked on every look while there is no request.
+const KUBELET_PATIENCE: Duration = Duration::from_secs(1);
+
+/// Selects requests for serving certificates.
+pub(crate) fn serving_requests() -> ListParams {
+    ListParams::default().fields(&format!("spec.signerName={SIGNER}"))
+}
+
+/// Whether a request waits for somebody to decide.
+pub(crate) fn is_pending(request: &CertificateSigningRequest) -> bool {
+    let status = request.status.as_ref();
+    let conditions = status.and_then(|status| status.conditions.as_deref());
+    conditions.unwrap_or_default().is_empty()
+        && status.is_none_or(|status| status.certificate.is_none())
+}
+
+fn is_approved(request: &CertificateSigningRequest) -> bool {
+    let status = request.status.as_ref();
+    let conditions = status.and_then(|status| status.conditions.as_deref());
+    let has = |kind: &str| {
+        let mut conditions = conditions.unwrap_or_default().iter();
+        conditions.any(|condition| condition.type_ == kind)
+    };
+    has("Approved") && !has("Failed")
+}
+
+/// The node that sent a request.
+pub(crate) fn asking_node(request: &CertificateSigningRequest) -> Option<&str> {
+    request.spec.username.as_deref()?.strip_prefix(USER_PREFIX)
+}
+
+impl Session {
+    /// Gives how many requests were approved by this look.
+    pub(crate) async fn approve_certificates(
+        &self,
+        node: &str,
+        addresses: &[IpAddr],
+    ) -> Result<Look<usize>, KubeError> {
+        let requests = self.all::<CertificateSigningRequest>();
+        let listed = self
+            .ask(
+                "list certificate requests",
+                requests.list(&serving_requests()),
+            )
+            .await?;
+        let own: Vec<_> = listed
+            .items
+            .into_iter()
+            .filter(|request| request.spec.signer_name == SIGNER)
+            .filter(|request| asking_node(request) == Some(node))
+            .collect();
+        let mut refusal = None;
+        let mut fit = Vec::new();
+        for request in own.iter().filter(|request| is_pending(request)) {
+            match request::check(&request.spec, node, addresses) {
+                Ok(()) => fit.push(request.clone()),
+                Err(unfit) => {
+                    refusal.get_or_insert_with(|| KubeError::WrongRequest {
+                        request: request.name_any(),
+                        node: node.into(),
+                        unfit,
+                    });
+                }
+            }
+        }
+        let approvals = fit.into_iter().map(|request| self.clone().approve(request));
+        let mut count = 0;
+        for approved in side_by_side(approvals).await {
+            approved?;
+            count += 1;
+        }
+        // What is right is approved also beside something that is wrong; the wrong one is still told.
+        if let Some(refusal) = refusal {
+            return Err(refusal);
+        }
+        let is_settled = count > 0 || own.iter().any(is_approved);
+        if !is_settled && !self.is_served(addresses).await {
+            return self.await_request(node, &own).await;
+        }
+        Ok(match self.note_certificates(node).await? {
+            Look::So(()) => Look::So(count),
+            Look::NotYet(words) => Look::NotYet(words),
+        })
+    }
+
+    async fn approve(self, request: CertificateSigningRequest) -> Result<(), KubeError> {
+        let name = request.name_any();
+        let change = json!({
+            // Nobody may have decided meanwhile.
+            "metadata": { "resourceVersion": request.metadata.resource_version },
+            "status": { "conditions": [{
+                "type": "Approved",
+                "status": "True",
+                "reason": "MullionApproved",
+                "message": "The request is a node's of this cluster, for its own name and addresses.",
+            }] },
+        });
+        let requests = self.all::<CertificateSigningRequest>();
+        let manager = PatchParams {
+            field_manager: Some(MANAGER.into()),
+            ..PatchParams::default()
+        };
+        let patch: Patch<Value> = Patch::Merge(change);
+        let doing = format!("approve certificate request {name}");
+        self.ask(doing, requests.patch_approval(&name, &manager, &patch))
+            .await
+            .map(|_| ())
+    }
+
+    /// Why there is nothing to approve; so, where it was approved earlier and that is written down.
+    async fn await_request(
+        &self,
+        node: &str,
+        own: &[CertificateSigningRequest],
+    ) -> Result<Look<usize>, KubeError> {
+        let Some(found) = self.find_node(node).await? else {
+            return Ok(nodes::unknown(node));
+        };
+        let noted = found.annotations().get(CERTIFICATES_ANNOTATION);
+        if own.is_empty() && noted.map(String::as_str) == Some(APPROVED) {
+            return Ok(Look::So(0));
+        }
+        Ok(Look::not_yet(match own.first() {
+            Some(request) => format!(
+                "certificate request {} of {node} was denied or failed; its kubelet will ask again",
+                request.name_any()
+            ),
+            None => format!("the kubelet of {node} has not asked for a certificate yet"),
+        }))
+    }
+
+    /// Whether a kubelet already serves with a certificate of the cluster's authority. Requests are kept for an hour
+    /// only, and a run that was cut off may be taken up later than that.
+    async fn is_served(&self, addresses: &[IpAddr]) -> bool {
+        let looks = addresses.iter().map(|address| {
+            let session = self.clone();
+            let kubelet = SocketAddr::new(*address, KUBELET_PORT);
+            async move {
+                let server = format!("https://{kubelet}");
+                // A kubelet need not know who asks: that it answers at all is what counts.
+                let Ok(session) = session.at(&server, Credentials::Kept) else {
+                    return false;
+                };
+                let client = session.client();
+                let request = http::Request::get("/healthz").body(kube::client::Body::empty());
+                match request {
+                    Ok(request) => {
+                        let answer = timeout(KUBELET_PATIENCE, client.send(request)).await;
+                        matches!(answer, Ok(Ok(_)))
+                    }
+                    Err(_) => false,
+                }
+            }
+        });
+        side_by_side(looks).await.contains(&true)
+    }
+}

@@ -1,0 +1,25 @@
+//! The names by which we know our own things again.
+
+/// The label on everything of ours: its value is the cluster's name.
+pub const CLUSTER_LABEL: &str = "mullion.dev/cluster";
+
+/// The label on an object of a set: its value is the set's name.
+pub const SET_LABEL: &str = "mullion.dev/set";
+
+/// The annotation on a node with the labels and taints that we set, so that those alone are ever taken away.
+pub const SET_ANNOTATION: &str = "mullion.dev/set";
+
+/// The annotation on a node whose serving certificate was approved.
+pub const CERTIFICATES_ANNOTATION: &str = "mullion.dev/certificates";
+
+/// Its value.
+pub(crate) const APPROVED: &str = "approved";
+
+/// Who we are among those that apply objects.
+pub(crate) const MANAGER: &str = "mullion";
+
+/// Where the cluster's own objects are.
+pub(crate) const SYSTEM: &str = "kube-system";
+
+/// What is written into bootstrap tokens of ours.
+pub(crate) const TOKEN_DESCRIPTION: &str = "mullion";

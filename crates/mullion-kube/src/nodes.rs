@@ -1,0 +1,257 @@
+//! Nodes: labels, taints, and whether they take pods.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::api::core::v1::Node;
+use kube::api::{DeleteParams, Patch, PatchParams};
+use mullion_spec::value::{ClusterName, Effect, Taint};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::error::KubeError;
+use crate::facts;
+use crate::keys::{CERTIFICATES_ANNOTATION, CLUSTER_LABEL, SET_ANNOTATION};
+use crate::look::Look;
+use crate::session::Session;
+use crate::{conditions, keys};
+
+/// How often a change is made again, at once, after a node was changed by others meanwhile: kubelets and
+/// controllers write to new nodes many times a second.
+const ATTEMPTS: usize = 5;
+
+/// What a node should carry.
+#[derive(Debug, Clone, Copy)]
+pub struct Marks<'a> {
+    /// The labels it should have.
+    pub labels: &'a BTreeMap<String, String>,
+    /// The taints it should have.
+    pub taints: &'a BTreeSet<Taint>,
+    /// Labels of ours that it should not have any more.
+    pub drop_labels: &'a BTreeSet<String>,
+    /// Taints of ours that it should not have any more.
+    pub drop_taints: &'a BTreeSet<Taint>,
+}
+
+/// The labels and taints that we set on a node, written on it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct SetMarks {
+    pub(crate) labels: BTreeSet<String>,
+    pub(crate) taints: BTreeSet<Taint>,
+}
+
+impl SetMarks {
+    /// Out of the annotation; what cannot be read counts as nothing, so that nothing of others is taken away.
+    pub(crate) fn of(annotation: Option<&str>) -> Self {
+        annotation
+            .and_then(|text| serde_json::from_str(text).ok())
+            .unwrap_or_default()
+    }
+}
+
+impl Session {
+    pub(crate) async fn find_node(&self, name: &str) -> Result<Option<Node>, KubeError> {
+        let nodes = self.all::<Node>();
+        self.ask(format!("read node {name}"), nodes.get_opt(name))
+            .await
+    }
+
+    pub(crate) async fn look_at_node(
+        &self,
+        name: &str,
+        condition: impl Fn(&Node) -> Look + Send,
+    ) -> Result<Look, KubeError> {
+        Ok(match self.find_node(name).await? {
+            Some(node) => condition(&node),
+            None => unknown(name),
+        })
+    }
+
+    pub(crate) async fn mark(
+        &self,
+        name: &str,
+        marks: &Marks<'_>,
+        cluster: &ClusterName,
+    ) -> Result<Look, KubeError> {
+        let mut attempt = 1;
+        loop {
+            let Some(node) = self.find_node(name).await? else {
+                return Ok(unknown(name));
+            };
+            let Some(change) = marking(&node, marks, cluster)? else {
+                return Ok(Look::So(()));
+            };
+            let doing = format!("set labels and taints of node {name}");
+            match self.change_node(name, doing, &change).await {
+                Err(KubeError::Conflict { .. }) if attempt < ATTEMPTS => attempt += 1,
+                Err(error) if error.code() == Some(404) => return Ok(unknown(name)),
+                Err(error) => return Err(error),
+                Ok(()) => return Ok(Look::So(())),
+            }
+        }
+    }
+
+    pub(crate) async fn set_schedulable(
+        &self,
+        name: &str,
+        unschedulable: Option<bool>,
+    ) -> Result<(), KubeError> {
+        let change = json!({ "spec": { "unschedulable": unschedulable } });
+        let doing = match unschedulable {
+            Some(true) => format!("cordon node {name}"),
+            _ => format!("uncordon node {name}"),
+        };
+        self.change_node(name, doing, &change).await
+    }
+
+    /// Writes on the node that its certificate was approved.
+    pub(crate) async fn note_certificates(&self, name: &str) -> Result<Look, KubeError> {
+        let change =
+            json!({ "metadata": { "annotations": { CERTIFICATES_ANNOTATION: keys::APPROVED } } });
+        let doing = format!("write down the certificates of node {name}");
+        match self.change_node(name, doing, &change).await {
+            Err(error) if error.code() == Some(404) => Ok(unknown(name)),
+            other => other.map(Look::So),
+        }
+    }
+
+    pub(crate) async fn forget(&self, name: &str) -> Result<(), KubeError> {
+        let nodes = self.all::<Node>();
+        let parameters = DeleteParams::default();
+        let request = nodes.delete(name, &parameters);
+        match self.ask(format!("delete node {name}"), request).await {
+            Err(error) if error.code() == Some(404) => Ok(()),
+            other => other.map(|_| ()),
+        }
+    }
+
+    async fn change_node(
+        &self,
+        name: &str,
+        doing: String,
+        change: &Value,
+    ) -> Result<(), KubeError> {
+        let nodes = self.all::<Node>();
+        let manager = PatchParams {
+            field_manager: Some(keys::MANAGER.into()),
+            ..PatchParams::default()
+        };
+        let patch = Patch::Merge(change);
+        let request = nodes.patch_metadata(name, &manager, &patch);
+        self.ask(doing, request).await.map(|_| ())
+    }
+}
+
+pub(crate) fn unknown<T>(name: &str) -> Look<T> {
+    Look::not_yet(format!("the cluster knows no node {name} yet"))
+}
+
+/// The change that makes a node carry its marks and take pods; `None` where it is so already.
+fn marking(
+    node: &Node,
+    marks: &Marks<'_>,
+    cluster: &ClusterName,
+) -> Result<Option<Value>, KubeError> {
+    let name = conditions::name(node);
+    let has = node.metadata.labels.clone().unwrap_or_default();
+    if let Some(owner) = has.get(CLUSTER_LABEL)
+        && owner != cluster.as_str()
+    {
+        return Err(KubeError::NotOurs {
+            what: format!("node {name}"),
+            owner: owner.clone(),
+        });
+    }
+    let mut labels = Map::new();
+    for key in marks
+        .drop_labels
+        .iter()
+        .filter(|key| has.contains_key(*key))
+    {
+        labels.insert(key.clone(), Value::Null);
+    }
+    let ours = [(CLUSTER_LABEL, cluster.as_str())];
+    let wanted = marks.labels.iter();
+    let wanted = wanted.map(|(key, value)| (key.as_str(), value.as_str()));
+    for (key, value) in wanted.chain(ours) {
+        labels.remove(key);
+        if has.get(key).map(String::as_str) != Some(value) {
+            labels.insert(key.into(), value.into());
+        }
+    }
+    let set = SetMarks {
+        labels: marks.labels.keys().cloned().collect(),
+        taints: marks.taints.clone(),
+    };
+    let annotations = node.metadata.annotations.as_ref();
+    let noted = annotations.and_then(|map| map.get(SET_ANNOTATION));
+    let is_noted = noted.is_some() && SetMarks::of(noted.map(String::as_str)) == set;
+    let taints = taints(node, marks);
+    let spec = node.spec.as_ref();
+    let is_cordoned = spec.and_then(|spec| spec.unschedulable).unwrap_or(false);
+    if labels.is_empty() && is_noted && taints.is_none() && !is_cordoned {
+        return Ok(None);
+    }
+    let text = serde_json::to_string(&set).unwrap_or_default();
+    let mut change = json!({
+        "metadata": { "annotations": { SET_ANNOTATION: text }, "labels": labels },
+        "spec": { "unschedulable": Value::Null },
+    });
+    if let Some(taints) = taints {
+        // A list is replaced as a whole, so nobody may have changed it meanwhile.
+        change["spec"]["taints"] = taints;
+        change["metadata"]["resourceVersion"] = node.metadata.resource_version.clone().into();
+    }
+    Ok(Some(change))
+}
+
+/// The node's taints as they should be; `None` where they are so. Those of others stay as they are, with their
+/// times.
+fn taints(node: &Node, marks: &Marks<'_>) -> Option<Value> {
+    let spec = node.spec.as_ref();
+    let has = spec
+        .and_then(|spec| spec.taints.clone())
+        .unwrap_or_default();
+    let known: BTreeSet<_> = facts::taints(node).collect();
+    let kubeadm = control_plane_taint();
+    let is_dropped = |taint: &Taint| {
+        // A node that was unknown when planning may have kubeadm's own taint.
+        (marks.drop_taints.contains(taint) || *taint == kubeadm) && !marks.taints.contains(taint)
+    };
+    if marks.taints.is_subset(&known) && !known.iter().any(is_dropped) {
+        return None;
+    }
+    let stay = has.iter().filter(|taint| {
+        // A key has one taint an effect: a wanted one takes the place of one with another value.
+        let is_replaced = marks.taints.iter().any(|wanted| {
+            wanted.key == taint.key && format!("{:?}", wanted.effect) == taint.effect
+        });
+        let is_dropped = known.iter().filter(|known| is_dropped(known)).any(|known| {
+            known.key == taint.key
+                && format!("{:?}", known.effect) == taint.effect
+                && known.value == taint.value.as_deref().unwrap_or_default()
+        });
+        !is_replaced && !is_dropped
+    });
+    let stay = stay.filter_map(|taint| serde_json::to_value(taint).ok());
+    let wanted = marks.taints.iter().map(|taint| {
+        let mut body = json!({ "key": taint.key, "effect": format!("{:?}", taint.effect) });
+        if !taint.value.is_empty() {
+            body["value"] = taint.value.clone().into();
+        }
+        body
+    });
+    Some(stay.chain(wanted).collect())
+}
+
+/// The taint that kubeadm gives to control planes.
+fn control_plane_taint() -> Taint {
+    Taint {
+        key: "node-role.kubernetes.io/control-plane".into(),
+        value: String::new(),
+        effect: Effect::NoSchedule,
+    }
+}
+
+#[cfg(test)]
+mod tests;

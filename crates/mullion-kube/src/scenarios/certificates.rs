@@ -1,0 +1,200 @@
+use std::net::IpAddr;
+
+use k8s_openapi::ByteString;
+
+use super::*;
+use crate::KubeError;
+use crate::certificates::SIGNER;
+
+const FOLDER: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
+
+macro_rules! fixture {
+    ($name:literal) => {
+        include_bytes!(concat!("../../tests/requests/", $name, ".pem")).as_slice()
+    };
+}
+
+fn request(sender: &str, groups: &[&str], pem: &[u8]) -> Value {
+    json!({
+        "metadata": {},
+        "spec": {
+            "request": ByteString(pem.into()), "signerName": SIGNER, "username": sender,
+            "groups": groups, "usages": ["digital signature", "server auth"],
+        },
+        "status": {},
+    })
+}
+
+fn own(pem: &[u8]) -> Value {
+    request("system:node:lin1", &["system:nodes"], pem)
+}
+
+fn known() -> [IpAddr; 1] {
+    ["10.99.0.12".parse().unwrap()]
+}
+
+/// A cluster with node `lin1` and these requests.
+fn with(requests: &[(&str, Value)]) -> Fake {
+    let fake = Fake::default();
+    fake.put("/api/v1/nodes/lin1", node("False"));
+    for (name, request) in requests {
+        fake.put(&format!("{FOLDER}/{name}"), request.clone());
+    }
+    fake
+}
+
+fn is_noted(fake: &Fake) -> bool {
+    let node = fake.at("/api/v1/nodes/lin1").unwrap();
+    node["metadata"]["annotations"]["mullion.dev/certificates"] == "approved"
+}
+
+#[test]
+fn a_slow_kubelet_is_waited_for_and_then_approved() {
+    let fake = with(&[]);
+    let api = fake.api();
+    let look = api.approve_certificates("lin1", &known()).unwrap();
+    assert_eq!(
+        words(look),
+        "the kubelet of lin1 has not asked for a certificate yet"
+    );
+    assert!(!is_noted(&fake));
+
+    fake.put(&format!("{FOLDER}/csr-1"), own(fixture!("lin1")));
+    assert_eq!(
+        api.approve_certificates("lin1", &known()).unwrap(),
+        Look::So(1)
+    );
+    assert!(is_noted(&fake));
+    let approved = fake.at(&format!("{FOLDER}/csr-1")).unwrap();
+    assert_eq!(approved["status"]["conditions"][0]["type"], "Approved");
+    assert!(api.facts(&cluster()).unwrap().facts.nodes["lin1"].certificates);
+
+    fake.forget_requests();
+    assert_eq!(
+        api.approve_certificates("lin1", &known()).unwrap(),
+        Look::So(0)
+    );
+    let approvals = fake
+        .changes()
+        .iter()
+        .filter(|change| change.contains("approval"))
+        .count();
+    assert_eq!(approvals, 0, "once is enough");
+}
+
+#[test]
+fn other_nodes_requests_are_not_looked_at() {
+    let of_other = request("system:node:lin2", &["system:nodes"], fixture!("lin1"));
+    let of_nobody = request("admin", &["system:masters"], fixture!("lin1"));
+    let fake = with(&[("csr-1", of_other), ("csr-2", of_nobody)]);
+    let look = fake.api().approve_certificates("lin1", &known()).unwrap();
+    assert!(!look.is_so());
+    assert!(fake.changes().is_empty());
+}
+
+#[test]
+fn a_request_for_what_is_not_the_nodes_is_refused_and_not_approved() {
+    let cases = [
+        ("other node's name", own(fixture!("other-name"))),
+        ("foreign name", own(fixture!("foreign-name"))),
+        ("foreign address", own(fixture!("foreign-address"))),
+        (
+            "wrong group",
+            request(
+                "system:node:lin1",
+                &["system:authenticated"],
+                fixture!("lin1"),
+            ),
+        ),
+        ("no request at all", own(b"hello")),
+    ];
+    for (what, request) in cases {
+        let fake = with(&[("csr-bad", request)]);
+        let error = fake
+            .api()
+            .approve_certificates("lin1", &known())
+            .unwrap_err();
+        assert!(
+            matches!(error, KubeError::WrongRequest { .. }),
+            "{what}: {error:?}"
+        );
+        assert_eq!(error.class(), ErrorClass::Refused, "{what}");
+        assert_eq!(
+            error.to_string(),
+            "certificate request `csr-bad` of node lin1 is not approved"
+        );
+        assert!(
+            error
+                .hint()
+                .unwrap()
+                .contains("kubectl certificate deny csr-bad")
+        );
+        assert!(fake.changes().is_empty(), "{what}: {:?}", fake.changes());
+    }
+}
+
+#[test]
+fn what_is_right_is_approved_beside_what_is_wrong() {
+    let fake = with(&[
+        ("csr-1", own(fixture!("foreign-name"))),
+        ("csr-2", own(fixture!("lin1"))),
+    ]);
+    assert!(fake.api().approve_certificates("lin1", &known()).is_err());
+    assert_eq!(fake.changes(), [format!("PATCH {FOLDER}/csr-2/approval")]);
+    assert!(!is_noted(&fake));
+}
+
+#[test]
+fn a_request_that_somebody_denied_stays_denied() {
+    let mut denied = own(fixture!("lin1"));
+    denied["status"] = json!({"conditions": [{"type": "Denied", "status": "True"}]});
+    let fake = with(&[("csr-1", denied)]);
+    let look = fake.api().approve_certificates("lin1", &known()).unwrap();
+    assert!(words(look).contains("csr-1 of lin1 was denied or failed"));
+    assert!(fake.changes().is_empty());
+}
+
+#[test]
+fn a_decision_that_fell_meanwhile_is_a_conflict() {
+    let fake = with(&[("csr-1", own(fixture!("lin1")))]);
+    fake.answer_once(
+        Method::PATCH,
+        &format!("{FOLDER}/csr-1/approval"),
+        409,
+        "changed",
+    );
+    let api = fake.api();
+    let error = api.approve_certificates("lin1", &known()).unwrap_err();
+    assert_eq!(error.class(), ErrorClass::Conflict);
+    assert_eq!(
+        api.approve_certificates("lin1", &known()).unwrap(),
+        Look::So(1)
+    );
+}
+
+#[test]
+fn a_cut_between_approval_and_its_note_is_made_good() {
+    let fake = with(&[("csr-1", own(fixture!("lin1")))]);
+    fake.answer_once(
+        Method::PATCH,
+        "/api/v1/nodes/lin1",
+        503,
+        "gone for a moment",
+    );
+    let api = fake.api();
+    assert!(api.approve_certificates("lin1", &known()).is_err());
+    assert!(!is_noted(&fake));
+    assert_eq!(
+        api.approve_certificates("lin1", &known()).unwrap(),
+        Look::So(0)
+    );
+    assert!(is_noted(&fake));
+}
+
+#[test]
+fn a_node_that_is_not_registered_yet_is_waited_for() {
+    let fake = Fake::default();
+    fake.put(&format!("{FOLDER}/csr-1"), own(fixture!("lin1")));
+    let look = fake.api().approve_certificates("lin1", &known()).unwrap();
+    assert_eq!(words(look), "the cluster knows no node lin1 yet");
+}

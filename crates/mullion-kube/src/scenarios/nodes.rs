@@ -1,0 +1,95 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::*;
+use crate::Marks;
+
+fn mark(api: &Api) -> Result<Look, crate::KubeError> {
+    let labels = BTreeMap::from([("tier".to_owned(), "gold".to_owned())]);
+    let taints = BTreeSet::from(["os=windows:NoSchedule".parse().unwrap()]);
+    let marks = Marks {
+        labels: &labels,
+        taints: &taints,
+        drop_labels: &BTreeSet::new(),
+        drop_taints: &BTreeSet::new(),
+    };
+    api.mark("lin1", &marks, &cluster())
+}
+
+#[test]
+fn a_marked_node_is_seen_as_marked_and_not_changed_again() {
+    let fake = Fake::default();
+    let mut new = node("True");
+    new["spec"] = json!({"unschedulable": true});
+    new["metadata"]["labels"] = json!({});
+    fake.put("/api/v1/nodes/lin1", new);
+    let api = fake.api();
+    assert!(mark(&api).unwrap().is_so());
+    let facts = api.facts(&cluster()).unwrap().facts;
+    let lin1 = &facts.nodes["lin1"];
+    assert!(lin1.ours && !lin1.cordoned);
+    assert_eq!(lin1.labels["tier"], "gold");
+    assert_eq!(lin1.set_labels, BTreeSet::from(["tier".to_owned()]));
+    assert_eq!(lin1.taints, lin1.set_taints);
+    assert_eq!(fake.changes().len(), 1);
+    assert!(mark(&api).unwrap().is_so());
+    assert_eq!(fake.changes().len(), 1);
+}
+
+#[test]
+fn a_node_that_changes_all_the_time_is_marked_in_the_end() {
+    let fake = Fake::default();
+    fake.put("/api/v1/nodes/lin1", node("True"));
+    for _ in 0..4 {
+        fake.answer_once(Method::PATCH, "/api/v1/nodes/lin1", 409, "changed");
+    }
+    assert!(mark(&fake.api()).unwrap().is_so());
+    for _ in 0..5 {
+        fake.answer_once(Method::PATCH, "/api/v1/nodes/lin1", 409, "changed");
+    }
+    fake.put("/api/v1/nodes/lin1", node("True"));
+    assert_eq!(mark(&fake.api()).unwrap_err().class(), ErrorClass::Conflict);
+}
+
+#[test]
+fn a_node_that_is_not_there_yet_is_waited_for() {
+    let api = Fake::default().api();
+    for look in [mark(&api), api.node_ready("lin1"), api.node_network("lin1")] {
+        assert_eq!(words(look.unwrap()), "the cluster knows no node lin1 yet");
+    }
+}
+
+#[test]
+fn conditions_are_told_in_words() {
+    let fake = Fake::default();
+    fake.put("/api/v1/nodes/lin1", node("False"));
+    let api = fake.api();
+    assert_eq!(
+        words(api.node_ready("lin1").unwrap()),
+        "lin1 is not Ready: cni plugin not initialized"
+    );
+    assert_eq!(
+        words(api.node_network("lin1").unwrap()),
+        "the runtime of lin1 has no network plugin yet"
+    );
+}
+
+#[test]
+fn forgetting_twice_is_forgetting_once() {
+    let fake = Fake::default();
+    fake.put("/api/v1/nodes/lin1", node("Unknown"));
+    let api = fake.api();
+    api.forget("lin1").unwrap();
+    api.forget("lin1").unwrap();
+    assert!(fake.at("/api/v1/nodes/lin1").is_none());
+}
+
+#[test]
+fn uncordoning_lets_pods_come() {
+    let fake = Fake::default();
+    let mut cordoned = node("True");
+    cordoned["spec"] = json!({"unschedulable": true});
+    fake.put("/api/v1/nodes/lin1", cordoned);
+    fake.api().uncordon("lin1").unwrap();
+    let node = fake.at("/api/v1/nodes/lin1").unwrap();
+    assert!(node["spec"]["unschedulable"].is_null());
+}

@@ -1,0 +1,155 @@
+//! The drivers' contract.
+//!
+//! A driver carries machines: it makes them, starts and stops them, takes them away, and finds them again. Two
+//! traits, so that whoever only looks cannot change: [`Look`] has no verb that writes, [`Driver`] has the
+//! rest. What a driver can do at all is a value, [`Capabilities`]; nobody asks which driver it is.
+//!
+//! What holds for every driver, and [`crate::conform`] checks:
+//!
+//! - **Labels.** Everything that a driver makes carries the cluster's name, on the thing itself. [`Look::find`]
+//!   works from the labels alone: with every state folder gone, for machines that no file names any more, after
+//!   a restart of the computer. What lacks the label is never changed or removed.
+//! - **Order.** Network, then machines; make, then start; stop, then remove; machines, then network. A verb
+//!   whose base is missing is refused and changes nothing. [`Driver::remove`] may be called at any time and
+//!   stops a machine that runs; [`Driver::remove_network`] refuses while machines are there.
+//! - **Already so.** Where things are as the verb wants them, it is success and changes nothing: a machine made
+//!   from the same template with the same size and address, a running machine that is started, a stopped one
+//!   that is stopped, one that is not there and is removed. A machine of the name that is *another* one is
+//!   refused: [`DriverError::Different`].
+//! - **Whole or not.** A machine whose making was cut off is found with `whole: false`, can be removed, and is
+//!   made anew by [`Driver::make`]. It cannot be started.
+//! - **Cancellation.** A verb that hears that it is called off ends with [`DriverError::CalledOff`] where it can be
+//!   repeated. A process that is killed in the middle leaves what can be found, made again and removed.
+//! - **Concurrency.** Verbs for different machines, of one cluster or of several, may run at once, in one
+//!   process or in several. Verbs for one machine take turns: the caller sees to that, as it does for the
+//!   network of one cluster.
+//! - **Time.** No verb waits for what a machine does inside: [`Driver::start`] ends when the machine runs.
+//!   Whether it can be logged in to is for the caller to try.
+
+use mullion_plan::Attend;
+use mullion_spec::value::{ClusterName, MachineName};
+
+use crate::error::DriverError;
+use crate::found::{Door, Found};
+use crate::wish::{Hosts, MachineWish, NetworkWish};
+
+/// Who may use a driver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Privilege {
+    /// Root alone.
+    Root,
+    /// Anybody.
+    Anyone,
+}
+
+/// What a driver can do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a capability of its own: every combination is a driver"
+)]
+pub struct Capabilities {
+    /// It makes and removes machines; else they are there already.
+    pub makes_machines: bool,
+    /// It makes networks for them.
+    pub networks: bool,
+    /// It starts and stops them.
+    pub power: bool,
+    /// It keeps what they write to their consoles.
+    pub console: bool,
+    /// It can put a login key into a machine from outside.
+    pub authorizes: bool,
+    /// It keeps to the size that was asked for.
+    pub sizes: bool,
+    /// Who may call the verbs that change.
+    pub privilege: Privilege,
+}
+
+/// How a machine is stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stop {
+    /// It is asked to shut down, and ended when it does not.
+    Graceful,
+    /// It is ended.
+    AtOnce,
+}
+
+/// Looks at machines, and changes nothing.
+pub trait Look: Send + Sync {
+    /// What the driver can do.
+    fn capabilities(&self) -> Capabilities;
+
+    /// Everything that carries the cluster's label, and what is in its way.
+    ///
+    /// Two calls in a row give equal answers. Half-made machines are told too.
+    fn find(&self, cluster: &ClusterName) -> Result<Found, DriverError>;
+
+    /// Where to log in to a machine, and the host key to expect. The machine need not run.
+    fn door(&self, cluster: &ClusterName, machine: &MachineName) -> Result<Door, DriverError>;
+
+    /// The last lines that a machine wrote to its console; none where the driver keeps none.
+    fn console_tail(
+        &self,
+        cluster: &ClusterName,
+        machine: &MachineName,
+        lines: usize,
+    ) -> Result<Vec<String>, DriverError>;
+}
+
+/// Carries machines. The contract stands in the module's documentation.
+pub trait Driver: Look {
+    /// The cluster's machine network is there, with its first address on this computer and a way out where
+    /// the computer has one.
+    fn make_network(&self, wish: &NetworkWish, attendant: &dyn Attend) -> Result<(), DriverError>;
+
+    /// The cluster's machine network is gone. Refused while machines are there.
+    fn remove_network(
+        &self,
+        cluster: &ClusterName,
+        attendant: &dyn Attend,
+    ) -> Result<(), DriverError>;
+
+    /// The machine is there, whole, and has the label. It does not run yet.
+    fn make(&self, wish: &MachineWish, attendant: &dyn Attend) -> Result<(), DriverError>;
+
+    /// The machine runs.
+    fn start(
+        &self,
+        cluster: &ClusterName,
+        machine: &MachineName,
+        attendant: &dyn Attend,
+    ) -> Result<(), DriverError>;
+
+    /// The machine does not run; what was written in it stays.
+    fn stop(
+        &self,
+        cluster: &ClusterName,
+        machine: &MachineName,
+        how: Stop,
+        attendant: &dyn Attend,
+    ) -> Result<(), DriverError>;
+
+    /// Nothing of the machine is left. One that runs is ended first.
+    fn remove(
+        &self,
+        cluster: &ClusterName,
+        machine: &MachineName,
+        attendant: &dyn Attend,
+    ) -> Result<(), DriverError>;
+
+    /// Root may log in to the machine with that key, whether it runs or not; other keys stay as they are.
+    fn authorize(
+        &self,
+        cluster: &ClusterName,
+        machine: &MachineName,
+        public_key: &str,
+    ) -> Result<(), DriverError>;
+
+    /// The machine knows exactly these names of others, whether it runs or not.
+    fn set_hosts(
+        &self,
+        cluster: &ClusterName,
+        machine: &MachineName,
+        hosts: &Hosts,
+    ) -> Result<(), DriverError>;
+}

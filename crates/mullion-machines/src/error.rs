@@ -1,0 +1,201 @@
+//! Why a driver could not do what it was asked.
+
+use std::path::PathBuf;
+
+use ipnet::Ipv4Net;
+use mullion_plan::ErrorClass;
+use mullion_spec::value::{ClusterName, MachineName};
+
+/// Why a driver could not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DriverError {
+    /// It was called off.
+    #[error("the work was called off")]
+    CalledOff,
+    /// The machine is not there.
+    #[error("cluster `{cluster}` has no machine `{machine}`")]
+    NoMachine {
+        /// The cluster.
+        cluster: ClusterName,
+        /// The machine.
+        machine: MachineName,
+    },
+    /// The machine's making was never finished.
+    #[error("machine `{machine}` of cluster `{cluster}` was never finished")]
+    NotWhole {
+        /// The cluster.
+        cluster: ClusterName,
+        /// The machine.
+        machine: MachineName,
+    },
+    /// A machine of that name is there already, and is another one.
+    #[error("machine `{machine}` of cluster `{cluster}` is there already, with another {what}")]
+    Different {
+        /// The cluster.
+        cluster: ClusterName,
+        /// The machine.
+        machine: MachineName,
+        /// What differs.
+        what: &'static str,
+    },
+    /// The machine runs, and must not.
+    #[error("machine `{machine}` of cluster `{cluster}` still runs")]
+    Running {
+        /// The cluster.
+        cluster: ClusterName,
+        /// The machine.
+        machine: MachineName,
+    },
+    /// The machine ended right after its start.
+    #[error("machine `{machine}` of cluster `{cluster}` ended while it started")]
+    Ended {
+        /// The cluster.
+        cluster: ClusterName,
+        /// The machine.
+        machine: MachineName,
+        /// The last lines of its console.
+        tail: Vec<String>,
+    },
+    /// The machine did not end.
+    #[error("machine `{machine}` of cluster `{cluster}` does not end")]
+    DoesNotEnd {
+        /// The cluster.
+        cluster: ClusterName,
+        /// The machine.
+        machine: MachineName,
+    },
+    /// The cluster's network is not there.
+    #[error("cluster `{0}` has no machine network")]
+    NoNetwork(ClusterName),
+    /// The cluster has another network.
+    #[error("cluster `{cluster}` has the machine network {there} already, not {wanted}")]
+    OtherNetwork {
+        /// The cluster.
+        cluster: ClusterName,
+        /// The network it has.
+        there: Ipv4Net,
+        /// The network that is wanted.
+        wanted: Ipv4Net,
+    },
+    /// The network still has machines.
+    #[error("the machine network of cluster `{0}` still carries machines")]
+    NetworkInUse(ClusterName),
+    /// Addresses of the network are somebody else's.
+    #[error("the network {network} overlaps {taken} on `{interface}`")]
+    Taken {
+        /// The network that is wanted.
+        network: Ipv4Net,
+        /// The network that is there.
+        taken: String,
+        /// The interface that has it.
+        interface: String,
+    },
+    /// The network is too small for machines.
+    #[error("the network {0} has no room for machines")]
+    TooSmall(Ipv4Net),
+    /// The address is not one that a machine of the network can have.
+    #[error("the address {address} is not one for a machine of {network}")]
+    BadAddress {
+        /// The address.
+        address: std::net::Ipv4Addr,
+        /// The network.
+        network: Ipv4Net,
+    },
+    /// Something of the name we need belongs to somebody else.
+    #[error("{what} `{name}` is not ours")]
+    NotOurs {
+        /// What kind of thing it is.
+        what: &'static str,
+        /// Its name.
+        name: String,
+    },
+    /// The template is not there.
+    #[error("there is no template in `{0}`")]
+    NoTemplate(PathBuf),
+    /// The folder for machines cannot carry them.
+    #[error("`{folder}` cannot carry machines: {why}")]
+    BadPlace {
+        /// The folder.
+        folder: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The user may not.
+    #[error("making machines on this computer needs root")]
+    NeedsRoot,
+    /// A program of this computer is missing.
+    #[error("`{0}` is not installed on this computer")]
+    MissingProgram(String),
+    /// A program of this computer failed.
+    #[error("`{command}` failed: {tail}")]
+    Program {
+        /// The command.
+        command: String,
+        /// The last lines it wrote.
+        tail: String,
+    },
+    /// A program of this computer said what we do not understand.
+    #[error("`{command}` said what we do not understand")]
+    Answer {
+        /// The command.
+        command: String,
+        /// What is wrong with it.
+        #[source]
+        cause: serde_json::Error,
+    },
+    /// A file or folder could not be worked on.
+    #[error("a file of a machine could not be worked on")]
+    File(#[from] std::io::Error),
+    /// A key could not be made.
+    #[error("a host key for machine `{machine}` could not be made")]
+    Key {
+        /// The machine.
+        machine: MachineName,
+        /// Why.
+        #[source]
+        cause: mullion_ssh::TransportError,
+    },
+    /// Something is left of what was removed.
+    #[error("`{0}` is still there after its removal")]
+    Left(String),
+    /// This driver cannot do that.
+    #[error("this driver cannot {0}")]
+    Cannot(&'static str),
+}
+
+impl DriverError {
+    /// What kind of failure it is for the engine.
+    pub const fn class(&self) -> ErrorClass {
+        match self {
+            Self::CalledOff => ErrorClass::Interrupted,
+            Self::NotOurs { .. } | Self::Taken { .. } => ErrorClass::NotOurs,
+            // A machine that shuts down, or was killed in the middle, may be gone the next time.
+            Self::DoesNotEnd { .. } | Self::Left(_) => ErrorClass::Conflict,
+            _ => ErrorClass::Refused,
+        }
+    }
+
+    /// What a person can do about it, where one thing helps.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::NeedsRoot => Some("run it with sudo".into()),
+            Self::MissingProgram(_) => Some("`mullion doctor --fix` installs it".into()),
+            Self::Taken { .. } | Self::OtherNetwork { .. } => {
+                Some("choose another network with `network.machines` in the file".into())
+            }
+            Self::BadPlace { .. } => {
+                Some("give machines a folder on a local disk, such as ext4, xfs or btrfs".into())
+            }
+            _ => None,
+        }
+    }
+
+    /// The last lines of the right log.
+    pub fn tail(&self) -> &[String] {
+        match self {
+            Self::Ended { tail, .. } => tail,
+            _ => &[],
+        }
+    }
+}

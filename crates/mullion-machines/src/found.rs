@@ -1,0 +1,82 @@
+//! What a driver finds.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use ipnet::{IpNet, Ipv4Net};
+use mullion_plan::{HostFacts, MachineFacts, Place, Power, Size, TemplateId};
+use mullion_spec::value::{ClusterName, MachineName};
+use mullion_spec::words;
+
+/// Everything that was found of one cluster.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Found {
+    /// The machine network with its label.
+    pub network: Option<Ipv4Net>,
+    /// Networks of this computer that are not the cluster's.
+    pub foreign: BTreeSet<IpNet>,
+    /// Its machines, and machines of its machines' names that are not its own.
+    pub machines: BTreeMap<MachineName, Sighting>,
+    /// Every cluster that something here carries the label of.
+    pub clusters: BTreeSet<ClusterName>,
+}
+
+impl Found {
+    /// The facts of the computer, as planning takes them.
+    pub fn host_facts(&self) -> HostFacts {
+        HostFacts {
+            network: self.network,
+            foreign: self.foreign.clone(),
+        }
+    }
+}
+
+/// What was seen of one machine, from outside.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sighting {
+    /// Whether it carries the cluster's label.
+    pub ours: bool,
+    /// Whether we made it, so that we may remove it.
+    pub made: bool,
+    /// Whether its making was finished.
+    pub whole: bool,
+    /// Whether it runs.
+    pub power: Power,
+    /// How large it was made.
+    pub size: Option<Size>,
+    /// The template it was made from.
+    pub template: Option<TemplateId>,
+    /// Its address.
+    pub address: Option<IpAddr>,
+}
+
+impl Sighting {
+    /// The facts of the machine, as planning takes them; nobody has looked inside yet.
+    pub fn facts(&self, driver: words::Driver, place: Place) -> MachineFacts {
+        MachineFacts {
+            ours: self.ours,
+            made: self.made,
+            whole: self.whole,
+            driver,
+            place,
+            power: self.power,
+            size: self.size,
+            template: self.template.clone(),
+            address: self.address,
+            inside: None,
+        }
+    }
+}
+
+/// Where to log in to a machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Door {
+    /// The address or name.
+    pub address: String,
+    /// The port.
+    pub port: u16,
+    /// The user.
+    pub user: String,
+    /// The host key to expect, as a line in OpenSSH's form; none where the driver does not know it.
+    pub host_key: Option<String>,
+}

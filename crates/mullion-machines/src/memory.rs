@@ -1,0 +1,332 @@
+//! Machines in memory: they refuse what real ones refuse, and cost nothing. For tests of whoever drives machines.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ipnet::Ipv4Net;
+use mullion_plan::{Attend, Power};
+use mullion_spec::value::{ClusterName, MachineName};
+
+use crate::driver::{Capabilities, Driver, Look, Privilege, Stop};
+use crate::error::DriverError;
+use crate::found::{Door, Found, Sighting};
+use crate::wish::{Hosts, MachineWish, NetworkWish, gateway};
+
+/// A computer in memory that carries machines. Copies share it: a copy is what another process would see.
+#[derive(Debug, Clone, Default)]
+pub struct Memory {
+    clusters: Arc<Mutex<BTreeMap<ClusterName, Cluster>>>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Cluster {
+    network: Option<Ipv4Net>,
+    machines: BTreeMap<MachineName, Machine>,
+}
+
+#[derive(Debug, Clone)]
+struct Machine {
+    wish: MachineWish,
+    whole: bool,
+    power: Power,
+}
+
+impl Memory {
+    /// An empty computer.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Leaves a machine as if its making had been cut off.
+    pub fn cut_off(&self, cluster: &ClusterName, machine: &MachineName) {
+        if let Some(machine) = self
+            .lock()
+            .get_mut(cluster)
+            .and_then(|cluster| cluster.machines.get_mut(machine))
+        {
+            machine.whole = false;
+            machine.power = Power::New;
+        }
+    }
+
+    /// Leaves everything as a restart of the computer does: machines are off, networks are gone.
+    pub fn restart(&self) {
+        for cluster in self.lock().values_mut() {
+            cluster.network = None;
+            for machine in cluster.machines.values_mut() {
+                if machine.power == Power::On {
+                    machine.power = Power::Off;
+                }
+            }
+        }
+    }
+
+    /// The keys that root may log in to a machine with, and the names it knows.
+    pub fn inside(
+        &self,
+        cluster: &ClusterName,
+        machine: &MachineName,
+    ) -> Option<(Vec<String>, Hosts)> {
+        let clusters = self.lock();
+        let machine = clusters.get(cluster)?.machines.get(machine)?;
+        let wish = &machine.wish;
+        Some((wish.authorized_keys.clone(), wish.hosts.clone()))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<ClusterName, Cluster>> {
+        self.clusters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does something with a machine that is there and whole.
+    fn with<T>(
+        &self,
+        cluster: &ClusterName,
+        machine: &MachineName,
+        action: impl FnOnce(&mut Machine, Option<Ipv4Net>) -> Result<T, DriverError>,
+    ) -> Result<T, DriverError> {
+        let mut clusters = self.lock();
+        let known = clusters.get_mut(cluster);
+        let network = known.as_ref().and_then(|cluster| cluster.network);
+        let there = known.and_then(|cluster| cluster.machines.get_mut(machine));
+        let there = there.ok_or_else(|| DriverError::NoMachine {
+            cluster: cluster.clone(),
+            machine: machine.clone(),
+        })?;
+        if !there.whole {
+            return Err(DriverError::NotWhole {
+                cluster: cluster.clone(),
+                machine: machine.clone(),
+            });
+        }
+        action(there, network)
+    }
+}
+
+impl Look for Memory {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            makes_machines: true,
+            networks: true,
+            power: true,
+            console: false,
+            authorizes: true,
+            sizes: true,
+            privilege: Privilege::Anyone,
+        }
+    }
+
+    fn find(&self, cluster: &ClusterName) -> Result<Found, DriverError> {
+        let clusters = self.lock();
+        let mut found = Found {
+            clusters: clusters.keys().cloned().collect(),
+            foreign: clusters
+                .iter()
+                .filter(|(name, _)| *name != cluster)
+                .filter_map(|(_, other)| other.network)
+                .map(Into::into)
+                .collect::<BTreeSet<_>>(),
+            ..Found::default()
+        };
+        if let Some(own) = clusters.get(cluster) {
+            found.network = own.network;
+            for (name, machine) in &own.machines {
+                let sighting = Sighting {
+                    ours: true,
+                    made: true,
+                    whole: machine.whole,
+                    power: machine.power,
+                    size: Some(machine.wish.size),
+                    template: Some(machine.wish.template.clone()),
+                    address: Some(machine.wish.address.into()),
+                };
+                found.machines.insert(name.clone(), sighting);
+            }
+        }
+        Ok(found)
+    }
+
+    fn door(&self, cluster: &ClusterName, machine: &MachineName) -> Result<Door, DriverError> {
+        self.with(cluster, machine, |machine, _| {
+            Ok(Door {
+                address: machine.wish.address.to_string(),
+                port: 22,
+                user: "root".into(),
+                host_key: Some(format!("ssh-ed25519 AAAA{}", machine.wish.name)),
+            })
+        })
+    }
+
+    fn console_tail(
+        &self,
+        _cluster: &ClusterName,
+        _machine: &MachineName,
+        _lines: usize,
+    ) -> Result<Vec<String>, DriverError> {
+        Ok(Vec::new())
+    }
+}
+
+impl Driver for Memory {
+    fn make_network(&self, wish: &NetworkWish, _attendant: &dyn Attend) -> Result<(), DriverError> {
+        let network = wish.network.trunc();
+        gateway(&network).ok_or(DriverError::TooSmall(network))?;
+        let mut clusters = self.lock();
+        let overlaps = |there: &Ipv4Net| {
+            there.contains(&network.network()) || network.contains(&there.network())
+        };
+        for (name, other) in clusters.iter() {
+            match other.network {
+                Some(there) if *name == wish.cluster && there != network => {
+                    return Err(DriverError::OtherNetwork {
+                        cluster: name.clone(),
+                        there,
+                        wanted: network,
+                    });
+                }
+                Some(there) if *name != wish.cluster && overlaps(&there) => {
+                    return Err(DriverError::Taken {
+                        network,
+                        taken: there.to_string(),
+                        interface: name.to_string(),
+                    });
+                }
+                _ => {}
+            }
+        }
+        clusters.entry(wish.cluster.clone()).or_default().network = Some(network);
+        Ok(())
+    }
+
+    fn remove_network(
+        &self,
+        cluster: &ClusterName,
+        _attendant: &dyn Attend,
+    ) -> Result<(), DriverError> {
+        let mut clusters = self.lock();
+        if clusters
+            .get(cluster)
+            .is_some_and(|cluster| !cluster.machines.is_empty())
+        {
+            return Err(DriverError::NetworkInUse(cluster.clone()));
+        }
+        clusters.remove(cluster);
+        Ok(())
+    }
+
+    fn make(&self, wish: &MachineWish, _attendant: &dyn Attend) -> Result<(), DriverError> {
+        let mut clusters = self.lock();
+        let network = wish.network.trunc();
+        let cluster = clusters.get_mut(&wish.cluster);
+        if let Some(there) = cluster
+            .as_ref()
+            .and_then(|cluster| cluster.machines.get(&wish.name))
+            .filter(|machine| machine.whole)
+        {
+            let old = &there.wish;
+            let what = if old.template != wish.template {
+                "template"
+            } else if old.size != wish.size {
+                "size"
+            } else if old.address != wish.address {
+                "address"
+            } else {
+                return Ok(());
+            };
+            return Err(DriverError::Different {
+                cluster: wish.cluster.clone(),
+                machine: wish.name.clone(),
+                what,
+            });
+        }
+        let cluster = cluster
+            .filter(|cluster| cluster.network == Some(network))
+            .ok_or_else(|| DriverError::NoNetwork(wish.cluster.clone()))?;
+        if !network.contains(&wish.address) || Some(wish.address) == gateway(&network) {
+            return Err(DriverError::BadAddress {
+                address: wish.address,
+                network,
+            });
+        }
+        let machine = Machine {
+            wish: wish.clone(),
+            whole: true,
+            power: Power::New,
+        };
+        cluster.machines.insert(wish.name.clone(), machine);
+        Ok(())
+    }
+
+    fn start(
+        &self,
+        cluster: &ClusterName,
+        machine: &MachineName,
+        _attendant: &dyn Attend,
+    ) -> Result<(), DriverError> {
+        self.with(cluster, machine, |machine, network| {
+            if machine.power != Power::On && network.is_none() {
+                return Err(DriverError::NoNetwork(cluster.clone()));
+            }
+            machine.power = Power::On;
+            Ok(())
+        })
+    }
+
+    fn stop(
+        &self,
+        cluster: &ClusterName,
+        machine: &MachineName,
+        _how: Stop,
+        _attendant: &dyn Attend,
+    ) -> Result<(), DriverError> {
+        self.with(cluster, machine, |machine, _| {
+            if machine.power == Power::On {
+                machine.power = Power::Off;
+            }
+            Ok(())
+        })
+    }
+
+    fn remove(
+        &self,
+        cluster: &ClusterName,
+        machine: &MachineName,
+        _attendant: &dyn Attend,
+    ) -> Result<(), DriverError> {
+        let mut clusters = self.lock();
+        if let Some(there) = clusters.get_mut(cluster) {
+            there.machines.remove(machine);
+            if there.network.is_none() && there.machines.is_empty() {
+                clusters.remove(cluster);
+            }
+        }
+        Ok(())
+    }
+
+    fn authorize(
+        &self,
+        cluster: &ClusterName,
+        machine: &MachineName,
+        public_key: &str,
+    ) -> Result<(), DriverError> {
+        self.with(cluster, machine, |machine, _| {
+            let keys = &mut machine.wish.authorized_keys;
+            let key = public_key.trim().to_owned();
+            if !keys.contains(&key) {
+                keys.push(key);
+            }
+            Ok(())
+        })
+    }
+
+    fn set_hosts(
+        &self,
+        cluster: &ClusterName,
+        machine: &MachineName,
+        hosts: &Hosts,
+    ) -> Result<(), DriverError> {
+        self.with(cluster, machine, |machine, _| {
+            machine.wish.hosts = hosts.clone();
+            Ok(())
+        })
+    }
+}

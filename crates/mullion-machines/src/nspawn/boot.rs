@@ -1,0 +1,339 @@
+//! Starts and ends a machine.
+//!
+//! Everything that a machine has mounted is in name spaces that end with its processes: however it ends, and
+//! whoever else is killed, no mount stays behind. Its cable to the bridge goes with its network name space.
+
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use fs_err::File;
+use mullion_plan::Attend;
+use rustix::process::Signal;
+
+use super::cgroup::Group;
+use super::place::{Home, Label, ON_DISK};
+use super::process::{PROGRAM, Running, root_argument};
+use super::{exec, names};
+use crate::driver::Stop;
+use crate::error::DriverError;
+use crate::quirks::{Init, cgroup_mounts, quirks};
+
+/// How long a machine's first process may take to appear.
+const FIRST_PROCESS: Duration = Duration::from_secs(20);
+
+/// How long a start waits for the login to open, so that nobody's first attempt meets a closed door: the kernel
+/// repeats a connection's first packet only after a second. The start is a success either way.
+const LOGIN: Duration = Duration::from_secs(5);
+
+/// How long a machine may take to shut down.
+const SHUTDOWN: Duration = Duration::from_secs(30);
+
+/// How long the kernel may take to end what was killed.
+const KILLED: Duration = Duration::from_secs(10);
+
+/// How often a state is looked at.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// How much of a console is kept from earlier starts.
+const CONSOLE: u64 = 1 << 20;
+
+/// Enters the machine's control groups, mounts its clone, and becomes the container program. In a mount name
+/// space of its own.
+const BECOME: &str = "\
+set -eu
+options=$1 root=$2 groups=$3
+shift 3
+while [ \"$groups\" -gt 0 ]; do
+  echo $$ > \"$1\"
+  shift
+  groups=$((groups - 1))
+done
+mount -t overlay mullion -o \"$options\" \"$root\"
+exec \"$@\"
+";
+
+/// Starts a machine that is whole and does not run, and waits until its first process is there.
+pub(super) fn start(home: &Home, label: &Label, attendant: &dyn Attend) -> Result<(), DriverError> {
+    let mut child = match quirks()?.init {
+        Init::Systemd => {
+            through_systemd(home, label)?;
+            None
+        }
+        Init::Other => {
+            let group = group(label)?;
+            group.make(&label.size)?;
+            Some(detached(home, label, &group)?)
+        }
+    };
+    let begun = Instant::now();
+    loop {
+        let is_over = match &mut child {
+            Some(child) => child.try_wait()?.is_some(),
+            None => {
+                begun.elapsed() > Duration::from_secs(2) && Running::find(&home.root())?.is_none()
+            }
+        };
+        if is_over || begun.elapsed() > FIRST_PROCESS {
+            end(home, label, Stop::AtOnce, attendant)?;
+            return Err(DriverError::Ended {
+                cluster: label.cluster.clone(),
+                machine: label.name.clone(),
+                tail: tail(&home.console(), 10)?,
+            });
+        }
+        if attendant.is_called_off() {
+            end(home, label, Stop::AtOnce, attendant)?;
+            return Err(DriverError::CalledOff);
+        }
+        if Running::find(&home.root())?.is_some_and(|running| running.leader().is_some()) {
+            break;
+        }
+        std::thread::sleep(PAUSE);
+    }
+    if let Some(child) = child {
+        reap(child);
+    }
+    let login = SocketAddr::from((label.address, 22));
+    while begun.elapsed() < LOGIN && !attendant.is_called_off() {
+        let tried = Instant::now();
+        if TcpStream::connect_timeout(&login, 3 * PAUSE).is_ok() {
+            break;
+        }
+        std::thread::sleep(PAUSE.saturating_sub(tried.elapsed()));
+    }
+    Ok(())
+}
+
+/// Ends a machine, and takes away what could stay of it outside its folder. One that does not run: success.
+pub(super) fn end(
+    home: &Home,
+    label: &Label,
+    how: Stop,
+    attendant: &dyn Attend,
+) -> Result<(), DriverError> {
+    let root = home.root();
+    if how == Stop::Graceful
+        && let Some(running) = Running::find(&root)?
+    {
+        // The container program passes it on as the signal for a clean power-off.
+        running.signal(Signal::TERM)?;
+        let begun = Instant::now();
+        while running.is_alive() && begun.elapsed() < SHUTDOWN {
+            if attendant.is_called_off() {
+                return Err(DriverError::CalledOff);
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+    let begun = Instant::now();
+    while let Some(running) = Running::find(&root)? {
+        running.signal(Signal::KILL)?;
+        if begun.elapsed() > KILLED {
+            return Err(DriverError::DoesNotEnd {
+                cluster: label.cluster.clone(),
+                machine: label.name.clone(),
+            });
+        }
+        std::thread::sleep(PAUSE);
+    }
+    group(label)?.remove()?;
+    let container = names::container(&label.cluster, &label.name);
+    // The container program leaves it behind where it is killed.
+    super::place::remove(&Path::new("/run/systemd/nspawn/propagate").join(container))?;
+    let cable = names::cable(&label.cluster, &label.name);
+    if Path::new("/sys/class/net").join(&cable).exists() {
+        // Usually gone with the machine's name space a moment later: then there is nothing to delete.
+        let _ = exec::run("ip", &["link", "delete", "dev", &cable]);
+    }
+    Ok(())
+}
+
+fn group(label: &Label) -> Result<Group, DriverError> {
+    let name = names::container(&label.cluster, &label.name);
+    Ok(Group::new(&cgroup_mounts()?, &name))
+}
+
+/// The options of the overlay that is a machine's root.
+fn overlay(home: &Home, label: &Label) -> String {
+    let lower = label.template_path.join("root");
+    format!(
+        "lowerdir={},upperdir={},workdir={}",
+        lower.display(),
+        home.upper().display(),
+        home.work().display()
+    )
+}
+
+/// The container program with its arguments.
+fn container(home: &Home, label: &Label) -> Vec<String> {
+    let mut args: Vec<String> = [
+        PROGRAM,
+        "--quiet",
+        "--register=no",
+        "--keep-unit",
+        "--capability=all",
+        "--system-call-filter=@known",
+        "--property=DeviceAllow=*",
+        "--kill-signal=SIGRTMIN+4",
+        "--resolv-conf=off",
+        "--timezone=off",
+        "--link-journal=no",
+        "--console=read-only",
+        "--bind=/dev/kmsg",
+    ]
+    .map(String::from)
+    .into();
+    args.push(root_argument(&home.root()));
+    let container = names::container(&label.cluster, &label.name);
+    args.push(format!("--machine={container}"));
+    args.push(format!("--hostname={}", label.name));
+    args.push(format!(
+        "--network-bridge={}",
+        names::bridge(&label.cluster)
+    ));
+    for (folder, inside) in ON_DISK {
+        args.push(format!(
+            "--bind={}:{inside}",
+            home.on_disk(folder).display()
+        ));
+    }
+    args.push("--boot".into());
+    args
+}
+
+/// What the container program must be told by its environment: system calls as they come, a kernel's settings
+/// that kubelet may write, and no locks of its own, which would stay behind when it is killed.
+const ENVIRONMENT: [(&str, &str); 3] = [
+    ("SYSTEMD_SECCOMP", "0"),
+    ("SYSTEMD_NSPAWN_API_VFS_WRITABLE", "yes"),
+    ("SYSTEMD_NSPAWN_LOCK", "0"),
+];
+
+/// A command that enters a mount name space, the groups, and becomes the container program.
+fn becoming(home: &Home, label: &Label, group: Option<&Group>) -> Vec<String> {
+    let mut args: Vec<String> = ["unshare", "--mount", "--propagation", "slave", "sh", "-c"]
+        .map(String::from)
+        .into();
+    let doors: Vec<_> = group
+        .into_iter()
+        .flat_map(Group::doors)
+        .map(|door| door.display().to_string())
+        .collect();
+    args.extend([
+        BECOME.into(),
+        "mullion-machine".into(),
+        overlay(home, label),
+        home.root().display().to_string(),
+        doors.len().to_string(),
+    ]);
+    args.extend(doors);
+    args.extend(container(home, label));
+    args
+}
+
+/// Starts a machine as a process of its own session, which outlives this one.
+fn detached(home: &Home, label: &Label, group: &Group) -> Result<Child, DriverError> {
+    let console = open_console(&home.console())?;
+    exec::program("setsid")
+        .args(becoming(home, label, Some(group)))
+        .envs(ENVIRONMENT)
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .stdout(console.try_clone()?.into_parts().0)
+        .stderr(console.into_parts().0)
+        .spawn()
+        .map_err(|error| exec::not_started("setsid", error))
+}
+
+/// Starts a machine as a service of this computer's systemd, which then keeps its control group.
+fn through_systemd(home: &Home, label: &Label) -> Result<(), DriverError> {
+    drop(open_console(&home.console())?);
+    let console = home.console().display().to_string();
+    let mut args: Vec<String> = vec![
+        format!("--unit={}", names::unit(&label.cluster, &label.name)),
+        "--collect".into(),
+        "--quiet".into(),
+        "--property=Type=exec".into(),
+        "--property=Delegate=yes".into(),
+        "--property=KillMode=mixed".into(),
+        "--property=TasksMax=infinity".into(),
+        format!("--property=StandardOutput=append:{console}"),
+        format!("--property=StandardError=append:{console}"),
+        format!("--property=CPUQuota={}%", u64::from(label.size.cpus) * 100),
+        format!("--property=MemoryMax={}", label.size.memory.bytes()),
+        format!("--setenv=PATH={}", exec::PATH),
+    ];
+    args.extend(ENVIRONMENT.map(|(name, value)| format!("--setenv={name}={value}")));
+    args.extend(becoming(home, label, None));
+    let args: Vec<_> = args.iter().map(String::as_str).collect();
+    exec::run("systemd-run", &args)?;
+    Ok(())
+}
+
+/// The console's file, begun anew when it has grown large.
+fn open_console(path: &Path) -> Result<File, DriverError> {
+    let is_large = fs_err::metadata(path).is_ok_and(|meta| meta.len() > CONSOLE);
+    if is_large {
+        fs_err::remove_file(path)?;
+    }
+    Ok(File::options().create(true).append(true).open(path)?)
+}
+
+/// Takes note of the machine's end for as long as this process lives, so that no dead process stays in the list.
+fn reap(mut child: Child) {
+    std::thread::spawn(move || child.wait());
+}
+
+/// The last lines of a file; none where it is not there.
+pub(super) fn tail(path: &Path, lines: usize) -> Result<Vec<String>, DriverError> {
+    let bytes = match fs_err::read(path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error.into()),
+    };
+    let text = String::from_utf8_lossy(&bytes);
+    let all: Vec<_> = text
+        .lines()
+        .map(plain)
+        .filter(|line| !line.is_empty())
+        .collect();
+    Ok(all[all.len().saturating_sub(lines)..].to_vec())
+}
+
+/// A console's line without colours and cursor movements.
+fn plain(line: &str) -> String {
+    let mut text = String::with_capacity(line.len());
+    let mut letters = line.chars();
+    while let Some(letter) = letters.next() {
+        if letter == '\x1b' {
+            if letters.next() == Some('[') {
+                // Parameters, until the letter that ends them.
+                letters.by_ref().find(char::is_ascii_alphabetic);
+            }
+        } else if !letter.is_control() {
+            text.push(letter);
+        }
+    }
+    text.trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_consoles_tail_has_no_colours_and_no_empty_lines() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("console.log");
+        assert!(tail(&path, 3).unwrap().is_empty());
+        fs_err::write(
+            &path,
+            "one\r\n\n[\x1b[0;32m  OK  \x1b[0m] two\x1b[K\n\x1b[H\n",
+        )
+        .unwrap();
+        assert_eq!(tail(&path, 5).unwrap(), ["one", "[  OK  ] two"]);
+        assert_eq!(tail(&path, 1).unwrap(), ["[  OK  ] two"]);
+    }
+}

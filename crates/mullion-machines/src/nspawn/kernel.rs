@@ -1,0 +1,159 @@
+//! This computer's kernel, which all machines share: settings that they need, and settings that they change.
+//!
+//! What the settings were is written down before the first machine, and put back after the last. In memory, as
+//! the settings are: both are gone after a restart of the computer.
+
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use crate::error::DriverError;
+
+/// Settings with the least value that machines need. Every machine's systemd, kubelet and containerd watch files
+/// as the same user: the usual limits are those of one computer and not of ten.
+const NEEDED: &[(&str, u64)] = &[
+    ("fs/inotify/max_user_instances", 8192),
+    ("fs/inotify/max_user_watches", 524_288),
+];
+
+/// The switch for passing packets on between interfaces.
+const FORWARDING: &str = "net/ipv4/ip_forward";
+
+/// Settings that kubelet changes on whatever computer it runs.
+const CHANGED: &[&str] = &[
+    "kernel/keys/root_maxbytes",
+    "kernel/keys/root_maxkeys",
+    "kernel/panic",
+    "kernel/panic_on_oops",
+    "vm/overcommit_memory",
+    "vm/panic_on_oom",
+];
+
+/// Whether machines have a way out through this computer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum WayOut {
+    Open,
+    Closed,
+}
+
+/// A kernel's settings, and where it is written down what they were.
+#[derive(Debug, Clone)]
+pub(super) struct Kernel {
+    settings: PathBuf,
+    before: PathBuf,
+}
+
+impl Kernel {
+    /// This computer's.
+    pub(super) fn here() -> Self {
+        Self {
+            settings: "/proc/sys".into(),
+            before: "/run/mullion-kernel.json".into(),
+        }
+    }
+
+    /// Makes the settings good for machines.
+    pub(super) fn prepare(&self, way_out: WayOut) -> Result<(), DriverError> {
+        let forwarding = (way_out == WayOut::Open).then_some((FORWARDING, 1));
+        let needed: Vec<_> = NEEDED.iter().copied().chain(forwarding).collect();
+        // Written down before anything is changed: a run that is cut off here puts back what is so already.
+        let mut before = self.recorded()?;
+        let names = needed.iter().map(|(name, _)| *name);
+        for name in names.chain(CHANGED.iter().copied()) {
+            if !before.contains_key(name)
+                && let Some(value) = self.read(name)?
+            {
+                before.insert(name.to_owned(), value);
+            }
+        }
+        let text = serde_json::to_vec(&before).map_err(std::io::Error::from)?;
+        fs_err::write(&self.before, text)?;
+        for (name, least) in needed {
+            let value = self.read(name)?.and_then(|value| value.parse().ok());
+            if value.is_some_and(|value: u64| value < least) {
+                fs_err::write(self.settings.join(name), least.to_string())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts back what the settings were.
+    pub(super) fn put_back(&self) -> Result<(), DriverError> {
+        for (name, value) in self.recorded()? {
+            if self.read(&name)?.is_some_and(|now| now != value) {
+                fs_err::write(self.settings.join(&name), value)?;
+            }
+        }
+        super::place::remove(&self.before)
+    }
+
+    fn recorded(&self) -> Result<BTreeMap<String, String>, DriverError> {
+        match fs_err::read(&self.before) {
+            // Half a record is what a power cut leaves, and the settings went with the power.
+            Ok(bytes) => Ok(serde_json::from_slice(&bytes).unwrap_or_default()),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(BTreeMap::new()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// A setting's value; nothing where this kernel does not have it.
+    fn read(&self, name: &str) -> Result<Option<String>, DriverError> {
+        let path: &Path = &self.settings.join(name);
+        match fs_err::read_to_string(path) {
+            Ok(text) => Ok(Some(text.trim().to_owned())),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kernel(folder: &Path) -> Kernel {
+        let kernel = Kernel {
+            settings: folder.join("sys"),
+            before: folder.join("before.json"),
+        };
+        for (name, value) in [
+            ("fs/inotify/max_user_instances", "128\n"),
+            ("fs/inotify/max_user_watches", "1000000\n"),
+            ("net/ipv4/ip_forward", "0\n"),
+            ("kernel/panic", "0\n"),
+        ] {
+            let path = kernel.settings.join(name);
+            fs_err::create_dir_all(path.parent().unwrap()).unwrap();
+            fs_err::write(path, value).unwrap();
+        }
+        kernel
+    }
+
+    #[test]
+    fn settings_are_raised_never_lowered_and_put_back_as_they_were() {
+        let folder = tempfile::tempdir().unwrap();
+        let kernel = kernel(folder.path());
+        let read = |name: &str| kernel.read(name).unwrap().unwrap();
+        kernel.prepare(WayOut::Open).unwrap();
+        assert_eq!(read("fs/inotify/max_user_instances"), "8192");
+        assert_eq!(read("fs/inotify/max_user_watches"), "1000000");
+        assert_eq!(read("net/ipv4/ip_forward"), "1");
+        // A kubelet's doing, and a second cluster.
+        fs_err::write(kernel.settings.join("kernel/panic"), "10").unwrap();
+        kernel.prepare(WayOut::Open).unwrap();
+        kernel.put_back().unwrap();
+        kernel.put_back().unwrap();
+        assert_eq!(read("fs/inotify/max_user_instances"), "128");
+        assert_eq!(read("net/ipv4/ip_forward"), "0");
+        assert_eq!(read("kernel/panic"), "0");
+        assert!(!folder.path().join("before.json").exists());
+    }
+
+    #[test]
+    fn without_a_way_out_nothing_is_passed_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let kernel = kernel(folder.path());
+        kernel.prepare(WayOut::Closed).unwrap();
+        assert_eq!(kernel.read(FORWARDING).unwrap().unwrap(), "0");
+    }
+}

@@ -1,0 +1,123 @@
+//! This computer's network interfaces, as `ip` tells them.
+
+use std::net::IpAddr;
+
+use ipnet::{IpNet, Ipv4Net};
+use mullion_spec::value::ClusterName;
+use serde::Deserialize;
+
+use super::exec;
+use crate::error::DriverError;
+
+/// What the label on a bridge begins with.
+const LABEL: &str = "mullion.dev/cluster=";
+
+/// One network interface.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub(super) struct Link {
+    /// Its name.
+    pub(super) ifname: String,
+    /// Text that somebody put on it.
+    #[serde(default)]
+    ifalias: Option<String>,
+    #[serde(default)]
+    addr_info: Vec<Address>,
+    #[serde(default)]
+    flags: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+struct Address {
+    local: Option<IpAddr>,
+    prefixlen: u8,
+    #[serde(default)]
+    scope: String,
+}
+
+impl Link {
+    /// The cluster whose label it carries.
+    pub(super) fn cluster(&self) -> Option<ClusterName> {
+        self.ifalias.as_deref()?.strip_prefix(LABEL)?.parse().ok()
+    }
+
+    /// The networks of its addresses, without those that reach no further than the link.
+    pub(super) fn networks(&self) -> impl Iterator<Item = IpNet> {
+        self.addr_info
+            .iter()
+            .filter(|address| address.scope != "link")
+            .filter_map(|address| IpNet::new(address.local?, address.prefixlen).ok())
+    }
+
+    /// Its first address of version 4 with the network.
+    pub(super) fn ipv4(&self) -> Option<Ipv4Net> {
+        self.networks().find_map(|network| match network {
+            IpNet::V4(network) => Some(network),
+            IpNet::V6(_) => None,
+        })
+    }
+
+    /// Whether nobody has done anything with it since it was made.
+    pub(super) fn is_blank(&self) -> bool {
+        self.ifalias.is_none() && !self.is_up() && self.networks().next().is_none()
+    }
+
+    /// Whether it was switched on.
+    pub(super) fn is_up(&self) -> bool {
+        self.flags.iter().any(|flag| flag == "UP")
+    }
+}
+
+/// The text that labels a cluster's bridge.
+pub(super) fn label(cluster: &ClusterName) -> String {
+    format!("{LABEL}{cluster}")
+}
+
+/// Every interface of this computer.
+pub(super) fn all() -> Result<Vec<Link>, DriverError> {
+    // Details, because an alias is told with them alone.
+    exec::ask("ip", &["-json", "-details", "address", "show"])
+}
+
+/// Whether this computer has a way to other networks.
+pub(super) fn has_default_route() -> Result<bool, DriverError> {
+    let routes: Vec<serde_json::Value> =
+        exec::ask("ip", &["-json", "-4", "route", "show", "default"])?;
+    Ok(!routes.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHOWN: &str = r#"[
+      {"ifindex":1,"ifname":"lo","flags":["LOOPBACK","UP"],"addr_info":[
+        {"family":"inet","local":"127.0.0.1","prefixlen":8,"scope":"host"}]},
+      {"ifindex":5,"ifname":"mul01","flags":["UP"],"ifalias":"mullion.dev/cluster=dev","addr_info":[
+        {"family":"inet6","local":"fe80::1","prefixlen":64,"scope":"link"},
+        {"family":"inet","local":"10.77.0.1","prefixlen":24,"scope":"global","label":"mul01"}]},
+      {"ifname":"br0","flags":[],"ifalias":"mine","addr_info":[]}
+    ]"#;
+
+    #[test]
+    fn labels_addresses_and_state_are_read() {
+        let links: Vec<Link> = serde_json::from_str(SHOWN).unwrap();
+        assert_eq!(links[0].cluster(), None);
+        assert_eq!(links[1].cluster(), Some("dev".parse().unwrap()));
+        assert_eq!(links[1].ipv4(), Some("10.77.0.1/24".parse().unwrap()));
+        assert_eq!(links[1].networks().count(), 1);
+        assert!(links[1].is_up() && !links[2].is_up());
+        assert_eq!(links[2].cluster(), None);
+    }
+
+    #[test]
+    fn a_label_is_read_as_it_was_written() {
+        let cluster: ClusterName = "a-b".parse().unwrap();
+        let link = Link {
+            ifname: "x".into(),
+            ifalias: Some(label(&cluster)),
+            addr_info: Vec::new(),
+            flags: Vec::new(),
+        };
+        assert_eq!(link.cluster(), Some(cluster));
+    }
+}

@@ -1,0 +1,450 @@
+//! Machines as system containers on this computer: systemd-nspawn.
+//!
+//! ```text
+//! <place>/clusters/<cluster>/machines/<machine>/
+//!   machine.json                      the label: whose it is, from which template, whether it is whole
+//!   console.log
+//!   disk/                             for root alone: programs in it may have any owner and any rights
+//!     upper/ work/ root/              an overlay over the template's root, mounted while the machine runs
+//!     containerd/ kubelet/ etcd/      on the real disk; containerd's begins as the template's files, shared
+//! bridge mul<digits>             alias mullion.dev/cluster=<cluster>; the cluster's first address; its table in nft
+//! ```
+//!
+//! A machine is its folder; whether it runs is told by this computer's processes. Making is work on files
+//! alone; starting mounts, and ending takes every mount away with the machine's name spaces.
+
+mod boot;
+mod cgroup;
+mod exec;
+mod kernel;
+mod links;
+mod names;
+mod network;
+mod place;
+mod process;
+mod seed;
+mod share;
+
+use std::path::{Path, PathBuf};
+
+use mullion_plan::{Attend, News, Power};
+use mullion_spec::value::{ClusterName, MachineName};
+
+use self::place::{Ground, Home, Label, LabelVersion};
+use self::process::Running;
+use crate::driver::{Capabilities, Driver, Look, Privilege, Stop};
+use crate::error::DriverError;
+use crate::found::{Door, Found, Sighting};
+use crate::wish::{Hosts, MachineWish, NetworkWish, gateway};
+
+/// The driver of system containers on this computer.
+#[derive(Debug, Clone)]
+pub struct Nspawn {
+    place: PathBuf,
+    ground: Ground,
+}
+
+/// The kind of file system that an overlay is, as the kernel numbers it.
+const OVERLAY: i64 = 0x794c_7630;
+
+impl Nspawn {
+    /// Machines below that folder, which need not be there yet.
+    ///
+    /// The folder is where the machines' files are, and nothing of them is anywhere else: it is on a local
+    /// disk, best the one that the templates are on.
+    pub fn new(place: impl Into<PathBuf>) -> Self {
+        let place = settled(&place.into());
+        let ground = Ground::new(&place);
+        Self { place, ground }
+    }
+
+    /// A machine that is there and whole.
+    fn whole(
+        &self,
+        cluster: &ClusterName,
+        machine: &MachineName,
+    ) -> Result<(Home, Label), DriverError> {
+        let home = self.ground.home(cluster, machine);
+        if !home.exists() {
+            return Err(DriverError::NoMachine {
+                cluster: cluster.clone(),
+                machine: machine.clone(),
+            });
+        }
+        match home.label()? {
+            Some(label) if label.whole => Ok((home, label)),
+            _ => Err(DriverError::NotWhole {
+                cluster: cluster.clone(),
+                machine: machine.clone(),
+            }),
+        }
+    }
+
+    /// A machine's files as they are now.
+    fn inside(&self, home: &Home, label: &Label) -> Result<seed::Inside, DriverError> {
+        let running = Running::find(&home.root())?;
+        Ok(match running.and_then(|running| running.leader()) {
+            Some(pid) => seed::Inside::Running(format!("/proc/{}/root", pid.as_raw_pid()).into()),
+            None => seed::Inside::Stopped {
+                upper: home.upper(),
+                lower: label.template_path.join("root"),
+            },
+        })
+    }
+
+    /// Whether machines can be carried here, before anything is made.
+    fn check_place(&self, template: &Path) -> Result<(), DriverError> {
+        if !rustix::process::geteuid().is_root() {
+            return Err(DriverError::NeedsRoot);
+        }
+        fs_err::create_dir_all(&self.place)?;
+        let refuse = |why: String| {
+            Err(DriverError::BadPlace {
+                folder: self.place.clone(),
+                why,
+            })
+        };
+        let kind = rustix::fs::statfs(&self.place).map_err(std::io::Error::from)?;
+        if kind.f_type == OVERLAY {
+            return refuse("it is on an overlay itself, and overlays cannot be stacked".into());
+        }
+        for path in [&self.place, template] {
+            let text = path.to_string_lossy();
+            if let Some(odd) = text.chars().find(|letter| ",:\\\"".contains(*letter)) {
+                return refuse(format!(
+                    "mounts cannot name a path with `{odd}`, as in `{text}`"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn build(&self, home: &Home, label: &mut Label, wish: &MachineWish) -> Result<(), DriverError> {
+        fs_err::create_dir_all(&home.folder)?;
+        // The label first: whatever is cut off from here on is found, and known as not whole.
+        home.put_label(label)?;
+        home.make_disk()?;
+        share::share(
+            &wish.template_path.join("containerd"),
+            &home.on_disk("containerd"),
+        )?;
+        let (private, public) = host_key(&wish.name)?;
+        seed::seed(home, wish, (&private, &public))?;
+        label.host_key = Some(public);
+        label.whole = true;
+        home.put_label(label)
+    }
+}
+
+/// The one name of a folder, whatever links lead to it: machines that run are known by it.
+///
+/// What is not there yet is taken as it is written.
+fn settled(path: &Path) -> PathBuf {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let known = path.ancestors().find_map(|above| {
+        let real = fs_err::canonicalize(above).ok()?;
+        let rest = path.strip_prefix(above).ok()?;
+        // Joining an empty rest would end the path with a slash.
+        Some(if rest.as_os_str().is_empty() {
+            real
+        } else {
+            real.join(rest)
+        })
+    });
+    known.unwrap_or(path)
+}
+
+/// A new host key: private, public.
+fn host_key(machine: &MachineName) -> Result<(String, String), DriverError> {
+    let pair = mullion_ssh::generate_key().map_err(|cause| DriverError::Key {
+        machine: machine.clone(),
+        cause,
+    })?;
+    Ok((pair.private.reveal().to_owned(), pair.public))
+}
+
+/// What of a machine that is there differs from the wish.
+fn difference(label: &Label, wish: &MachineWish) -> Option<&'static str> {
+    if label.template != wish.template {
+        Some("template")
+    } else if label.size != wish.size {
+        Some("size")
+    } else if label.address != wish.address || label.network.trunc() != wish.network.trunc() {
+        Some("address")
+    } else {
+        None
+    }
+}
+
+impl Look for Nspawn {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            makes_machines: true,
+            networks: true,
+            power: true,
+            console: true,
+            authorizes: true,
+            sizes: true,
+            privilege: Privilege::Root,
+        }
+    }
+
+    fn find(&self, cluster: &ClusterName) -> Result<Found, DriverError> {
+        let seen = network::look(cluster)?;
+        let mut found = Found {
+            network: seen.network,
+            foreign: seen.foreign.into_iter().collect(),
+            ..Found::default()
+        };
+        found.clusters.extend(seen.clusters);
+        found.clusters.extend(self.ground.clusters()?);
+        let running = process::roots()?;
+        for machine in self.ground.machines_of(cluster)? {
+            let home = self.ground.home(cluster, &machine);
+            let label = home.label()?;
+            let power = if running.contains_key(&home.root()) {
+                Power::On
+            } else if label.as_ref().is_some_and(|label| label.ran) {
+                Power::Off
+            } else {
+                Power::New
+            };
+            let sighting = Sighting {
+                ours: true,
+                made: true,
+                whole: label.as_ref().is_some_and(|label| label.whole),
+                power,
+                size: label.as_ref().map(|label| label.size),
+                template: label.as_ref().map(|label| label.template.clone()),
+                address: label.as_ref().map(|label| label.address.into()),
+            };
+            found.machines.insert(machine, sighting);
+        }
+        Ok(found)
+    }
+
+    fn door(&self, cluster: &ClusterName, machine: &MachineName) -> Result<Door, DriverError> {
+        let (_, label) = self.whole(cluster, machine)?;
+        Ok(Door {
+            address: label.address.to_string(),
+            port: 22,
+            user: "root".into(),
+            host_key: label.host_key,
+        })
+    }
+
+    fn console_tail(
+        &self,
+        cluster: &ClusterName,
+        machine: &MachineName,
+        lines: usize,
+    ) -> Result<Vec<String>, DriverError> {
+        boot::tail(&self.ground.home(cluster, machine).console(), lines)
+    }
+}
+
+impl Driver for Nspawn {
+    fn make_network(&self, wish: &NetworkWish, _attendant: &dyn Attend) -> Result<(), DriverError> {
+        if !rustix::process::geteuid().is_root() {
+            return Err(DriverError::NeedsRoot);
+        }
+        network::make(wish)
+    }
+
+    fn remove_network(
+        &self,
+        cluster: &ClusterName,
+        _attendant: &dyn Attend,
+    ) -> Result<(), DriverError> {
+        if !self.ground.machines_of(cluster)?.is_empty() {
+            return Err(DriverError::NetworkInUse(cluster.clone()));
+        }
+        network::remove(cluster)?;
+        self.ground.tidy(cluster);
+        Ok(())
+    }
+
+    fn make(&self, wish: &MachineWish, attendant: &dyn Attend) -> Result<(), DriverError> {
+        let network = wish.network.trunc();
+        let own = gateway(&network).ok_or(DriverError::TooSmall(network))?;
+        let is_good = network.contains(&wish.address)
+            && ![own, network.network(), network.broadcast()].contains(&wish.address);
+        if !is_good {
+            return Err(DriverError::BadAddress {
+                address: wish.address,
+                network,
+            });
+        }
+        self.check_place(&wish.template_path)?;
+        let home = self.ground.home(&wish.cluster, &wish.name);
+        if let Some(there) = home.label()?.filter(|label| label.whole) {
+            return match difference(&there, wish) {
+                None => Ok(()),
+                Some(what) => Err(DriverError::Different {
+                    cluster: wish.cluster.clone(),
+                    machine: wish.name.clone(),
+                    what,
+                }),
+            };
+        }
+        if network::look(&wish.cluster)?.network != Some(network) {
+            return Err(DriverError::NoNetwork(wish.cluster.clone()));
+        }
+        if !wish.template_path.join("template.json").is_file() {
+            return Err(DriverError::NoTemplate(wish.template_path.clone()));
+        }
+        if attendant.is_called_off() {
+            return Err(DriverError::CalledOff);
+        }
+        self.remove(&wish.cluster, &wish.name, attendant)?;
+        let mut label = Label {
+            version: LabelVersion::V1,
+            cluster: wish.cluster.clone(),
+            name: wish.name.clone(),
+            template: wish.template.clone(),
+            template_path: wish.template_path.clone(),
+            address: wish.address,
+            network,
+            size: wish.size,
+            whole: false,
+            ran: false,
+            host_key: None,
+        };
+        self.build(&home, &mut label, wish)
+    }
+
+    fn start(
+        &self,
+        cluster: &ClusterName,
+        machine: &MachineName,
+        attendant: &dyn Attend,
+    ) -> Result<(), DriverError> {
+        let (home, mut label) = self.whole(cluster, machine)?;
+        if Running::find(&home.root())?.is_some() {
+            return Ok(());
+        }
+        if network::look(cluster)?.network != Some(label.network) {
+            return Err(DriverError::NoNetwork(cluster.clone()));
+        }
+        if !label.template_path.join("root").is_dir() {
+            return Err(DriverError::NoTemplate(label.template_path));
+        }
+        if attendant.is_called_off() {
+            return Err(DriverError::CalledOff);
+        }
+        // What an unclean end left.
+        boot::end(&home, &label, Stop::AtOnce, attendant)?;
+        if !label.ran {
+            // Before it runs: from here on it may hold more than its template.
+            label.ran = true;
+            home.put_label(&label)?;
+        }
+        attendant.hear(News::Line(format!("booting {machine}")));
+        boot::start(&home, &label, attendant)
+    }
+
+    fn stop(
+        &self,
+        cluster: &ClusterName,
+        machine: &MachineName,
+        how: Stop,
+        attendant: &dyn Attend,
+    ) -> Result<(), DriverError> {
+        let (home, label) = self.whole(cluster, machine)?;
+        boot::end(&home, &label, how, attendant)
+    }
+
+    fn remove(
+        &self,
+        cluster: &ClusterName,
+        machine: &MachineName,
+        attendant: &dyn Attend,
+    ) -> Result<(), DriverError> {
+        let home = self.ground.home(cluster, machine);
+        if !home.exists() {
+            return Ok(());
+        }
+        if let Some(mut label) = home.label()? {
+            boot::end(&home, &label, Stop::AtOnce, attendant)?;
+            if label.whole {
+                // From here on it is not one any more, whatever happens.
+                label.whole = false;
+                home.put_label(&label)?;
+            }
+        }
+        home.remove()?;
+        self.ground.tidy(cluster);
+        Ok(())
+    }
+
+    fn authorize(
+        &self,
+        cluster: &ClusterName,
+        machine: &MachineName,
+        public_key: &str,
+    ) -> Result<(), DriverError> {
+        let (home, label) = self.whole(cluster, machine)?;
+        let inside = self.inside(&home, &label)?;
+        let mut keys = inside.read(seed::KEYS)?;
+        let key = public_key.trim();
+        if keys.lines().any(|line| line.trim() == key) {
+            return Ok(());
+        }
+        if !keys.is_empty() && !keys.ends_with('\n') {
+            keys.push('\n');
+        }
+        keys.push_str(key);
+        keys.push('\n');
+        inside.write(seed::KEYS, &keys, 0o600)
+    }
+
+    fn set_hosts(
+        &self,
+        cluster: &ClusterName,
+        machine: &MachineName,
+        hosts: &Hosts,
+    ) -> Result<(), DriverError> {
+        let (home, label) = self.whole(cluster, machine)?;
+        let inside = self.inside(&home, &label)?;
+        let wanted = hosts.file();
+        if inside.read(seed::HOSTS)? == wanted {
+            return Ok(());
+        }
+        inside.write(seed::HOSTS, &wanted, 0o644)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_has_one_name_whatever_links_lead_to_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let real = fs_err::canonicalize(folder.path()).unwrap();
+        fs_err::os::unix::fs::symlink(&real, real.join("link")).unwrap();
+        assert_eq!(settled(&real.join("link")), real);
+        assert_eq!(settled(&real.join("link/a/b")), real.join("a/b"));
+    }
+
+    #[test]
+    fn nothing_is_found_where_nothing_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let driver = Nspawn::new(folder.path().join("none"));
+        let (cluster, machine) = ("none".parse().unwrap(), "cp1".parse().unwrap());
+        assert!(matches!(
+            driver.door(&cluster, &machine),
+            Err(DriverError::NoMachine { .. })
+        ));
+        assert!(
+            driver
+                .console_tail(&cluster, &machine, 3)
+                .unwrap()
+                .is_empty()
+        );
+        assert!(
+            !folder.path().join("none").exists(),
+            "looking makes nothing"
+        );
+    }
+}

@@ -1,0 +1,50 @@
+//! Names that the kernel keeps short.
+
+use mullion_spec::value::{ClusterName, MachineName};
+use mullion_wire::Sha256Digest;
+
+/// An interface's name has at most 15 characters: the first digits of a digest stand for the long name.
+fn short(text: &str) -> String {
+    let digest = Sha256Digest::of(text.as_bytes());
+    format!("mul{}", &digest.as_str()[..8])
+}
+
+/// A cluster's bridge, and its table of rules.
+pub(super) fn bridge(cluster: &ClusterName) -> String {
+    short(cluster.as_str())
+}
+
+/// What the container program calls a machine: told apart on the whole computer.
+pub(super) fn container(cluster: &ClusterName, machine: &MachineName) -> String {
+    short(&format!("{cluster}/{machine}"))
+}
+
+/// This computer's end of a machine's cable: the container program names it so.
+pub(super) fn cable(cluster: &ClusterName, machine: &MachineName) -> String {
+    format!("vb-{}", container(cluster, machine))
+}
+
+/// The service of the computer's systemd that a machine is, where there is one.
+pub(super) fn unit(cluster: &ClusterName, machine: &MachineName) -> String {
+    format!("mullion-{cluster}-{machine}.service")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_fit_the_kernel_and_differ_between_clusters() {
+        let cluster = |text: &str| text.parse::<ClusterName>().unwrap();
+        let machine: MachineName = "cp1".parse().unwrap();
+        let long = cluster(&"x".repeat(63));
+        assert!(bridge(&long).len() <= 15);
+        assert!(cable(&long, &machine).len() <= 15);
+        assert_ne!(
+            cable(&cluster("a"), &machine),
+            cable(&cluster("b"), &machine)
+        );
+        // Stable for ever: what an older version made is found by a newer one.
+        assert_eq!(bridge(&cluster("mullion")), "mulb56e5dd5");
+    }
+}

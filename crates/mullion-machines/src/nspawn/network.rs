@@ -1,0 +1,256 @@
+//! A bridge a cluster, and its way out.
+
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+use fs_err::File;
+use ipnet::{IpNet, Ipv4Net};
+use mullion_spec::value::ClusterName;
+
+use super::kernel::{Kernel, WayOut};
+use super::links::{self, Link};
+use super::{exec, names};
+use crate::error::DriverError;
+use crate::wish::{NetworkWish, gateway};
+
+/// Keeps two processes from changing the networks of this computer at once.
+const LOCK: &str = "/run/mullion-network.lock";
+
+/// The machine network of a cluster, if its bridge is there, and every other network.
+pub(super) struct Seen {
+    pub(super) network: Option<Ipv4Net>,
+    pub(super) foreign: Vec<IpNet>,
+    pub(super) clusters: Vec<ClusterName>,
+}
+
+/// Looks at this computer's networks.
+pub(super) fn look(cluster: &ClusterName) -> Result<Seen, DriverError> {
+    let links = links::all()?;
+    let is_own = |link: &&Link| link.cluster().as_ref() == Some(cluster);
+    Ok(Seen {
+        network: links
+            .iter()
+            .filter(is_own)
+            .find_map(Link::ipv4)
+            .map(|network| network.trunc()),
+        foreign: links
+            .iter()
+            .filter(|link| !is_own(link))
+            .flat_map(|link| {
+                link.networks()
+                    .map(|network| network.trunc())
+                    .collect::<Vec<_>>()
+            })
+            .collect(),
+        clusters: links.iter().filter_map(Link::cluster).collect(),
+    })
+}
+
+/// Makes a cluster's network, or finishes it where it was begun.
+pub(super) fn make(wish: &NetworkWish) -> Result<(), DriverError> {
+    let _lock = Lock::wait()?;
+    let network = wish.network.trunc();
+    let gateway = gateway(&network).ok_or(DriverError::TooSmall(network))?;
+    let bridge = names::bridge(&wish.cluster);
+    let links = links::all()?;
+    let own = links.iter().find(|link| link.ifname == bridge);
+    if let Some(link) = own {
+        if link.cluster().as_ref() != Some(&wish.cluster) && !link.is_blank() {
+            return Err(DriverError::NotOurs {
+                what: "the bridge",
+                name: bridge,
+            });
+        }
+        if let Some(there) = link.ipv4()
+            && (there.trunc() != network || there.addr() != gateway)
+        {
+            return Err(DriverError::OtherNetwork {
+                cluster: wish.cluster.clone(),
+                there: there.trunc(),
+                wanted: network,
+            });
+        }
+    }
+    for link in links.iter().filter(|link| link.ifname != bridge) {
+        for taken in link.networks() {
+            if overlaps(network, &taken) {
+                return Err(DriverError::Taken {
+                    network,
+                    taken: taken.trunc().to_string(),
+                    interface: link.ifname.clone(),
+                });
+            }
+        }
+    }
+    if own.is_none() {
+        exec::run("ip", &["link", "add", "name", &bridge, "type", "bridge"])?;
+    }
+    // The label before all else. A run that is killed before this line leaves a blank bridge of our name.
+    if own.is_none_or(|link| link.cluster().is_none()) {
+        let label = links::label(&wish.cluster);
+        exec::run("ip", &["link", "set", "dev", &bridge, "alias", &label])?;
+    }
+    let address = format!("{gateway}/{}", network.prefix_len());
+    if own.and_then(Link::ipv4).is_none() {
+        exec::run("ip", &["address", "add", &address, "dev", &bridge])?;
+    }
+    if !own.is_some_and(Link::is_up) {
+        exec::run("ip", &["link", "set", "dev", &bridge, "up"])?;
+    }
+    let is_open = links::has_default_route()?;
+    Kernel::here().prepare(if is_open {
+        WayOut::Open
+    } else {
+        WayOut::Closed
+    })?;
+    if is_open {
+        way_out(&bridge, network)?;
+    }
+    Ok(())
+}
+
+/// Removes a cluster's network. Nothing is there: success.
+pub(super) fn remove(cluster: &ClusterName) -> Result<(), DriverError> {
+    let lock = Lock::wait()?;
+    let bridge = names::bridge(cluster);
+    let links = links::all()?;
+    let is_own = |link: &&Link| {
+        link.cluster().as_ref() == Some(cluster) || (link.ifname == bridge && link.is_blank())
+    };
+    for link in links.iter().filter(is_own) {
+        let name = link.ifname.as_str();
+        exec::run("ip", &["link", "delete", "dev", name, "type", "bridge"])?;
+    }
+    close_way_out(&bridge)?;
+    let others = links
+        .iter()
+        .filter_map(Link::cluster)
+        .filter(|other| other != cluster);
+    if others.count() == 0 {
+        Kernel::here().put_back()?;
+        lock.release()?;
+    }
+    Ok(())
+}
+
+fn overlaps(network: Ipv4Net, taken: &IpNet) -> bool {
+    match taken {
+        IpNet::V4(taken) => {
+            taken.contains(&network.network()) || network.contains(&taken.network())
+        }
+        IpNet::V6(_) => false,
+    }
+}
+
+/// Machines reach other networks with this computer's address.
+fn way_out(bridge: &str, network: Ipv4Net) -> Result<(), DriverError> {
+    // Beginning with an empty table makes it the same whatever was there, in one transaction.
+    let rules = format!(
+        "add table ip {bridge}\ndelete table ip {bridge}\n\
+         table ip {bridge} {{\n chain way-out {{\n  type nat hook postrouting priority 100; policy accept;\n\
+         \x20 ip saddr {network} ip daddr != {network} masquerade\n }}\n}}\n"
+    );
+    exec::run_with("nft", &["-f", "-"], &rules)?;
+    pass_through(bridge)
+}
+
+/// Another firewall may drop whatever passes through this computer, as container engines set it up: then
+/// the machines' packets are let through by name.
+fn pass_through(bridge: &str) -> Result<(), DriverError> {
+    let Some(rules) = forward_rules()? else {
+        return Ok(());
+    };
+    if !rules.lines().any(|line| line.trim() == "-P FORWARD DROP") {
+        return Ok(());
+    }
+    for direction in ["-i", "-o"] {
+        let rule = [direction, bridge, "-j", "ACCEPT"];
+        let there = format!("-A FORWARD {}", rule.join(" "));
+        if !rules.lines().any(|line| line.trim() == there) {
+            let args = [&["-w", "-I", "FORWARD"][..], &rule].concat();
+            exec::run("iptables", &args)?;
+        }
+    }
+    Ok(())
+}
+
+fn close_way_out(bridge: &str) -> Result<(), DriverError> {
+    // Where the program is gone, so is the kernel's table after a restart; without it we never made one.
+    let tables = match exec::run("nft", &["list", "tables", "ip"]) {
+        Ok(tables) => tables,
+        Err(DriverError::MissingProgram(_)) => String::new(),
+        Err(error) => return Err(error),
+    };
+    let ours = format!("table ip {bridge}");
+    if tables.lines().any(|line| line.trim() == ours) {
+        exec::run("nft", &["delete", "table", "ip", bridge])?;
+    }
+    let Some(rules) = forward_rules()? else {
+        return Ok(());
+    };
+    for rule in rules
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("-A "))
+    {
+        let words: Vec<_> = rule.split_whitespace().collect();
+        if words.contains(&bridge) {
+            let args = [&["-w", "-D"][..], &words].concat();
+            exec::run("iptables", &args)?;
+        }
+    }
+    Ok(())
+}
+
+/// The rules for packets that pass through this computer; nothing where they cannot be told.
+fn forward_rules() -> Result<Option<String>, DriverError> {
+    match exec::run("iptables", &["-w", "-S", "FORWARD"]) {
+        Ok(rules) => Ok(Some(rules)),
+        Err(DriverError::MissingProgram(_) | DriverError::Program { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The right to change this computer's networks. The system frees it when the process ends, however it does.
+struct Lock {
+    // Locked as long as it is open.
+    file: File,
+}
+
+impl Lock {
+    fn wait() -> Result<Self, DriverError> {
+        loop {
+            let file = File::options()
+                .create(true)
+                .truncate(false)
+                .write(true)
+                .open(LOCK)?;
+            file.file().lock()?;
+            // Whoever had it may have removed the file: then this lock is on one that nobody else sees.
+            let own = file.metadata()?.ino();
+            if fs_err::metadata(LOCK).is_ok_and(|there| there.ino() == own) {
+                return Ok(Self { file });
+            }
+        }
+    }
+
+    /// Gives it back and leaves no file behind.
+    fn release(self) -> Result<(), DriverError> {
+        super::place::remove(Path::new(LOCK))?;
+        drop(self.file);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn networks_that_share_an_address_overlap() {
+        let overlap = |a: &str, b: &str| overlaps(a.parse().unwrap(), &b.parse().unwrap());
+        assert!(overlap("10.9.0.0/24", "10.0.0.0/8"));
+        assert!(overlap("10.0.0.0/8", "10.9.0.1/24"));
+        assert!(!overlap("10.9.0.0/24", "10.9.1.0/24"));
+        assert!(!overlap("10.9.0.0/24", "fd00::/64"));
+    }
+}

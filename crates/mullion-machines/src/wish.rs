@@ -1,0 +1,106 @@
+//! What a driver is asked to make.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
+
+use ipnet::Ipv4Net;
+use mullion_plan::{Size, TemplateId};
+use mullion_spec::value::{ClusterName, MachineName};
+
+/// A cluster's machine network.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NetworkWish {
+    /// The cluster.
+    pub cluster: ClusterName,
+    /// The network; its first address is this computer's.
+    pub network: Ipv4Net,
+}
+
+/// A machine to make.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MachineWish {
+    /// The cluster.
+    pub cluster: ClusterName,
+    /// The machine; also its host name.
+    pub name: MachineName,
+    /// The template it is made from.
+    pub template: TemplateId,
+    /// Where that template is.
+    pub template_path: PathBuf,
+    /// How large it is.
+    pub size: Size,
+    /// Its address.
+    pub address: Ipv4Addr,
+    /// The network of that address; the gateway is its first.
+    pub network: Ipv4Net,
+    /// Keys that root may log in with, a line each.
+    pub authorized_keys: Vec<String>,
+    /// Names that it knows.
+    pub hosts: Hosts,
+    /// DNS servers; this computer's own when empty.
+    pub dns: Vec<IpAddr>,
+    /// Environment of every login, such as a proxy.
+    pub environment: BTreeMap<String, String>,
+}
+
+/// The first address of a network, which is this computer's.
+pub fn gateway(network: &Ipv4Net) -> Option<Ipv4Addr> {
+    (network.prefix_len() <= 30)
+        .then(|| network.hosts().next())
+        .flatten()
+}
+
+/// Names of machines, and where they are.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Hosts(pub BTreeMap<String, IpAddr>);
+
+impl Hosts {
+    /// The file that a Linux machine of that name has as `/etc/hosts`.
+    pub fn file(&self) -> String {
+        let mut text = String::from(
+            "# Laid down by Mullion.\n127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n",
+        );
+        for (name, address) in &self.0 {
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "{address} {name}");
+        }
+        text
+    }
+}
+
+impl<N: Into<String>, A: Into<IpAddr>> FromIterator<(N, A)> for Hosts {
+    fn from_iter<I: IntoIterator<Item = (N, A)>>(pairs: I) -> Self {
+        Self(
+            pairs
+                .into_iter()
+                .map(|(name, address)| (name.into(), address.into()))
+                .collect(),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hosts_file_has_every_name_once_and_always_localhost() {
+        let hosts: Hosts = [("lin1", [10, 0, 0, 12]), ("cp1", [10, 0, 0, 11])]
+            .into_iter()
+            .collect();
+        let file = hosts.file();
+        assert!(file.contains("127.0.0.1 localhost\n"));
+        assert!(file.ends_with("10.0.0.11 cp1\n10.0.0.12 lin1\n"));
+    }
+
+    #[test]
+    fn the_gateway_is_the_first_address_where_machines_fit() {
+        let gateway = |text: &str| gateway(&text.parse().unwrap());
+        assert_eq!(gateway("10.9.0.0/24"), Some([10, 9, 0, 1].into()));
+        assert_eq!(gateway("10.9.0.77/24"), Some([10, 9, 0, 1].into()));
+        assert_eq!(gateway("10.9.0.0/31"), None);
+        assert_eq!(gateway("10.9.0.0/32"), None);
+    }
+}

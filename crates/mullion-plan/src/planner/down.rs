@@ -1,0 +1,139 @@
+//! Taking everything away that was made, whatever the file says now.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use mullion_spec::value::MachineName;
+
+use super::{Mark, Sheet};
+use crate::action::{Action, Membership};
+use crate::observed::{MachineFacts, Observed, Place};
+use crate::obstacle::Obstacle;
+use crate::plan::Plan;
+use crate::stage::Stage;
+
+/// What becomes of the cluster whose machines go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rest {
+    /// Nothing of it stays: no node has to be drained or forgotten.
+    Nothing,
+    /// It is somebody else's and only loses our workers.
+    Cluster,
+}
+
+/// What must happen so that nothing is left of what carries the cluster's label.
+///
+/// Pure and total, as [`crate::plan()`] is. Machines of others, and those that do not carry the label, are not touched.
+pub fn plan_down(observed: &Observed, rest: Rest) -> Plan {
+    let mut sheet = Sheet::default();
+    let mut gone: BTreeMap<&Place, Vec<Mark>> = BTreeMap::new();
+    for (name, facts) in observed.machines.iter().filter(|(_, facts)| facts.ours) {
+        let last = sheet.lay_down(name, facts, rest);
+        if facts.made {
+            gone.entry(&facts.place).or_default().extend(last);
+        }
+    }
+    for (place, host) in &observed.hosts {
+        if host.network.is_some() {
+            let action = Action::RemoveNetwork {
+                place: place.clone(),
+            };
+            let needs = gone.remove(place).unwrap_or_default();
+            sheet.push(Stage::Retire, None, action, REASON, needs);
+        }
+    }
+    sheet.into_plan().unwrap_or_else(|error| {
+        let words = error.to_string();
+        Plan::blocked(BTreeSet::from([Obstacle::OurFault { words }]))
+    })
+}
+
+const REASON: &str = "everything is to go";
+
+impl Sheet {
+    fn lay_down(&mut self, name: &MachineName, facts: &MachineFacts, rest: Rest) -> Option<Mark> {
+        let inside = facts.inside.as_ref();
+        let belongs = inside.is_some_and(|inside| inside.joined.is_some() || inside.control_plane);
+        let mut actions = Vec::new();
+        if rest == Rest::Cluster {
+            actions.push(Action::Drain);
+        }
+        // What is removed whole needs no tidying inside.
+        if belongs && !facts.made {
+            actions.push(Action::Reset);
+        }
+        if rest == Rest::Cluster {
+            let membership = Membership::NodeOnly;
+            actions.push(Action::Forget { membership });
+        }
+        if facts.made {
+            actions.push(Action::RemoveMachine);
+        } else if inside.is_some_and(|inside| inside.agent.is_some()) {
+            actions.push(Action::ReleaseMachine);
+        }
+        let mut tail = None;
+        for action in actions {
+            tail = Some(self.push(Stage::Retire, Some(name), action, REASON, tail));
+        }
+        tail
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mullion_spec::words::Driver;
+
+    use super::*;
+    use crate::observed::{HostFacts, Inside, Power};
+
+    fn machine(ours: bool, made: bool) -> MachineFacts {
+        MachineFacts {
+            ours,
+            made,
+            whole: true,
+            driver: Driver::Ssh,
+            place: Place::Here,
+            power: Power::On,
+            size: None,
+            template: None,
+            address: None,
+            inside: Some(Inside {
+                agent: Some("1".into()),
+                joined: Some(crate::observed::ClusterId("a".into())),
+                ..Inside::default()
+            }),
+        }
+    }
+
+    fn ids(plan: &Plan) -> Vec<&str> {
+        plan.steps().iter().map(|step| step.id.as_str()).collect()
+    }
+
+    #[test]
+    fn what_we_made_is_removed_and_what_we_found_is_left_as_it_was() {
+        let mut observed = Observed::default();
+        let network = HostFacts {
+            network: Some("10.99.0.0/24".parse().unwrap()),
+            foreign: BTreeSet::new(),
+        };
+        observed.hosts.insert(Place::Here, network);
+        for (name, ours, made) in [("a1", true, true), ("b1", true, false), ("c1", false, true)] {
+            let facts = machine(ours, made);
+            observed.machines.insert(name.parse().unwrap(), facts);
+        }
+        let plan = plan_down(&observed, Rest::Nothing);
+        assert_eq!(
+            ids(&plan),
+            [
+                "remove/a1",
+                "reset/b1",
+                "release/b1",
+                "no-host-network/@local"
+            ]
+        );
+        let network = &plan.steps()[3];
+        assert_eq!(network.needs.len(), 1, "it waits for the machines on it");
+        let others = plan_down(&observed, Rest::Cluster);
+        assert!(ids(&others).contains(&"drain/b1") && ids(&others).contains(&"forget/b1"));
+        assert!(plan_down(&Observed::default(), Rest::Nothing).is_empty());
+    }
+}

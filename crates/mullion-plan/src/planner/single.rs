@@ -1,0 +1,186 @@
+//! One machine, treated by itself because somebody asked for it: reset, or started anew.
+
+use std::collections::BTreeSet;
+
+use mullion_spec::value::MachineName;
+
+use super::Sheet;
+use crate::action::{Action, Membership};
+use crate::observed::Observed;
+use crate::obstacle::Obstacle;
+use crate::plan::Plan;
+use crate::stage::Stage;
+
+/// What takes a machine out of its cluster, so that a plan after it joins it anew.
+///
+/// Pure and total, as [`crate::plan()`] is. Where the API server is silent nobody is asked to drain or to forget it. A
+/// machine that was not found gives an empty plan.
+pub fn plan_reset(observed: &Observed, machine: &MachineName) -> Plan {
+    let Some(facts) = observed.machines.get(machine).filter(|facts| facts.ours) else {
+        return Sheet::default().single(machine, Vec::new(), "");
+    };
+    let cluster = observed.cluster.as_ref();
+    let cluster = cluster.filter(|cluster| cluster.answers);
+    let is_node = cluster.is_some_and(|cluster| cluster.nodes.contains_key(machine.as_str()));
+    let is_member = cluster.is_some_and(|cluster| cluster.members.contains(machine));
+    let mut actions = Vec::new();
+    if is_node {
+        actions.push((Stage::Retire, Action::Drain));
+    }
+    if facts.inside.is_some() {
+        actions.push((Stage::Retire, Action::Reset));
+    }
+    if is_node || is_member {
+        let membership = if is_member {
+            Membership::NodeAndMember
+        } else {
+            Membership::NodeOnly
+        };
+        actions.push((Stage::Retire, Action::Forget { membership }));
+    }
+    Sheet::default().single(machine, actions, "is to join anew")
+}
+
+/// What starts a machine anew and waits until it is back; until its node is Ready, where the API server knows one.
+///
+/// Pure and total, as [`crate::plan()`] is. A machine that was not found gives an empty plan.
+pub fn plan_reboot(observed: &Observed, machine: &MachineName) -> Plan {
+    let Some(facts) = observed.machines.get(machine).filter(|facts| facts.ours) else {
+        return Sheet::default().single(machine, Vec::new(), "");
+    };
+    let address = facts.address.map(|address| address.to_string());
+    let address = address.unwrap_or_default();
+    let mut actions = vec![
+        (Stage::Machines, Action::Reboot),
+        (Stage::Machines, Action::Reach { address }),
+    ];
+    let cluster = observed.cluster.as_ref();
+    // Also of a silent cluster: it may be silent because this machine has to be started anew.
+    let belongs = facts
+        .inside
+        .as_ref()
+        .is_some_and(|inside| inside.joined.is_some() || inside.control_plane);
+    let is_node = |cluster: &crate::observed::ClusterFacts| {
+        cluster.nodes.contains_key(machine.as_str()) || (!cluster.answers && belongs)
+    };
+    if cluster.is_some_and(is_node) {
+        actions.push((Stage::Settle, Action::AwaitReady));
+    }
+    Sheet::default().single(machine, actions, "is to be started anew")
+}
+
+impl Sheet {
+    /// One step after another.
+    fn single(mut self, machine: &MachineName, actions: Vec<(Stage, Action)>, why: &str) -> Plan {
+        let mut tail = None;
+        for (stage, action) in actions {
+            let reason = format!("{machine} {why}");
+            tail = Some(self.push(stage, Some(machine), action, reason, tail));
+        }
+        self.into_plan().unwrap_or_else(|error| {
+            let words = error.to_string();
+            Plan::blocked(BTreeSet::from([Obstacle::OurFault { words }]))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mullion_spec::words::Driver;
+
+    use super::*;
+    use crate::observed::{
+        ClusterFacts, ClusterId, Inside, MachineFacts, NodeFacts, Place, Power,
+    };
+
+    fn world(answers: bool, reached: bool) -> Observed {
+        let mut observed = Observed::default();
+        let inside = Inside {
+            agent: Some("1".into()),
+            joined: Some(ClusterId("a".into())),
+            ..Inside::default()
+        };
+        for name in ["cp1", "lin1", "lb1"] {
+            let facts = MachineFacts {
+                ours: true,
+                made: true,
+                whole: true,
+                driver: Driver::Ssh,
+                place: Place::Here,
+                power: Power::On,
+                size: None,
+                template: None,
+                address: Some("10.99.0.2".parse().unwrap()),
+                inside: reached.then(|| Inside {
+                    joined: inside.joined.clone().filter(|_| name != "lb1"),
+                    ..inside.clone()
+                }),
+            };
+            observed.machines.insert(name.parse().unwrap(), facts);
+        }
+        let nodes = ["cp1", "lin1"].map(|name| (name.to_owned(), NodeFacts::default()));
+        observed.cluster = Some(ClusterFacts {
+            id: ClusterId("a".into()),
+            answers,
+            kubernetes: None,
+            endpoint: None,
+            pods: None,
+            services: None,
+            members: ["cp1".parse().unwrap()].into(),
+            nodes: if answers { nodes.into() } else { [].into() },
+            objects: [].into(),
+            proven: [].into(),
+        });
+        observed
+    }
+
+    fn ids(plan: &Plan) -> Vec<&str> {
+        plan.steps().iter().map(|step| step.id.as_str()).collect()
+    }
+
+    fn reset(observed: &Observed, name: &str) -> Plan {
+        plan_reset(observed, &name.parse().unwrap())
+    }
+
+    fn reboot(observed: &Observed, name: &str) -> Plan {
+        plan_reboot(observed, &name.parse().unwrap())
+    }
+
+    #[test]
+    fn a_node_is_drained_reset_and_forgotten_one_after_another() {
+        let world = world(true, true);
+        let plan = reset(&world, "lin1");
+        assert_eq!(ids(&plan), ["drain/lin1", "reset/lin1", "forget/lin1"]);
+        assert!(plan.steps()[1..].iter().all(|step| step.needs.len() == 1));
+        let member = reset(&world, "cp1");
+        let membership = Membership::NodeAndMember;
+        assert_eq!(member.steps()[2].action, Action::Forget { membership });
+    }
+
+    #[test]
+    fn nobody_is_asked_who_does_not_answer() {
+        assert_eq!(ids(&reset(&world(false, true), "lin1")), ["reset/lin1"]);
+        assert_eq!(
+            ids(&reset(&world(true, false), "lin1")),
+            ["drain/lin1", "forget/lin1"]
+        );
+        assert!(reset(&world(true, true), "lin9").is_empty());
+    }
+
+    #[test]
+    fn a_machine_started_anew_is_reached_and_its_node_waited_for() {
+        let plan = reboot(&world(true, true), "lin1");
+        assert_eq!(ids(&plan), ["reboot/lin1", "reach/lin1", "ready/lin1"]);
+        assert_eq!(
+            plan.steps()[1].action,
+            Action::Reach {
+                address: "10.99.0.2".into()
+            }
+        );
+        let silent = reboot(&world(false, true), "cp1");
+        assert_eq!(ids(&silent), ["reboot/cp1", "reach/cp1", "ready/cp1"]);
+        let balancer = reboot(&world(true, true), "lb1");
+        assert_eq!(ids(&balancer), ["reboot/lb1", "reach/lb1"]);
+        assert!(reboot(&Observed::default(), "lin1").is_empty());
+    }
+}

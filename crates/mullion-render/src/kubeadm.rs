@@ -1,0 +1,340 @@
+//! kubeadm's configurations, for the exact version.
+//!
+//! A configuration is a list of JSON documents, which YAML holds. It names the folder of patches itself: kubeadm takes
+//! no `--patches` beside `--config`.
+
+use std::collections::BTreeSet;
+
+use mullion_spec::cluster::{Duty, Group};
+use mullion_spec::value::{Address, Effect, MachineName, Taint};
+use mullion_spec::version::Minor;
+use mullion_wire::{Kubeadm, Secret};
+use serde_json::{Value, json};
+
+use crate::error::RenderError;
+use crate::setting::{Ground, Seat, Setting};
+use crate::{API_PORT, containerd, kubelet};
+
+/// Where the discovery file lies while kubeadm joins.
+pub const DISCOVERY_PATH: &str = "/var/lib/mullion/discovery.conf";
+
+/// How long a join token lives.
+pub const TOKEN_MINUTES: u32 = 15;
+
+/// From this minor on, kubeadm calls the first version of control groups an error, and says that whoever lets kubelet
+/// run on it must let this check pass too (`k8s.io/system-validators` 1.12.1, `cgroup_validator_linux.go`).
+const REFUSES_CGROUP_V1: Minor = Minor::one(35);
+
+/// What the first control plane is begun with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InitKeys {
+    /// A join token, `[a-z0-9]{6}.[a-z0-9]{16}`. Without one kubeadm would make one that lives a day.
+    pub token: Secret,
+    /// The key that certificates are uploaded under, 64 hexadecimal digits, where further control planes follow.
+    pub certificate_key: Option<Secret>,
+}
+
+/// What a machine joins with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JoinKeys {
+    /// A join token.
+    pub token: Secret,
+    /// The key that certificates were uploaded under, for a control plane.
+    pub certificate_key: Option<Secret>,
+}
+
+/// Begins the cluster on its first control plane.
+pub fn init(
+    setting: &Setting<'_>,
+    machine: &MachineName,
+    keys: &InitKeys,
+) -> Result<Kubeadm, RenderError> {
+    Ok(Kubeadm::Init {
+        config: init_config(setting, machine, keys)?,
+        ignore: expected_preflight_errors(setting.linux_seat(machine)?.ground, setting.minor()),
+        upload_certs: keys.certificate_key.is_some(),
+        // The configuration names it; the agent looks whether it is there.
+        patches: Some(kubelet::PATCHES_FOLDER.into()),
+    })
+}
+
+/// Joins a machine. The discovery file comes from [`discovery`].
+pub fn join(
+    setting: &Setting<'_>,
+    machine: &MachineName,
+    keys: &JoinKeys,
+    discovery: Secret,
+) -> Result<Kubeadm, RenderError> {
+    Ok(Kubeadm::Join {
+        config: join_config(setting, machine, keys)?,
+        discovery,
+        discovery_path: DISCOVERY_PATH.into(),
+        ignore: expected_preflight_errors(setting.linux_seat(machine)?.ground, setting.minor()),
+        // The configuration names it; the agent looks whether it is there.
+        patches: Some(kubelet::PATCHES_FOLDER.into()),
+    })
+}
+
+/// The configuration of `kubeadm init`.
+pub fn init_config(
+    setting: &Setting<'_>,
+    machine: &MachineName,
+    keys: &InitKeys,
+) -> Result<Secret, RenderError> {
+    let seat = setting.linux_seat(machine)?;
+    if seat.group.duty != Duty::ControlPlane {
+        return Err(RenderError::OtherDuty {
+            machine: machine.clone(),
+            wanted: Duty::ControlPlane,
+        });
+    }
+    let mut init = json!({
+        "apiVersion": setting.kubernetes_minor()?.kubeadm_api,
+        "kind": "InitConfiguration",
+        "bootstrapTokens": [{
+            "description": "Mullion: joins machines, lives minutes",
+            "token": keys.token.reveal(),
+            "ttl": format!("{TOKEN_MINUTES}m0s"),
+            // Not for signing: who joins has the authority from a file.
+            "usages": ["authentication"],
+            "groups": ["system:bootstrappers:kubeadm:default-node-token"],
+        }],
+        "localAPIEndpoint": local_endpoint(seat),
+        "nodeRegistration": registration(seat),
+        "patches": {"directory": kubelet::PATCHES_FOLDER},
+        // It would print the token.
+        "skipPhases": ["show-join-command"],
+    });
+    if let Some(key) = &keys.certificate_key {
+        init["certificateKey"] = key.reveal().into();
+    }
+    Ok(documents(&[
+        init,
+        cluster_configuration(setting)?,
+        kubelet_configuration(setting),
+    ]))
+}
+
+/// The configuration of `kubeadm join`.
+pub fn join_config(
+    setting: &Setting<'_>,
+    machine: &MachineName,
+    keys: &JoinKeys,
+) -> Result<Secret, RenderError> {
+    let seat = setting.linux_seat(machine)?;
+    if seat.group.duty == Duty::LoadBalancer {
+        return Err(RenderError::OtherDuty {
+            machine: machine.clone(),
+            wanted: Duty::Worker,
+        });
+    }
+    let mut join = json!({
+        "apiVersion": setting.kubernetes_minor()?.kubeadm_api,
+        "kind": "JoinConfiguration",
+        "discovery": {
+            "file": {"kubeConfigPath": DISCOVERY_PATH},
+            "tlsBootstrapToken": keys.token.reveal(),
+        },
+        "nodeRegistration": registration(seat),
+        "patches": {"directory": kubelet::PATCHES_FOLDER},
+    });
+    if seat.group.duty == Duty::ControlPlane {
+        let key = keys.certificate_key.as_ref();
+        let key = key.ok_or_else(|| RenderError::NoCertificateKey(machine.clone()))?;
+        join["controlPlane"] = json!({
+            "certificateKey": key.reveal(),
+            "localAPIEndpoint": local_endpoint(seat),
+        });
+    }
+    Ok(documents(&[join]))
+}
+
+/// The discovery file: where the API server is and what it is known by, but no way to log in. `authority` is the
+/// certificate in base64, as it stands in every kubeconfig (`certificate-authority-data`).
+pub fn discovery(setting: &Setting<'_>, authority: &str) -> Secret {
+    // The form of kubeadm's own `cluster-info`: one cluster without a name, and no context, since a context would have
+    // to name a user. Line by line: the agent looks for the authority in it.
+    Secret::new(format!(
+        "\
+apiVersion: v1
+kind: Config
+clusters:
+- name: \"\"
+  cluster:
+    certificate-authority-data: {authority}
+    server: https://{server}
+contexts: []
+current-context: \"\"
+users: []
+",
+        server = setting.endpoint
+    ))
+}
+
+/// The preflight errors that are expected on a machine, by kubeadm's names for them. Of the checks of kubeadm 1.32.13
+/// and 1.36.4 no other one fails on a ground that we make: swap is a warning, forwarding is in the blueprint, and too
+/// few processors or too little memory are real.
+pub fn expected_preflight_errors(ground: Ground, minor: Minor) -> BTreeSet<String> {
+    // The check looks for the kernel's configuration below /boot and /lib/modules or loads a module for it: a system
+    // container has the kernel of the computer around it, and neither.
+    let cannot_be_verified = ground.is_container();
+    // Kubelet is told to run on it (`failCgroupV1`).
+    let is_refused = ground.is_v1() && minor >= REFUSES_CGROUP_V1;
+    let names: &[&str] = if cannot_be_verified || is_refused {
+        &["SystemVerification"]
+    } else {
+        &[]
+    };
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+fn local_endpoint(seat: Seat<'_>) -> Value {
+    json!({"advertiseAddress": seat.address.to_string(), "bindPort": API_PORT})
+}
+
+fn registration(seat: Seat<'_>) -> Value {
+    let taints: Vec<_> = taints(seat.group)
+        .into_iter()
+        .map(|taint| {
+            let mut json = json!({"key": taint.key, "effect": taint.effect});
+            if !taint.value.is_empty() {
+                json["value"] = taint.value.into();
+            }
+            json
+        })
+        .collect();
+    json!({
+        "name": seat.name.as_str(),
+        "criSocket": containerd::SOCKET,
+        "imagePullPolicy": "IfNotPresent",
+        "imagePullSerial": false,
+        "kubeletExtraArgs": [{"name": "node-ip", "value": seat.address.to_string()}],
+        // An empty list is said: with none, a control plane would get kubeadm's own.
+        "taints": taints,
+    })
+}
+
+/// The taints that a node registers with: those of its group, and the one that keeps pods away from control planes.
+fn taints(group: &Group) -> BTreeSet<Taint> {
+    let mut taints: BTreeSet<_> = group.taints.iter().cloned().collect();
+    if group.duty == Duty::ControlPlane && !group.schedulable {
+        taints.insert(Taint {
+            key: "node-role.kubernetes.io/control-plane".into(),
+            value: String::new(),
+            effect: Effect::NoSchedule,
+        });
+    }
+    taints
+}
+
+fn cluster_configuration(setting: &Setting<'_>) -> Result<Value, RenderError> {
+    let network = &setting.cluster().network;
+    let argument = |name: &str, value: String| json!({"name": name, "value": value});
+    let gates = feature_gates(setting);
+    let with_gates = |mut arguments: Vec<Value>| {
+        if !gates.is_empty() {
+            arguments.push(argument("feature-gates", gates.clone()));
+        }
+        arguments
+    };
+    let share = argument("node-cidr-mask-size", network.pods_per_node.to_string());
+    Ok(json!({
+        "apiVersion": setting.kubernetes_minor()?.kubeadm_api,
+        "kind": "ClusterConfiguration",
+        "clusterName": setting.cluster().name.as_str(),
+        "kubernetesVersion": format!("v{}", setting.model.kubernetes().version),
+        "controlPlaneEndpoint": setting.endpoint.to_string(),
+        "networking": {
+            "dnsDomain": network.domain,
+            "podSubnet": network.pods.to_string(),
+            "serviceSubnet": network.services.to_string(),
+        },
+        "apiServer": {
+            "certSANs": server_names(setting),
+            "extraArgs": with_gates(vec![]),
+        },
+        "controllerManager": {"extraArgs": with_gates(vec![share])},
+        "scheduler": {"extraArgs": with_gates(vec![])},
+        "etcd": {"local": {"dataDir": "/var/lib/etcd"}},
+        // Both are object sets of ours. Said here and not as skipped phases, so that an upgrade leaves them out, too.
+        "dns": {"disabled": true},
+        "proxy": {"disabled": true},
+    }))
+}
+
+/// What holds for every kubelet, whatever its system. The rest is in each machine's patch.
+fn kubelet_configuration(setting: &Setting<'_>) -> Value {
+    let mut kubelet = json!({
+        "apiVersion": "kubelet.config.k8s.io/v1beta1",
+        "kind": "KubeletConfiguration",
+        "rotateCertificates": true,
+        "serverTLSBootstrap": true,
+    });
+    let gates = &setting.cluster().kubernetes.feature_gates;
+    if !gates.is_empty() {
+        kubelet["featureGates"] = json!(gates);
+    }
+    kubelet
+}
+
+/// The names and addresses that the API server's certificate is good for.
+fn server_names(setting: &Setting<'_>) -> BTreeSet<String> {
+    let mut names = BTreeSet::from(["127.0.0.1".to_owned(), "localhost".to_owned()]);
+    names.insert(match &setting.endpoint.address {
+        Address::Ip(address) => address.to_string(),
+        Address::Name(name) => name.clone(),
+    });
+    for seat in setting.control_planes() {
+        names.insert(seat.name.to_string());
+        names.insert(seat.address.to_string());
+    }
+    names
+}
+
+fn feature_gates(setting: &Setting<'_>) -> String {
+    let gates = setting.cluster().kubernetes.feature_gates.iter();
+    let gates: Vec<_> = gates.map(|(name, on)| format!("{name}={on}")).collect();
+    gates.join(",")
+}
+
+fn documents(documents: &[Value]) -> Secret {
+    let texts: Vec<_> = documents
+        .iter()
+        .map(|document| format!("{document:#}\n"))
+        .collect();
+    Secret::new(texts.join("---\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::setting::{Cgroups, Footing};
+
+    fn ground(footing: Footing, cgroups: Cgroups) -> Ground {
+        Ground {
+            footing,
+            cgroups,
+            can_raise_limits: false,
+            has_swap: true,
+            has_resolver: false,
+        }
+    }
+
+    #[test]
+    fn only_a_ground_that_cannot_pass_the_check_has_it_passed() {
+        let expected = |footing, cgroups, minor| {
+            expected_preflight_errors(ground(footing, cgroups), Minor::one(minor))
+        };
+        for minor in 32..=36 {
+            assert!(expected(Footing::Computer, Cgroups::V2, minor).is_empty());
+            for cgroups in [Cgroups::V1, Cgroups::Hybrid, Cgroups::V2] {
+                assert_eq!(
+                    expected(Footing::SystemContainer, cgroups, minor),
+                    ["SystemVerification".to_owned()].into()
+                );
+            }
+        }
+        assert!(expected(Footing::Computer, Cgroups::V1, 34).is_empty());
+        assert!(!expected(Footing::Computer, Cgroups::Hybrid, 35).is_empty());
+    }
+}

@@ -1,0 +1,174 @@
+//! Commands that are given up are ended.
+//!
+//! OpenSSH passes signals on only to users who are not root, and lets everything run on when its channel is closed. So
+//! every command first says which process it is, and another command ends that.
+
+use std::sync::Arc;
+
+use russh::client::Msg;
+use russh::{ChannelMsg, ChannelReadHalf, ChannelWriteHalf, Sig};
+use tokio::time::timeout;
+
+use super::session::Session;
+use crate::command::Command;
+use crate::keys::unique;
+use crate::limits;
+use crate::quote::quoted;
+
+/// Says which process it is, then becomes the command.
+const ANNOUNCE: &str = "echo \"$0 $$\" >&2; exec \"$@\"";
+
+/// Ends a process and its group: politely, then not. `$1` the process, `$2` the seconds between the two.
+const FAREWELL: &str = "kill -s TERM -- \"-$1\" 2> /dev/null || exit 0
+left=$2
+while [ \"$left\" -gt 0 ] && kill -s 0 -- \"-$1\" 2> /dev/null; do sleep 1; left=$((left - 1)); done
+kill -s KILL -- \"-$1\" 2> /dev/null
+exit 0";
+
+/// More than this before the announcement, and there is none.
+const NOISE: usize = 64 * 1024;
+
+/// Takes the announcement out of what a command writes to standard error.
+pub(super) struct Announcement {
+    token: String,
+    begun: Vec<u8>,
+    state: State,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum State {
+    Awaited,
+    Heard(u32),
+    Missed,
+}
+
+impl Announcement {
+    pub(super) fn new() -> Self {
+        Self {
+            token: format!("mullion-{}", unique()),
+            begun: Vec::new(),
+            state: State::Awaited,
+        }
+    }
+
+    /// A command in the words of a shell, so that it announces itself. The process stays the same all along: nothing
+    /// stands between us and its exit status or signal.
+    pub(super) fn line(&self, command: &str) -> String {
+        format!("exec sh -c {} {} {command}", quoted(ANNOUNCE), self.token)
+    }
+
+    /// Takes bytes of standard error, and passes on those that are the command's.
+    pub(super) fn take(&mut self, bytes: &[u8], pass: &mut dyn FnMut(&[u8])) {
+        if !matches!(self.state, State::Awaited) {
+            pass(bytes);
+            return;
+        }
+        self.begun.extend_from_slice(bytes);
+        // A shell may have said something before.
+        while let Some(end) = self.begun.iter().position(|byte| *byte == b'\n') {
+            let rest = self.begun.split_off(end + 1);
+            let line = std::mem::replace(&mut self.begun, rest);
+            let text = String::from_utf8_lossy(&line);
+            let process = text
+                .strip_prefix(&self.token)
+                .map(|rest| rest.trim().parse());
+            if let Some(Ok(process)) = process {
+                self.state = State::Heard(process);
+                self.finish(pass);
+                return;
+            }
+            pass(&line);
+        }
+        if self.begun.len() > NOISE {
+            self.state = State::Missed;
+            self.finish(pass);
+        }
+    }
+
+    /// Passes on what is left.
+    pub(super) fn finish(&mut self, pass: &mut dyn FnMut(&[u8])) {
+        if !self.begun.is_empty() {
+            pass(&std::mem::take(&mut self.begun));
+        }
+    }
+}
+
+/// Ends a command that nobody listens to any more, and its channel.
+pub(super) async fn leave(
+    session: Session,
+    mut read: ChannelReadHalf,
+    write: Arc<ChannelWriteHalf<Msg>>,
+    mut announcement: Announcement,
+) {
+    // It may have been given up before it was heard of.
+    let listening = async {
+        while let State::Awaited = announcement.state {
+            match read.wait().await {
+                Some(ChannelMsg::ExtendedData { data, ext: 1 }) => {
+                    announcement.take(&data, &mut |_| {});
+                }
+                Some(ChannelMsg::Close) | None => return,
+                Some(_) => {}
+            }
+        }
+    };
+    let _ = timeout(limits::FAREWELL, listening).await;
+    let _ = write.signal(Sig::TERM).await;
+    let _ = write.close().await;
+    // What still comes is read and forgotten, so that it holds up nobody else.
+    let emptying = async { while read.wait().await.is_some() {} };
+    tokio::join!(dismiss(&session, &announcement), emptying);
+}
+
+async fn dismiss(session: &Session, announcement: &Announcement) {
+    let State::Heard(process) = announcement.state else {
+        return;
+    };
+    let seconds = limits::FAREWELL.as_secs();
+    let farewell = Command::script(FAREWELL, [process.to_string(), seconds.to_string()]);
+    let line = format!("exec {}{}", session.prefix(), farewell.line());
+    let Ok((mut channel, _permit)) = session.open_channel("kill").await else {
+        return;
+    };
+    if channel.exec(true, line).await.is_ok() {
+        let ended = async { while channel.wait().await.is_some() {} };
+        let _ = timeout(2 * limits::FAREWELL, ended).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn passed(announcement: &mut Announcement, pieces: &[&[u8]]) -> String {
+        let mut found = Vec::new();
+        let mut pass = |bytes: &[u8]| found.extend_from_slice(bytes);
+        for piece in pieces {
+            announcement.take(piece, &mut pass);
+        }
+        announcement.finish(&mut pass);
+        String::from_utf8(found).unwrap()
+    }
+
+    #[test]
+    fn only_the_announcement_is_taken_wherever_it_is_cut() {
+        let mut announcement = Announcement::new();
+        let text = format!("noise\n{} 4711\nmine\nrest", announcement.token);
+        for cut in 0..text.len() {
+            let (one, two) = text.as_bytes().split_at(cut);
+            announcement.state = State::Awaited;
+            assert_eq!(passed(&mut announcement, &[one, two]), "noise\nmine\nrest");
+            assert_eq!(announcement.state, State::Heard(4711));
+        }
+    }
+
+    #[test]
+    fn without_an_announcement_everything_is_passed_on() {
+        let mut announcement = Announcement::new();
+        assert_eq!(passed(&mut announcement, &[b"one\n", b"two"]), "one\ntwo");
+        assert_eq!(announcement.state, State::Awaited);
+        let mut announcement = Announcement::new();
+        let noise = vec![b'x'; NOISE + 1];
+        assert_eq!(passed(&mut announcement, &[&noise, b"y"]).len(), NOISE + 2);
+    }
+}

@@ -1,0 +1,393 @@
+//! Fills a containerd store, so that no machine imports anything.
+//!
+//! The template's own containerd does it, on this computer, with a store inside the template. It runs in a
+//! mount name space of its own and dies with the thread that started it: whatever happens, no process and no
+//! mount stays behind.
+
+use std::collections::BTreeSet;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use mullion_plan::Attend;
+
+use crate::error::TemplateError;
+use crate::linux::tell;
+
+/// How long containerd may take to answer, or to end.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// How often it is asked whether it does.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// How many archives are imported at once: unpacking is work for the disk, checking for the processors.
+const AT_ONCE: usize = 4;
+
+/// How many lines of a failed program are told.
+const TAIL: usize = 10;
+
+/// The name space of containerd that Kubernetes looks into.
+const NAMESPACE: &str = "k8s.io";
+
+/// What containerd's Kubernetes part puts on images that it knows.
+const MANAGED: &str = "io.cri-containerd.image=managed";
+
+/// What keeps an image from being removed when the disk is full.
+const PINNED: &str = "io.cri-containerd.pinned=pinned";
+
+/// Where this computer's programs are, whoever calls us with whatever environment.
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// Parts of containerd that a store does not need, and that would look at this computer.
+const DISABLED: [&str; 12] = [
+    "io.containerd.cri.v1.images",
+    "io.containerd.cri.v1.runtime",
+    "io.containerd.grpc.v1.cri",
+    "io.containerd.internal.v1.restart",
+    "io.containerd.internal.v1.tracing",
+    "io.containerd.nri.v1.nri",
+    "io.containerd.snapshotter.v1.blockfile",
+    "io.containerd.snapshotter.v1.btrfs",
+    "io.containerd.snapshotter.v1.devmapper",
+    "io.containerd.snapshotter.v1.erofs",
+    "io.containerd.snapshotter.v1.native",
+    "io.containerd.snapshotter.v1.zfs",
+];
+
+/// Fills `<folder>/containerd` with the archives' images and gives their references.
+pub(crate) fn fill(
+    folder: &Path,
+    archives: &[PathBuf],
+    attendant: &dyn Attend,
+) -> Result<BTreeSet<String>, TemplateError> {
+    let store = folder.join("containerd");
+    fs_err::create_dir_all(&store)?;
+    if archives.is_empty() {
+        return Ok(BTreeSet::new());
+    }
+    let programs = folder.join("root/usr/local/bin");
+    for needed in ["containerd", "ctr"] {
+        if !programs.join(needed).is_file() {
+            return Err(TemplateError::MissingProgram(needed));
+        }
+    }
+    let containerd = Containerd::start(&programs, &store, attendant)?;
+    containerd.import(archives, attendant)?;
+    let references = containerd.label()?;
+    containerd.stop()?;
+    Ok(references)
+}
+
+/// A containerd that lives as long as this value does.
+#[derive(Debug)]
+struct Containerd {
+    ctr: PathBuf,
+    /// Its socket, state and log. In a short path: a socket's has at most 107 characters.
+    runtime: PathBuf,
+    child: Child,
+}
+
+/// Tells the folders of several in one process apart.
+static NEXT: AtomicU64 = AtomicU64::new(0);
+
+impl Containerd {
+    fn start(programs: &Path, store: &Path, attendant: &dyn Attend) -> Result<Self, TemplateError> {
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let runtime =
+            Path::new("/run").join(format!("mullion-store-{}-{number}", std::process::id()));
+        // A dead process of the same number may have left one.
+        crate::lock::remove_tree(&runtime)?;
+        fs_err::create_dir(&runtime)?;
+        let config = runtime.join("config.toml");
+        let written = fs_err::write(&config, settings(store, &runtime))
+            .and_then(|()| fs_err::File::create(runtime.join("log")));
+        let log = match written {
+            Ok(log) => log.into_parts().0,
+            Err(error) => {
+                let _ = crate::lock::remove_tree(&runtime);
+                return Err(error.into());
+            }
+        };
+        let started = log.try_clone().and_then(|errors| {
+            program("setpriv")
+                .args(["--pdeathsig", "KILL", "unshare", "--mount"])
+                .arg(programs.join("containerd"))
+                .arg("--config")
+                .arg(&config)
+                .stdin(Stdio::null())
+                .stdout(log)
+                .stderr(errors)
+                .spawn()
+        });
+        let child = match started {
+            Ok(child) => child,
+            Err(cause) => {
+                let _ = crate::lock::remove_tree(&runtime);
+                return Err(TemplateError::Start {
+                    program: "setpriv".into(),
+                    cause,
+                });
+            }
+        };
+        let mut containerd = Self {
+            ctr: programs.join("ctr"),
+            runtime,
+            child,
+        };
+        containerd.await_answer(attendant)?;
+        Ok(containerd)
+    }
+
+    fn await_answer(&mut self, attendant: &dyn Attend) -> Result<(), TemplateError> {
+        let begun = Instant::now();
+        loop {
+            if attendant.is_called_off() {
+                return Err(TemplateError::CalledOff);
+            }
+            let is_over = self.child.try_wait()?.is_some() || begun.elapsed() > PATIENCE;
+            if is_over {
+                let tail = tail_of(&self.runtime.join("log"));
+                return Err(TemplateError::Store { tail });
+            }
+            if self.runtime.join("s").exists() && self.ask(&["version"]).is_ok() {
+                return Ok(());
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// Imports every archive, several at once. The first failure is told; the rest is not begun.
+    fn import(&self, archives: &[PathBuf], attendant: &dyn Attend) -> Result<(), TemplateError> {
+        let next = AtomicUsize::new(0);
+        let failure = Mutex::new(None);
+        let fail = |error| {
+            let mut failure = failure
+                .lock()
+                .unwrap_or_else(std::sync::PoisonError::into_inner);
+            failure.get_or_insert(error);
+        };
+        let has_failed = || {
+            let failure = failure
+                .lock()
+                .unwrap_or_else(std::sync::PoisonError::into_inner);
+            failure.is_some()
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..AT_ONCE.min(archives.len()) {
+                scope.spawn(|| {
+                    while let Some(archive) = archives.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        if has_failed() {
+                            return;
+                        }
+                        if let Err(error) = self.import_one(archive, attendant) {
+                            return fail(error);
+                        }
+                    }
+                });
+            }
+        });
+        let failure = failure
+            .into_inner()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        failure.map_or(Ok(()), Err)
+    }
+
+    fn import_one(&self, archive: &Path, attendant: &dyn Attend) -> Result<(), TemplateError> {
+        let name = archive.file_name().unwrap_or_default().to_string_lossy();
+        tell(attendant, format!("importing {name}"));
+        let mut command = self.ctr(&["images", "import"]);
+        let child = command
+            .arg(archive)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn();
+        let mut child = child.map_err(|cause| TemplateError::Start {
+            program: "ctr".into(),
+            cause,
+        })?;
+        // Its few lines fit into the pipe: they are read when it has ended.
+        let status = loop {
+            if attendant.is_called_off() {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(TemplateError::CalledOff);
+            }
+            if let Some(status) = child.try_wait()? {
+                break status;
+            }
+            std::thread::sleep(PAUSE);
+        };
+        if status.success() {
+            return Ok(());
+        }
+        let lines = child.stderr.take().map(|errors| {
+            let lines = BufReader::new(errors).lines();
+            lines.map_while(Result::ok).collect::<Vec<_>>()
+        });
+        Err(TemplateError::Image {
+            path: archive.to_owned(),
+            tail: last(&lines.unwrap_or_default()),
+        })
+    }
+
+    /// Puts on every image what containerd's Kubernetes part would put on it, and gives their references.
+    fn label(&self) -> Result<BTreeSet<String>, TemplateError> {
+        let listed = self.ask(&["images", "list", "--quiet"])?;
+        let mut references = BTreeSet::new();
+        for reference in listed
+            .lines()
+            .map(str::trim)
+            .filter(|line| !line.is_empty())
+        {
+            let mut command = vec!["images", "label", reference, MANAGED];
+            if is_pause(reference) {
+                command.push(PINNED);
+            }
+            self.ask(&command)?;
+            references.insert(reference.to_owned());
+        }
+        Ok(references)
+    }
+
+    /// Ends it as it wants to be ended, so that its files are complete.
+    fn stop(mut self) -> Result<(), TemplateError> {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM)
+            .map_err(std::io::Error::from)?;
+        let begun = Instant::now();
+        while self.child.try_wait()?.is_none() {
+            if begun.elapsed() > PATIENCE {
+                let tail = tail_of(&self.runtime.join("log"));
+                return Err(TemplateError::Store { tail });
+            }
+            std::thread::sleep(PAUSE);
+        }
+        Ok(())
+    }
+
+    fn ctr(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(&self.ctr);
+        command
+            .env_clear()
+            .env("PATH", PATH)
+            .arg("--address")
+            .arg(self.runtime.join("s"))
+            .args(["--namespace", NAMESPACE])
+            .args(args);
+        command
+    }
+
+    fn ask(&self, args: &[&str]) -> Result<String, TemplateError> {
+        let output = self.ctr(args).stdin(Stdio::null()).output();
+        let output = output.map_err(|cause| TemplateError::Start {
+            program: "ctr".into(),
+            cause,
+        })?;
+        if output.status.success() {
+            return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+        }
+        let lines: Vec<_> = String::from_utf8_lossy(&output.stderr)
+            .lines()
+            .map(str::to_owned)
+            .collect();
+        Err(TemplateError::Ctr {
+            command: args.join(" "),
+            tail: last(&lines),
+        })
+    }
+}
+
+impl Drop for Containerd {
+    fn drop(&mut self) {
+        // What it mounted goes with its name space.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = crate::lock::remove_tree(&self.runtime);
+    }
+}
+
+/// A program of this computer.
+fn program(name: &str) -> Command {
+    let mut command = Command::new(name);
+    command.env_clear().env("PATH", PATH);
+    command
+}
+
+/// containerd's settings: a store, a socket, and nothing that looks at this computer.
+fn settings(store: &Path, runtime: &Path) -> String {
+    let quoted = |path: PathBuf| toml_string(&path.to_string_lossy());
+    let disabled = DISABLED.map(toml_string).join(", ");
+    let store = quoted(store.to_owned());
+    let state = quoted(runtime.join("state"));
+    let socket = quoted(runtime.join("s"));
+    let ttrpc = quoted(runtime.join("t"));
+    let opt = quoted(runtime.join("opt"));
+    format!(
+        "version = 3\nroot = {store}\nstate = {state}\ndisabled_plugins = [{disabled}]\n\
+         [grpc]\naddress = {socket}\n[ttrpc]\naddress = {ttrpc}\n\
+         [plugins.'io.containerd.internal.v1.opt']\npath = {opt}\n"
+    )
+}
+
+/// A text in TOML.
+fn toml_string(text: &str) -> String {
+    let escaped = text.replace('\\', "\\\\").replace('"', "\\\"");
+    format!("\"{escaped}\"")
+}
+
+/// Whether a reference is that of the image every pod is held together by.
+fn is_pause(reference: &str) -> bool {
+    let name = reference.rsplit('/').next().unwrap_or(reference);
+    name.split([':', '@']).next() == Some("pause")
+}
+
+fn tail_of(path: &Path) -> String {
+    let text = fs_err::read_to_string(path).unwrap_or_default();
+    last(&text.lines().map(str::to_owned).collect::<Vec<_>>())
+}
+
+fn last(lines: &[String]) -> String {
+    let from = lines.len().saturating_sub(TAIL);
+    let tail = lines[from..].join("; ");
+    if tail.is_empty() {
+        "it said nothing".into()
+    } else {
+        tail
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pause_image_is_known_under_any_registry() {
+        for pause in [
+            "registry.k8s.io/pause:3.10.2",
+            "mirror:5000/k8s/pause@sha256:00",
+        ] {
+            assert!(is_pause(pause), "{pause}");
+        }
+        for other in ["registry.k8s.io/pauses:1", "pause/other:1"] {
+            assert!(!is_pause(other), "{other}");
+        }
+    }
+
+    #[test]
+    fn settings_survive_any_path() {
+        let text = settings(Path::new("/a\"b\\c"), Path::new("/run/x"));
+        assert!(text.contains(r#"root = "/a\"b\\c""#), "{text}");
+        assert!(text.contains(r#"address = "/run/x/s""#), "{text}");
+    }
+
+    #[test]
+    fn a_failure_shows_its_last_lines() {
+        let lines: Vec<_> = (0..30).map(|number| number.to_string()).collect();
+        assert!(last(&lines).starts_with("20; 21"));
+        assert_eq!(last(&[]), "it said nothing");
+    }
+}

@@ -1,0 +1,187 @@
+//! Makes a Linux template: root file system, programs, services, images.
+
+use std::collections::BTreeSet;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use fs_err::File;
+use mullion_plan::{Attend, News, TemplateId};
+
+use crate::error::TemplateError;
+use crate::{RECORD, Record, RecordVersion, dress, images, lock, unpack};
+
+/// The Linux template to make.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LinuxTemplate {
+    /// Which one it is.
+    pub id: TemplateId,
+    /// The distribution's root file system, as an uncompressed tar file.
+    pub root_tar: PathBuf,
+    /// Programs to put in place.
+    pub programs: Vec<Program>,
+    /// Image archives for the store; `containerd` and `ctr` are among the programs where there are any.
+    pub images: Vec<PathBuf>,
+}
+
+/// A program for a template.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Program {
+    /// What it is called there.
+    pub name: String,
+    /// The file on this computer.
+    pub source: PathBuf,
+    /// Where it goes.
+    pub folder: ProgramFolder,
+}
+
+/// Where a machine has a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ProgramFolder {
+    /// `/usr/local/bin`.
+    Local,
+    /// `/opt/cni/bin`.
+    Cni,
+}
+
+/// The network plugins that containerd starts by their names.
+const CNI_PLUGINS: &[&str] = &["bridge", "host-local", "loopback", "portmap"];
+
+impl Program {
+    /// The program of that name: network plugins go to their own folder.
+    pub fn new(name: impl Into<String>, source: impl Into<PathBuf>) -> Self {
+        let name = name.into();
+        let folder = if CNI_PLUGINS.contains(&name.as_str()) {
+            ProgramFolder::Cni
+        } else {
+            ProgramFolder::Local
+        };
+        Self {
+            name,
+            source: source.into(),
+            folder,
+        }
+    }
+
+    /// Where it is in a root file system, without the leading slash.
+    fn place(&self) -> PathBuf {
+        let folder = match self.folder {
+            ProgramFolder::Local => "usr/local/bin",
+            ProgramFolder::Cni => "opt/cni/bin",
+        };
+        Path::new(folder).join(&self.name)
+    }
+}
+
+/// Makes the template in a folder that is not there yet.
+pub(crate) fn build(
+    folder: &Path,
+    wish: &LinuxTemplate,
+    attendant: &dyn Attend,
+) -> Result<(), TemplateError> {
+    let root = folder.join("root");
+    fs_err::create_dir_all(&root)?;
+    tell(attendant, "unpacking the root file system");
+    unpack::unpack(&wish.root_tar, &root, attendant)?;
+    if let Some(missing) = dress::missing(&root) {
+        return Err(TemplateError::NotBootable {
+            path: wish.root_tar.clone(),
+            missing,
+        });
+    }
+    dress::dress(&root)?;
+    tell(attendant, "putting the programs in place");
+    for program in &wish.programs {
+        if attendant.is_called_off() {
+            return Err(TemplateError::CalledOff);
+        }
+        put(&program.source, &root.join(program.place()))?;
+    }
+    let images = images::fill(folder, &wish.images, attendant)?;
+    let record = Record {
+        version: RecordVersion::V1,
+        id: wish.id.clone(),
+        made: SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |since| since.as_secs()),
+        programs: wish
+            .programs
+            .iter()
+            .map(|program| program.name.clone())
+            .collect::<BTreeSet<_>>(),
+        images,
+    };
+    let text = serde_json::to_vec_pretty(&record).map_err(std::io::Error::from)?;
+    tell(attendant, "writing the template to the disk");
+    lock::sync_everything(folder)?;
+    let mut file = File::create_new(folder.join(RECORD))?;
+    std::io::Write::write_all(&mut file, &text)?;
+    Ok(file.sync_all()?)
+}
+
+pub(crate) fn tell(attendant: &dyn Attend, words: impl Into<String>) {
+    attendant.hear(News::Line(words.into()));
+}
+
+/// Puts a program in place without copying it, where that is safe.
+///
+/// One that somebody else could change, or that is not a program yet, is copied: what lies in a template
+/// must not change under the machines.
+fn put(source: &Path, target: &Path) -> Result<(), TemplateError> {
+    if let Some(folder) = target.parent() {
+        fs_err::create_dir_all(folder)?;
+    }
+    match fs_err::remove_file(target) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
+        _ => {}
+    }
+    let meta = fs_err::metadata(source)?;
+    let is_settled = meta.uid() == 0 && meta.mode() & 0o022 == 0 && meta.mode() & 0o555 == 0o555;
+    // A link fails across file systems; a copy works everywhere, and shares the blocks where the disk can.
+    let source = fs_err::canonicalize(source)?;
+    if is_settled && fs_err::hard_link(&source, target).is_ok() {
+        return Ok(());
+    }
+    fs_err::copy(&source, target)?;
+    fs_err::set_permissions(target, std::fs::Permissions::from_mode(0o755))?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn network_plugins_have_a_folder_of_their_own() {
+        let place = |name: &str| Program::new(name, "/x").place();
+        assert_eq!(place("bridge"), Path::new("opt/cni/bin/bridge"));
+        assert_eq!(place("kubelet"), Path::new("usr/local/bin/kubelet"));
+    }
+
+    #[test]
+    fn a_program_that_is_not_executable_yet_becomes_one_in_the_template_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let source = folder.path().join("cache");
+        fs_err::write(&source, "program").unwrap();
+        fs_err::set_permissions(&source, std::fs::Permissions::from_mode(0o644)).unwrap();
+        let target = folder.path().join("root/usr/local/bin/program");
+        for _ in 0..2 {
+            put(&source, &target).unwrap();
+        }
+        assert_eq!(fs_err::metadata(&target).unwrap().mode() & 0o777, 0o755);
+        assert_eq!(fs_err::metadata(&source).unwrap().mode() & 0o777, 0o644);
+        assert_eq!(fs_err::read_to_string(&target).unwrap(), "program");
+    }
+
+    #[test]
+    fn a_program_that_others_may_write_is_copied() {
+        let folder = tempfile::tempdir().unwrap();
+        let source = folder.path().join("cache");
+        fs_err::write(&source, "program").unwrap();
+        fs_err::set_permissions(&source, std::fs::Permissions::from_mode(0o777)).unwrap();
+        let target = folder.path().join("program");
+        put(&source, &target).unwrap();
+        let inode = |path: &Path| fs_err::metadata(path).unwrap().ino();
+        assert_ne!(inode(&source), inode(&target));
+    }
+}

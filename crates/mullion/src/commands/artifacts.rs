@@ -1,0 +1,517 @@
+//! `mullion artifacts`: programs, images and root file systems, got, built, listed, bundled and looked at again.
+
+mod getting;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use mullion_artifacts::{
+    Distribution, Item, RootWish, Soundness, Sources, Store, SupplyError, Variant, bundle, supply,
+    supply_root,
+};
+use mullion_catalog::{Catalog, Judgement, Model};
+use mullion_plan::{Attend, News, StepError, Wanted};
+use mullion_spec::cluster::{Carrier, Origin, System};
+use mullion_spec::words::BuildPolicy;
+
+use self::getting::{Heard, get_all};
+use super::kubectl::store;
+use super::up::Invocation;
+use super::validate::refuse;
+use crate::arguments::{ArtifactsArguments, ArtifactsVerb};
+use crate::console::{BAD, Console, FAINT, Format, GOOD};
+use crate::elevation::{Elevation, elevate, give_back};
+use crate::environment::Environment;
+use crate::failure::{Class, Failure};
+use crate::views::artifacts::{
+    ArtifactRow, ArtifactsDocument, ArtifactsVerifyDocument, BundleDocument, SupplyDocument,
+    SupplyRow, SupplyTrouble, VerifyRow, got, length, list as list_text, standing, trouble,
+};
+use crate::views::findings::plural;
+use crate::views::progress::short;
+use crate::workshop;
+
+/// The exit code of work that was called off.
+const INTERRUPTED: u8 = 130;
+
+/// Does what is asked with artifacts.
+pub fn artifacts(
+    console: &mut Console<'_>,
+    judgement: &Judgement,
+    wishes: &ArtifactsArguments,
+    environment: &Environment,
+    invocation: Invocation<'_>,
+) -> Result<u8, Failure> {
+    let Some(model) = &judgement.model else {
+        return refuse(console, &judgement.verdict);
+    };
+    let stock = Stock::new(model, environment)?;
+    if matches!(wishes.verb, ArtifactsVerb::List) {
+        return list(console, &stock);
+    }
+    if matches!(wishes.verb, ArtifactsVerb::Verify) {
+        return verify(console, &stock);
+    }
+    if let Some(reason) = stock.needs_root()
+        && let Elevation::Done(code) =
+            elevate(console, environment, invocation.arguments, &[reason])?
+    {
+        return Ok(code);
+    }
+    let mut sources = workshop::sources(model, environment);
+    if matches!(wishes.verb, ArtifactsVerb::Build) {
+        sources.build = BuildPolicy::Always;
+    }
+    let errand = Errand {
+        sources,
+        is_verbose: invocation.is_verbose,
+    };
+    let code = match &wishes.verb {
+        ArtifactsVerb::Bundle { file } => write_bundle(console, &stock, &errand, file, environment),
+        _ => fetch(console, &stock, &errand),
+    };
+    give_back(environment.owner, &[&environment.cache]);
+    code
+}
+
+/// What a cluster needs, and the cache that it should be in.
+struct Stock<'a> {
+    model: &'a Model,
+    store: Store,
+    items: BTreeSet<Item>,
+    roots: BTreeMap<Item, RootWish>,
+}
+
+struct Errand {
+    sources: Sources,
+    is_verbose: bool,
+}
+
+impl<'a> Stock<'a> {
+    fn new(model: &'a Model, environment: &Environment) -> Result<Self, Failure> {
+        let roots = roots(model).into_iter().map(|wish| (wish.item(), wish));
+        let roots: BTreeMap<_, _> = roots.collect();
+        let parts = Wanted::of(model).parts.into_iter().map(Item::Part);
+        Ok(Self {
+            store: store(model, environment)?,
+            items: parts.chain(roots.keys().cloned()).collect(),
+            roots,
+            model,
+        })
+    }
+
+    fn cluster(&self) -> String {
+        self.model.cluster().name.to_string()
+    }
+
+    fn folder(&self) -> String {
+        self.store.folder().display().to_string()
+    }
+
+    fn row(&self, item: &Item) -> ArtifactRow {
+        ArtifactRow::new(item, self.store.record(item).as_ref())
+    }
+
+    /// Why root is needed, where it is: root file systems hold files of many users.
+    fn needs_root(&self) -> Option<String> {
+        let missing = self
+            .roots
+            .keys()
+            .filter(|item| self.store.record(item).is_none());
+        let missing: Vec<_> = missing
+            .map(|item| ArtifactRow::new(item, None).name)
+            .collect();
+        (!missing.is_empty()).then(|| {
+            format!(
+                "put together the root file system of {}",
+                missing.join(", ")
+            )
+        })
+    }
+
+    fn get(
+        &self,
+        item: &Item,
+        sources: &Sources,
+        attendant: &dyn Attend,
+    ) -> Result<(), SupplyError> {
+        match item {
+            Item::Part(part) => supply(
+                &self.store,
+                self.model.artifacts(),
+                part,
+                sources,
+                attendant,
+            )
+            .map(|_| ()),
+            other => match self.roots.get(other) {
+                Some(wish) => supply_root(&self.store, wish, sources, attendant).map(|_| ()),
+                None => Ok(()),
+            },
+        }
+    }
+}
+
+/// The root file systems that the machines we make are made from.
+fn roots(model: &Model) -> Vec<RootWish> {
+    let catalog = Catalog::builtin();
+    let releases: BTreeSet<_> = model
+        .cluster()
+        .groups
+        .iter()
+        .filter_map(|group| match (&group.system, &group.carrier) {
+            (
+                System::Linux { release },
+                Carrier::Made {
+                    origin: Origin::Packages,
+                    ..
+                },
+            ) => Some(release.as_str()),
+            _ => None,
+        })
+        .collect();
+    let mut wishes: Vec<RootWish> = Vec::new();
+    for release in releases
+        .into_iter()
+        .filter_map(|release| catalog.linux(release))
+    {
+        let wish = RootWish {
+            distribution: Distribution::of_release(&release.name).unwrap_or(Distribution::Debian),
+            suite: release.suite.clone(),
+            packages: catalog.root_packages().packages.iter().cloned().collect(),
+            variant: Variant::Minimal,
+        };
+        if !wishes.contains(&wish) {
+            wishes.push(wish);
+        }
+    }
+    wishes
+}
+
+fn list(console: &mut Console<'_>, stock: &Stock<'_>) -> Result<u8, Failure> {
+    let document = ArtifactsDocument {
+        cluster: stock.cluster(),
+        cache: stock.folder(),
+        artifacts: stock.items.iter().map(|item| stock.row(item)).collect(),
+    };
+    match console.format {
+        Format::Json => console.json("Artifacts", &document)?,
+        Format::Text => console.out.write_all(list_text(&document).as_bytes())?,
+    }
+    Ok(0)
+}
+
+fn fetch(console: &mut Console<'_>, stock: &Stock<'_>, errand: &Errand) -> Result<u8, Failure> {
+    let supplied = get_everything(console, stock, errand)?;
+    let code = supplied.code();
+    let document = supplied.document;
+    if console.format == Format::Json {
+        console.json("Supply", &document)?;
+        return Ok(code);
+    }
+    if document.complete {
+        let done = console.styled_err(GOOD, "done");
+        let size: u64 = document
+            .artifacts
+            .iter()
+            .filter_map(|row| row.artifact.size)
+            .sum();
+        let took = short(std::time::Duration::from_millis(document.took_ms));
+        writeln!(
+            console.err,
+            "{done}: {}, {} in {} after {took}",
+            plural(document.artifacts.len(), "artifact"),
+            length(size),
+            document.cache
+        )?;
+    }
+    Ok(code)
+}
+
+/// What came of getting everything.
+struct Supplied {
+    document: SupplyDocument,
+    is_called_off: bool,
+}
+
+impl Supplied {
+    fn code(&self) -> u8 {
+        match (self.document.complete, self.is_called_off) {
+            (true, _) => 0,
+            (false, true) => INTERRUPTED,
+            (false, false) => Class::ThisComputer.exit_code(),
+        }
+    }
+}
+
+/// Gets everything, telling of each; failures are told at the end.
+fn get_everything(
+    console: &mut Console<'_>,
+    stock: &Stock<'_>,
+    errand: &Errand,
+) -> Result<Supplied, Failure> {
+    let begun = Instant::now();
+    let off = listen()?;
+    let wants_builds = errand.sources.build == BuildPolicy::Always;
+    let items: Vec<_> = stock
+        .items
+        .iter()
+        // What is there already may still have to be built.
+        .filter(|item| wants_builds || stock.store.record(item).is_none())
+        .cloned()
+        .collect();
+    let is_text = console.format == Format::Text;
+    if is_text {
+        let there = stock.items.len() - items.len();
+        writeln!(
+            console.err,
+            "{} to get, {there} in the cache already",
+            plural(items.len(), "artifact")
+        )?;
+    }
+    let mut ended: BTreeMap<Item, (u64, Option<SupplyTrouble>)> = BTreeMap::new();
+    get_all(
+        &items,
+        &off,
+        &|item, attendant| stock.get(item, &errand.sources, attendant),
+        &mut |heard| {
+            let line = match heard {
+                Heard::Line(item, line) => errand.is_verbose.then(|| format!("{item}: {line}")),
+                Heard::Amount(item, amount, after) => {
+                    Some(format!("{:>10}  {item}: {amount} so far", short(after)))
+                }
+                Heard::Ended(item, took, error) => {
+                    let took_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+                    let error = error.map(|error| troubled(&error.to_step_error()));
+                    let row = SupplyRow {
+                        artifact: stock.row(&item),
+                        took_ms: Some(took_ms),
+                        error: error.clone(),
+                    };
+                    ended.insert(item, (took_ms, error));
+                    Some(got(&row))
+                }
+            };
+            if let Some(line) = line.filter(|_| is_text) {
+                // The work goes on also where nobody can be told.
+                let _ = writeln!(console.err, "{line}");
+                let _ = console.err.flush();
+            }
+        },
+    );
+    let rows: Vec<_> = stock
+        .items
+        .iter()
+        .map(|item| {
+            let (took_ms, error) = ended
+                .remove(item)
+                .map_or((None, None), |(took, error)| (Some(took), error));
+            SupplyRow {
+                artifact: stock.row(item),
+                took_ms,
+                error,
+            }
+        })
+        .collect();
+    let is_called_off = off.load(Ordering::Relaxed);
+    let complete = !is_called_off
+        && rows
+            .iter()
+            .all(|row| row.artifact.cached && row.error.is_none());
+    let document = SupplyDocument {
+        cluster: stock.cluster(),
+        cache: stock.folder(),
+        complete,
+        artifacts: rows,
+        took_ms: u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX),
+    };
+    if is_text {
+        tell_troubles(console, &document, is_called_off)?;
+    }
+    Ok(Supplied {
+        document,
+        is_called_off,
+    })
+}
+
+fn tell_troubles(
+    console: &mut Console<'_>,
+    document: &SupplyDocument,
+    is_called_off: bool,
+) -> Result<(), Failure> {
+    if is_called_off {
+        writeln!(
+            console.err,
+            "\ncalled off; what was got is kept, and what was half got goes on the next time"
+        )?;
+        return Ok(());
+    }
+    let bad = console.styled_err(BAD, "error");
+    let troubled = document.artifacts.iter().filter(|row| row.error.is_some());
+    let mut count = 0;
+    for row in troubled {
+        count += 1;
+        console.err.write_all(trouble(row, &bad).as_bytes())?;
+    }
+    if count > 0 {
+        writeln!(
+            console.err,
+            "\n{} could not be had; the others are kept: give the command again to go on",
+            plural(count, "artifact")
+        )?;
+    }
+    Ok(())
+}
+
+fn troubled(error: &StepError) -> SupplyTrouble {
+    SupplyTrouble {
+        words: error.words.clone(),
+        causes: error.causes.clone(),
+        tail: error.tail.clone(),
+        hints: error.hints.clone(),
+    }
+}
+
+/// Set by Ctrl-C or a signal to end; the second time the process ends at once.
+fn listen() -> Result<Arc<AtomicBool>, Failure> {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    use signal_hook::flag;
+    let off = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        flag::register_conditional_shutdown(signal, INTERRUPTED.into(), Arc::clone(&off))
+            .and_then(|_| flag::register(signal, Arc::clone(&off)))
+            .map_err(|error| {
+                Failure::new(Class::ThisComputer, "signals cannot be heard").because(&error)
+            })?;
+    }
+    Ok(off)
+}
+
+/// Called off by a flag; nothing is told.
+struct Quiet(Arc<AtomicBool>);
+
+impl Attend for Quiet {
+    fn hear(&self, _: News) {}
+
+    fn is_called_off(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+fn write_bundle(
+    console: &mut Console<'_>,
+    stock: &Stock<'_>,
+    errand: &Errand,
+    file: &Path,
+    environment: &Environment,
+) -> Result<u8, Failure> {
+    let target = environment.folder.join(file);
+    let shown = file.display();
+    if target.is_dir() {
+        return Err(
+            Failure::new(Class::Usage, format!("`{shown}` is a folder")).hint(format!(
+                "name a file in it: `{}`",
+                file.join("mullion.bundle").display()
+            )),
+        );
+    }
+    let supplied = get_everything(console, stock, errand)?;
+    if !supplied.document.complete {
+        if console.format == Format::Json {
+            console.json("Supply", &supplied.document)?;
+        }
+        return Ok(supplied.code());
+    }
+    let written = bundle::write(&stock.store, &stock.items, &target, &Quiet(listen()?));
+    written.map_err(|error| {
+        Failure::new(
+            Class::ThisComputer,
+            format!("the bundle `{shown}` could not be written"),
+        )
+        .because(&error)
+    })?;
+    give_back(environment.owner, &[&target]);
+    let document = BundleDocument {
+        cluster: stock.cluster(),
+        file: shown.to_string(),
+        size: fs_err::metadata(&target)?.len(),
+        artifacts: stock.items.iter().map(|item| stock.row(item)).collect(),
+    };
+    if console.format == Format::Json {
+        console.json("Bundle", &document)?;
+        return Ok(0);
+    }
+    let wrote = console.styled(GOOD, "wrote");
+    let count = plural(document.artifacts.len(), "artifact");
+    writeln!(
+        console.out,
+        "{wrote} {shown}: {count}, {}",
+        length(document.size)
+    )?;
+    let next = format!(
+        "next: carry it to the other computer and write `artifacts: {{bundle: {shown}, offline: true}}`"
+    );
+    writeln!(console.out, "{}", console.styled(FAINT, &next))?;
+    Ok(0)
+}
+
+fn verify(console: &mut Console<'_>, stock: &Stock<'_>) -> Result<u8, Failure> {
+    let off = listen()?;
+    let verdicts = match stock.store.verify(&Quiet(Arc::clone(&off))) {
+        Err(_) if off.load(Ordering::Relaxed) => return Ok(INTERRUPTED),
+        verdicts => verdicts.map_err(|error| {
+            Failure::new(Class::ThisComputer, "the cache could not be looked at").because(&error)
+        })?,
+    };
+    let wrong = verdicts
+        .iter()
+        .filter(|verdict| verdict.state != Soundness::Sound)
+        .count();
+    let rows = verdicts.iter().map(|verdict| VerifyRow {
+        artifact: verdict.item.to_string(),
+        state: standing(verdict.state),
+        folder: stock
+            .store
+            .folder()
+            .join(verdict.item.folder())
+            .display()
+            .to_string(),
+    });
+    let document = ArtifactsVerifyDocument {
+        cache: stock.folder(),
+        sound: wrong == 0,
+        artifacts: rows.collect(),
+    };
+    let code = if wrong == 0 {
+        0
+    } else {
+        Class::Check.exit_code()
+    };
+    if console.format == Format::Json {
+        console.json("ArtifactsVerify", &document)?;
+        return Ok(code);
+    }
+    let count = plural(document.artifacts.len(), "artifact");
+    if wrong == 0 {
+        let good = console.styled(GOOD, "sound");
+        writeln!(console.out, "{good}: {count} in {}", document.cache)?;
+        return Ok(code);
+    }
+    let bad = console.styled(BAD, "error");
+    for row in document.artifacts.iter().filter(|row| row.state != "sound") {
+        writeln!(
+            console.out,
+            "{bad}: {} is {}\n  in {}",
+            row.artifact, row.state, row.folder
+        )?;
+    }
+    writeln!(
+        console.err,
+        "\n{wrong} of {count} in {} are not as recorded\n\nhint: remove the folders named above, then get them again with `mullion artifacts fetch`",
+        document.cache
+    )?;
+    Ok(code)
+}

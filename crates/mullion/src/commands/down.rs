@@ -1,0 +1,85 @@
+//! `mullion down`: remove everything that `up` made.
+
+
+use mullion_catalog::Judgement;
+use mullion_engine::RunOutcome;
+use mullion_plan::{Rest, plan_down};
+use mullion_spec::cluster::ControlPlane;
+
+use super::up::{Invocation, ask, look};
+use super::validate::refuse;
+use crate::arguments::DownArguments;
+use crate::conduct::{Errand, conduct, take_lock};
+use crate::console::{Console, Format, Presence};
+use crate::elevation::{Elevation, elevate, give_back};
+use crate::environment::Environment;
+use crate::failure::{Class, Failure};
+use crate::views::run as view;
+use crate::workshop;
+
+/// Removes everything that carries the cluster's label.
+pub fn down(
+    console: &mut Console<'_>,
+    judgement: &Judgement,
+    wishes: &DownArguments,
+    environment: &Environment,
+    invocation: Invocation<'_>,
+) -> Result<u8, Failure> {
+    let Some(model) = &judgement.model else {
+        return refuse(console, &judgement.verdict);
+    };
+    let reasons = workshop::needs_root(model);
+    if !reasons.is_empty()
+        && let Elevation::Done(code) = elevate(console, environment, invocation.arguments, &reasons)?
+    {
+        return Ok(code);
+    }
+    let hands = workshop::open(model, environment)?;
+    let line = invocation.line();
+    let lock = take_lock(environment, &hands, &line)?;
+    let observed = look(&hands, model)?;
+    let rest = match model.cluster().control_plane {
+        ControlPlane::Made { .. } => Rest::Nothing,
+        ControlPlane::Existing { .. } => Rest::Cluster,
+    };
+    let plan = plan_down(&observed, rest);
+    let name = &model.cluster().name;
+    let mut code = 0;
+    if !plan.is_empty() {
+        let machines = plan.steps().iter().filter_map(|step| step.machine.as_ref());
+        let mut machines: Vec<_> = machines.map(ToString::to_string).collect();
+        machines.dedup();
+        let question = format!("remove cluster `{name}` with {}?", machines.join(", "));
+        if !wishes.yes && console.presence == Presence::Attended && !ask(console, &question)? {
+            return Err(Failure::new(Class::Usage, "nothing was done: you said no"));
+        }
+        hands.seat(mullion_plan::Roster::of(&hands.wanted(), &observed));
+        let errand = Errand {
+            command: line,
+            again: "mullion down",
+            is_verbose: invocation.is_verbose,
+        };
+        let report = conduct(console, environment, &hands, &plan, &errand)?;
+        code = view::exit_code(&report);
+        if report.outcome != RunOutcome::Done || console.format == Format::Json {
+            view::end(console, model, &report, environment)?;
+        }
+    }
+    if code == 0 {
+        let forget = |error: &dyn std::error::Error| {
+            Failure::new(Class::ThisComputer, "what was kept of the cluster could not be removed").because(error)
+        };
+        let state = hands.state().clone();
+        state.remove().map_err(|error| forget(&error))?;
+        if wishes.purge {
+            hands.purge().map_err(|error| forget(&error))?;
+        }
+        if console.format == Format::Text {
+            let what = if plan.is_empty() { "there was nothing to remove" } else { "nothing is left" };
+            writeln!(console.err, "cluster `{name}`: {what}")?;
+        }
+    }
+    drop(lock);
+    give_back(environment.owner, &[&environment.state, &environment.cache]);
+    Ok(code)
+}

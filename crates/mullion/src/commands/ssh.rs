@@ -1,0 +1,237 @@
+//! `mullion ssh`: a login on a machine, by the system's own program.
+
+use std::ffi::{OsStr, OsString};
+use std::io::{self, ErrorKind, Write as _};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use mullion_catalog::{Judgement, Model};
+use mullion_plan::StepError;
+use mullion_spec::shape::nearest;
+use mullion_spec::value::MachineName;
+use mullion_ssh::{Login, TransportError, known_hosts, known_hosts_line, openssh_arguments};
+
+use super::validate::refuse;
+use crate::arguments::SshArguments;
+use crate::console::Console;
+use crate::environment::Environment;
+use crate::failure::{Class, Failure};
+use crate::workshop;
+
+/// Becomes ssh: this comes back only where that failed.
+pub fn ssh(
+    console: &mut Console<'_>,
+    judgement: &Judgement,
+    wishes: &SshArguments,
+    environment: &Environment,
+) -> Result<u8, Failure> {
+    let Some(model) = &judgement.model else {
+        return refuse(console, &judgement.verdict);
+    };
+    let machine = &wishes.machine;
+    let hands = workshop::open(model, environment)?;
+    let login = hands
+        .login(machine)
+        .map_err(|error| told(model, machine, &error))?;
+    all_known(machine, &login)?;
+    let file = hands
+        .state()
+        .folder()
+        .join(format!("known_hosts.{machine}"));
+    write_private(&file, &known_hosts(&login)).map_err(|error| {
+        Failure::new(
+            Class::ThisComputer,
+            format!("`{}` could not be written", file.display()),
+        )
+        .because(&error)
+    })?;
+    let arguments = openssh_arguments(&login, &file).map_err(|error| refused(machine, &error))?;
+    let mut command = Command::new("ssh");
+    command.args(arguments).args(remote(&wishes.command));
+    console.out.flush()?;
+    console.err.flush()?;
+    let error = command.exec();
+    let failure = Failure::new(
+        Class::ThisComputer,
+        "the program `ssh` could not be started",
+    );
+    Err(match error.kind() {
+        ErrorKind::NotFound => failure.hint("install it with `apt-get install openssh-client`"),
+        _ => failure.because(&error),
+    })
+}
+
+/// A failed step, as a failure of a command about one machine.
+pub(super) fn told(model: &Model, machine: &MachineName, error: &StepError) -> Failure {
+    if let Some(failure) = unknown(model, machine) {
+        return failure;
+    }
+    let mut failure = Failure::new(Class::Machine, error.words.clone());
+    failure.causes.extend(error.causes.iter().cloned());
+    failure
+        .causes
+        .extend(error.tail.iter().map(|line| format!("it said: {line}")));
+    failure.hints.extend(error.hints.iter().cloned());
+    if failure.hints.is_empty() {
+        failure =
+            failure.hint("see with `mullion status` how it is, and make it so with `mullion up`");
+    }
+    failure
+}
+
+/// Says that the file has no such machine, where it has none.
+pub(super) fn unknown(model: &Model, machine: &MachineName) -> Option<Failure> {
+    let known = model.cluster().machines();
+    let known: Vec<_> = known.map(|known| known.name.to_string()).collect();
+    if known.iter().any(|known| known == machine.as_str()) {
+        return None;
+    }
+    let what = format!(
+        "cluster `{}` has no machine `{machine}`",
+        model.cluster().name
+    );
+    Some(not_among(
+        Failure::new(Class::Usage, what),
+        machine.as_str(),
+        &known,
+    ))
+}
+
+/// Adds what was probably meant, or what there is.
+pub(super) fn not_among(failure: Failure, word: &str, known: &[String]) -> Failure {
+    const SHOWN: usize = 12;
+    if let Some(meant) = nearest(word, known.iter().map(String::as_str)) {
+        return failure.hint(format!("did you mean `{meant}`?"));
+    }
+    let mut shown: Vec<_> = known.iter().take(SHOWN).cloned().collect();
+    if known.len() > SHOWN {
+        shown.push(format!("and {} more", known.len() - SHOWN));
+    }
+    failure.hint(format!("there are {}", shown.join(", ")))
+}
+
+/// Every machine on the way must be known by its key: `ssh` asks nobody here.
+fn all_known(machine: &MachineName, login: &Login) -> Result<(), Failure> {
+    let mut next = Some(login);
+    while let Some(login) = next {
+        if known_hosts_line(login).is_none() {
+            let what = format!(
+                "the host key of {} is not known, so nobody logs in to {machine}",
+                login.place()
+            );
+            let failure = Failure::new(Class::Machine, what);
+            return Err(match login.host_key {
+                Some(_) => failure.hint("`ssh` needs the key itself: write `hostKey: ssh-ed25519 AAAA…` instead of a fingerprint"),
+                None => failure.hint("write it into the file as `hostKey`, or let `mullion up` reach the machine first"),
+            });
+        }
+        next = login.jump.as_deref();
+    }
+    Ok(())
+}
+
+fn refused(machine: &MachineName, error: &TransportError) -> Failure {
+    let failure =
+        Failure::new(Class::Machine, format!("`ssh` cannot log in to {machine}")).because(error);
+    match error {
+        TransportError::KeyInMemory { .. } => {
+            failure.hint("keep the key in a file of mode 0600 and name it: `key: {file: …}`")
+        }
+        _ => failure,
+    }
+}
+
+/// A command as `ssh` takes it, which puts blanks between its words and hands them to a shell: a single word is meant
+/// for that shell, several are the words of one program.
+fn remote(words: &[OsString]) -> Vec<OsString> {
+    match words {
+        [] | [_] => words.to_vec(),
+        several => several.iter().map(|word| quoted(word)).collect(),
+    }
+}
+
+/// A word that a shell reads back as it is.
+fn quoted(word: &OsStr) -> OsString {
+    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-./:=@,+%^".contains(byte);
+    let bytes = word.as_bytes();
+    if !bytes.is_empty() && bytes.iter().all(is_plain) {
+        return word.to_owned();
+    }
+    let mut out = vec![b'\''];
+    for byte in bytes {
+        match byte {
+            b'\'' => out.extend(br"'\''"),
+            byte => out.push(*byte),
+        }
+    }
+    out.push(b'\'');
+    OsString::from_vec(out)
+}
+
+fn write_private(path: &Path, text: &str) -> io::Result<()> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{}.new", std::process::id()));
+    let beside = PathBuf::from(name);
+    let _ = fs_err::remove_file(&beside);
+    let mut options = std::fs::OpenOptions::new();
+    let mut file = options
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&beside)?;
+    file.write_all(text.as_bytes())?;
+    fs_err::rename(&beside, path)
+}
+
+#[cfg(test)]
+mod tests {
+    use mullion_ssh::Key;
+
+    use super::*;
+
+    fn words(command: &[&str]) -> Vec<String> {
+        let command: Vec<_> = command.iter().map(OsString::from).collect();
+        let words = remote(&command).into_iter();
+        words.map(|word| word.into_string().unwrap()).collect()
+    }
+
+    #[test]
+    fn several_words_stay_words_and_one_is_for_the_shell() {
+        assert_eq!(words(&["ls | wc -l"]), ["ls | wc -l"]);
+        assert_eq!(words(&["ls", "-l", "/a"]), ["ls", "-l", "/a"]);
+        assert_eq!(
+            words(&["sh", "-c", "echo it's; id", ""]),
+            ["sh", "-c", r"'echo it'\''s; id'", "''"]
+        );
+    }
+
+    #[test]
+    fn a_machine_without_a_known_key_is_not_logged_in_to() {
+        let machine: MachineName = "lin1".parse().unwrap();
+        let key =
+            "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJdD7y3aLq454yWBdwLWbieU1ebz9/cu7/QEXn9OIeZJ";
+        let login = |host| Login::new("root", host, Key::File("/key".into()));
+        let known = login("a").host_key(key);
+        assert!(all_known(&machine, &known).is_ok());
+        let failure = all_known(&machine, &known.clone().jump(login("b"))).unwrap_err();
+        assert!(failure.what.contains("root@b:22"), "{failure}");
+        let failure = all_known(&machine, &login("c").host_key("SHA256:abc")).unwrap_err();
+        assert!(failure.to_string().contains("fingerprint"), "{failure}");
+    }
+
+    #[test]
+    fn the_file_of_known_hosts_is_its_owners_alone() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("known_hosts.lin1");
+        for text in ["a\n", "b\n"] {
+            write_private(&file, text).unwrap();
+            assert_eq!(fs_err::read_to_string(&file).unwrap(), text);
+        }
+        let mode = fs_err::metadata(&file).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+}

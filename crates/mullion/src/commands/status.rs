@@ -1,0 +1,242 @@
+//! `mullion status`: what there is, and what differs from the file.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use mullion_catalog::Judgement;
+use mullion_engine::Lock;
+use mullion_kube::ClusterView;
+use mullion_plan::{MachineFacts, Observed, Plan, Power};
+use mullion_spec::value::MachineName;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::up::plan_now;
+use super::validate::refuse;
+use crate::console::{Console, Format};
+use crate::environment::Environment;
+use crate::failure::Failure;
+use crate::views::findings::plural;
+use crate::views::progress::short;
+use crate::workshop;
+
+/// What there is of a cluster.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct StatusDocument {
+    /// The cluster.
+    pub cluster: String,
+    /// The Kubernetes that the file wants.
+    pub kubernetes: String,
+    /// What the API server is: `answers`, `silent` or `absent`.
+    pub api_server: &'static str,
+    /// Where clients reach it.
+    pub endpoint: Option<String>,
+    /// Every machine, wanted or found.
+    pub machines: Vec<MachineStatus>,
+    /// What differs from the file.
+    pub differences: Vec<String>,
+    /// Who works on the cluster now.
+    pub run: Option<String>,
+}
+
+/// One machine.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct MachineStatus {
+    /// Its name.
+    pub name: String,
+    /// `running`, `off`, `new`, `half-made`, `absent` or `not-ours`; of one that exists already `reached` or `silent`.
+    pub machine: &'static str,
+    /// Its driver.
+    pub driver: Option<String>,
+    /// Its address.
+    pub address: Option<String>,
+    /// Whether somebody could log in.
+    pub answers: bool,
+    /// The node that it is.
+    pub node: Option<NodeStatus>,
+}
+
+/// One node.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeStatus {
+    /// Whether it is Ready.
+    pub ready: bool,
+    /// Its roles.
+    pub roles: Vec<String>,
+    /// Its kubelet.
+    pub kubelet: String,
+    /// Its system.
+    pub system: String,
+    /// Its container runtime.
+    pub runtime: String,
+    /// Since when the cluster knows it.
+    pub since: Option<String>,
+    /// What is wrong with it: conditions that are not as they should be, each with its reason.
+    pub trouble: Vec<String>,
+}
+
+/// Says what there is.
+pub fn status(console: &mut Console<'_>, judgement: &Judgement, environment: &Environment) -> Result<u8, Failure> {
+    let Some(model) = &judgement.model else {
+        return refuse(console, &judgement.verdict);
+    };
+    let hands = workshop::open(model, environment)?;
+    let (wanted, observed, plan) = plan_now(&hands, model)?;
+    let view = observed.cluster.as_ref().filter(|cluster| cluster.answers);
+    let view = view.and_then(|_| hands.cluster_view());
+    let holder = Lock::holder(&environment.state, hands.cluster_name());
+    let mut names: Vec<_> = wanted.cluster.machines().map(|machine| machine.name).collect();
+    let extra = observed.machines.iter().filter(|(name, facts)| facts.ours && !names.contains(name));
+    let extra: Vec<_> = extra.map(|(name, _)| name.clone()).collect();
+    names.extend(extra);
+    let document = StatusDocument {
+        cluster: model.cluster().name.to_string(),
+        kubernetes: model.kubernetes().version.to_string(),
+        api_server: match &observed.cluster {
+            Some(cluster) if cluster.answers => "answers",
+            Some(_) => "silent",
+            None => "absent",
+        },
+        endpoint: observed.cluster.as_ref().and_then(|cluster| cluster.endpoint.clone()),
+        machines: names.iter().map(|name| machine_status(name, &observed, view.as_ref())).collect(),
+        differences: differences(&plan),
+        run: holder.map(|holder| format!("`{}` (process {} since {})", holder.command, holder.pid, holder.since)),
+    };
+    match console.format {
+        Format::Json => console.json("Status", &document)?,
+        Format::Text => {
+            let text = text(&document, Timestamp::now());
+            console.out.write_all(text.as_bytes())?;
+        }
+    }
+    Ok(0)
+}
+
+fn machine_status(name: &MachineName, observed: &Observed, view: Option<&ClusterView>) -> MachineStatus {
+    let facts = observed.machines.get(name);
+    MachineStatus {
+        name: name.to_string(),
+        machine: facts.map_or("absent", state),
+        driver: facts.map(|facts| facts.driver.to_string()),
+        address: facts.and_then(|facts| facts.address).map(|address| address.to_string()),
+        answers: facts.is_some_and(|facts| facts.inside.is_some()),
+        node: view.and_then(|view| node_status(name, view)),
+    }
+}
+
+fn state(facts: &MachineFacts) -> &'static str {
+    match (facts.made, facts.ours, facts.whole, facts.power) {
+        (false, ..) => "reached",
+        (true, false, ..) => "not-ours",
+        (_, _, false, _) => "half-made",
+        (_, _, _, Power::On) => "running",
+        (_, _, _, Power::Off) => "off",
+        (_, _, _, Power::New) => "new",
+    }
+}
+
+fn node_status(name: &MachineName, view: &ClusterView) -> Option<NodeStatus> {
+    let facts = view.facts.nodes.get(name.as_str())?;
+    let node = view.nodes.get(name.as_str())?;
+    let is_trouble = |condition: &&mullion_kube::Condition| {
+        let good = if condition.kind == "Ready" { "True" } else { "False" };
+        condition.status != good
+    };
+    let mut trouble: Vec<_> = node
+        .conditions
+        .iter()
+        .filter(is_trouble)
+        .map(|condition| format!("{}={}: {}", condition.kind, condition.status, condition.words))
+        .collect();
+    if facts.cordoned {
+        trouble.push("takes no new pods".into());
+    }
+    Some(NodeStatus {
+        ready: facts.ready,
+        roles: node.roles.iter().cloned().collect(),
+        kubelet: node.kubelet.clone(),
+        system: node.system.clone(),
+        runtime: node.runtime.clone(),
+        since: node.since.map(|since| since.to_string()),
+        trouble,
+    })
+}
+
+/// What a run would have to do, one line each.
+fn differences(plan: &Plan) -> Vec<String> {
+    let obstacles = plan.obstacles().iter().map(mullion_plan::Obstacle::words);
+    let steps = plan.steps().iter().map(|step| format!("{}: {}", step.title(), step.reason));
+    obstacles.chain(steps).collect()
+}
+
+const SHOWN: usize = 10;
+
+fn text(document: &StatusDocument, now: Timestamp) -> String {
+    let mut out = String::new();
+    let endpoint = document.endpoint.as_deref().map(|endpoint| format!(" at {endpoint}"));
+    let _ = writeln!(
+        out,
+        "cluster `{}`, Kubernetes {}, API server {}{}\n",
+        document.cluster,
+        document.kubernetes,
+        document.api_server,
+        endpoint.unwrap_or_default()
+    );
+    let mut rows = vec![["MACHINE", "STATE", "ADDRESS", "NODE", "ROLES", "KUBELET", "RUNTIME", "SINCE"].map(String::from)];
+    for machine in &document.machines {
+        let node = machine.node.as_ref();
+        let dash = || "-".to_owned();
+        rows.push([
+            machine.name.clone(),
+            machine.machine.to_owned(),
+            machine.address.clone().unwrap_or_else(dash),
+            node.map_or_else(dash, |node| if node.ready { "Ready".into() } else { "NotReady".into() }),
+            node.map_or_else(dash, |node| if node.roles.is_empty() { "worker".into() } else { node.roles.join(",") }),
+            node.map_or_else(dash, |node| node.kubelet.clone()),
+            node.map_or_else(dash, |node| node.runtime.clone()),
+            node.and_then(|node| node.since.as_deref()).map_or_else(dash, |since| age(since, now)),
+        ]);
+    }
+    let mut widths = [0; 8];
+    for row in &rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.len());
+        }
+    }
+    for row in &rows {
+        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}"));
+        let line: Vec<_> = cells.collect();
+        let _ = writeln!(out, "{}", line.join("  ").trim_end());
+    }
+    for machine in &document.machines {
+        for trouble in machine.node.iter().flat_map(|node| &node.trouble) {
+            let _ = writeln!(out, "{}: {trouble}", machine.name);
+        }
+    }
+    let _ = writeln!(out);
+    if let Some(run) = &document.run {
+        let _ = writeln!(out, "under way: {run}");
+    }
+    if document.differences.is_empty() {
+        let _ = writeln!(out, "nothing differs from the file");
+        return out;
+    }
+    let _ = writeln!(out, "differs from the file; `mullion up` would do {}:", plural(document.differences.len(), "thing"));
+    for difference in document.differences.iter().take(SHOWN) {
+        let _ = writeln!(out, "  {difference}");
+    }
+    if document.differences.len() > SHOWN {
+        let _ = writeln!(out, "  … `mullion plan` shows all");
+    }
+    out
+}
+
+fn age(since: &str, now: Timestamp) -> String {
+    let parsed = since.parse::<Timestamp>().ok();
+    let age = parsed.and_then(|since| Duration::try_from(now.duration_since(since)).ok());
+    age.map_or_else(|| "-".into(), short)
+}

@@ -1,0 +1,196 @@
+//! `mullion up`: make it so.
+
+use std::ffi::OsString;
+
+use mullion_catalog::{Judgement, Model};
+use mullion_engine::hands::Hands;
+use mullion_engine::{Report, RunOutcome, select};
+use mullion_plan::{Discover as _, Observed, Plan, Roster, Stage, Wanted, plan as planned};
+
+use super::plan::{obstructed, show_obstacles};
+use super::validate::{refuse, tell};
+use crate::arguments::UpArguments;
+use crate::conduct::{Errand, conduct, take_lock};
+use crate::console::{Console, Format, Presence};
+use crate::elevation::{Elevation, elevate, give_back};
+use crate::environment::Environment;
+use crate::failure::{Class, Failure};
+use crate::views::run as view;
+use crate::workshop;
+
+/// A run that finds more to do when it is through, because it could not look before, is followed by another.
+const ROUNDS: usize = 3;
+
+/// What a run is asked for, besides the file.
+#[derive(Debug, Clone, Copy)]
+pub struct Invocation<'a> {
+    /// What was typed, the program first.
+    pub arguments: &'a [OsString],
+    /// Whether everything that programs say is shown.
+    pub is_verbose: bool,
+}
+
+impl Invocation<'_> {
+    /// What was typed, on one line.
+    pub fn line(&self) -> String {
+        let words = self.arguments.iter().skip(1).map(|word| word.to_string_lossy());
+        let words: Vec<_> = words.collect();
+        format!("mullion {}", words.join(" "))
+    }
+}
+
+/// Makes it so.
+pub fn up(
+    console: &mut Console<'_>,
+    judgement: &Judgement,
+    wishes: &UpArguments,
+    environment: &Environment,
+    invocation: Invocation<'_>,
+) -> Result<u8, Failure> {
+    let Some(model) = &judgement.model else {
+        return refuse(console, &judgement.verdict);
+    };
+    if console.format == Format::Text {
+        tell(console, &judgement.verdict)?;
+    }
+    let reasons = workshop::needs_root(model);
+    if !reasons.is_empty()
+        && let Elevation::Done(code) = elevate(console, environment, invocation.arguments, &reasons)?
+    {
+        return Ok(code);
+    }
+    let hands = workshop::open(model, environment)?;
+    let line = invocation.line();
+    let _lock = take_lock(environment, &hands, &line)?;
+    let kept = hands.state().keep_file(judgement.verdict.source.text());
+    kept.map_err(|error| Failure::new(Class::ThisComputer, "the cluster file could not be kept").because(&error))?;
+    let result = make_so(console, model, wishes, environment, &hands, invocation);
+    give_back(environment.owner, &[&environment.state, &environment.cache]);
+    result
+}
+
+fn make_so(
+    console: &mut Console<'_>,
+    model: &Model,
+    wishes: &UpArguments,
+    environment: &Environment,
+    hands: &Hands<'_>,
+    invocation: Invocation<'_>,
+) -> Result<u8, Failure> {
+    let mut last: Option<Report> = None;
+    for round in 0..ROUNDS {
+        let wanted = hands.wanted();
+        let observed = look(hands, model)?;
+        let whole = planned(&wanted, &observed);
+        if !whole.obstacles().is_empty() {
+            show_obstacles(console, &whole)?;
+            return Ok(obstructed(&whole));
+        }
+        let plan = part(model, whole, wishes)?;
+        if plan.is_empty() {
+            break;
+        }
+        hands.seat(Roster::of(&wanted, &observed));
+        if console.format == Format::Text {
+            view::begin(console, model, &plan, round)?;
+        }
+        if round == 0 && !confirmed(console, &plan, wishes.yes)? {
+            return Err(Failure::new(Class::Usage, "nothing was done: you said no"));
+        }
+        let errand = Errand {
+            command: invocation.line(),
+            again: "mullion up",
+            is_verbose: invocation.is_verbose,
+        };
+        let report = conduct(console, environment, hands, &plan, &errand)?;
+        let is_done = report.outcome == RunOutcome::Done;
+        last = Some(report);
+        if !is_done || !looks_again(&plan) {
+            break;
+        }
+    }
+    match &last {
+        Some(report) => view::end(console, model, report, environment),
+        None => view::nothing(console, model),
+    }?;
+    Ok(last.as_ref().map_or(0, view::exit_code))
+}
+
+/// Everything that there is.
+pub fn look(hands: &Hands<'_>, model: &Model) -> Result<Observed, Failure> {
+    hands.observe(model.cluster()).map_err(|error| {
+        Failure::new(Class::ThisComputer, "what there is could not be looked at").because(&error)
+    })
+}
+
+/// The part of a plan that was asked for.
+fn part(model: &Model, plan: Plan, wishes: &UpArguments) -> Result<Plan, Failure> {
+    let mut plan = plan;
+    let ours = |error: &dyn std::error::Error| {
+        Failure::new(Class::OurBug, "a part of the plan is no plan").because(error)
+    };
+    if !wishes.only.is_empty() {
+        let names = wishes.only.iter().map(String::as_str);
+        let machines = select::machines_of(model.cluster(), names).map_err(|error| {
+            Failure::new(Class::Usage, error.to_string())
+                .hint(format!("there are {}", error.known.join(", ")))
+        })?;
+        plan = select::only(&plan, &machines).map_err(|error| ours(&error))?.plan;
+    }
+    if let Some(stage) = wishes.until {
+        plan = select::until(&plan, stage).map_err(|error| ours(&error))?.plan;
+    }
+    Ok(plan)
+}
+
+/// What removes something is asked about where somebody can answer.
+fn confirmed(console: &mut Console<'_>, plan: &Plan, yes: bool) -> Result<bool, Failure> {
+    let removals: Vec<_> = plan
+        .steps()
+        .iter()
+        .filter(|step| step.stage == Stage::Retire)
+        .map(mullion_plan::Step::title)
+        .collect();
+    if removals.is_empty() || yes {
+        return Ok(true);
+    }
+    if console.presence == Presence::Unattended {
+        return Err(Failure::new(
+            Class::Usage,
+            format!("this would {}", removals.join(", ")),
+        )
+        .hint("say that it may with `--yes`"));
+    }
+    ask(console, &format!("{}: go on?", removals.join(", ")))
+}
+
+/// Asks yes or no; no where nothing is said.
+pub fn ask(console: &mut Console<'_>, question: &str) -> Result<bool, Failure> {
+    console.err.flush()?;
+    dialoguer::Confirm::new()
+        .with_prompt(question)
+        .default(false)
+        .interact()
+        .map_err(|error| Failure::new(Class::Usage, "no answer was given").because(&error))
+}
+
+/// Whether a look after the run may find more: something could not be looked at before.
+fn looks_again(plan: &Plan) -> bool {
+    let unseen = |step: &mullion_plan::Step| {
+        matches!(
+            step.action,
+            mullion_plan::Action::AwaitApi { .. } | mullion_plan::Action::Reach { .. }
+        )
+    };
+    let makes = |step: &mullion_plan::Step| matches!(step.action, mullion_plan::Action::MakeMachine { .. });
+    let steps = plan.steps();
+    steps.iter().any(unseen) && !steps.iter().any(makes)
+}
+
+/// What planning makes of what there is now: for whoever only shows it.
+pub fn plan_now<'a>(hands: &Hands<'a>, model: &'a Model) -> Result<(Wanted<'a>, Observed, Plan), Failure> {
+    let wanted = hands.wanted();
+    let observed = look(hands, model)?;
+    let plan = planned(&wanted, &observed);
+    Ok((wanted, observed, plan))
+}

@@ -1,0 +1,227 @@
+//! Conducting a run: the engine works on threads of its own, and this one draws.
+
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use mullion_engine::hands::Hands;
+use mullion_engine::{
+    Cancel, Event, Holder, Journal, Lock, LockError, Mask, Opening, Options, Report, RealClock,
+    Watch, places, run, timings,
+};
+use mullion_plan::Plan;
+use mullion_spec::render::Colour;
+
+use crate::console::{Console, Format, Presence};
+use crate::environment::Environment;
+use crate::failure::{Class, Failure};
+use crate::views::progress::Board;
+
+/// How often the board is painted while nothing happens.
+const TICK: Duration = Duration::from_millis(200);
+
+/// What a run is about.
+#[derive(Debug)]
+pub struct Errand<'a> {
+    /// What was typed.
+    pub command: String,
+    /// What to type to go on.
+    pub again: &'a str,
+    /// Whether everything that programs say is shown.
+    pub is_verbose: bool,
+}
+
+/// Takes the lock of a cluster, or says who has it.
+pub fn take_lock(environment: &Environment, hands: &Hands<'_>, command: &str) -> Result<Lock, Failure> {
+    let holder = Holder::this_process(command, Timestamp::now());
+    let cluster = hands.cluster_name();
+    Lock::take(&environment.state, cluster, &holder).map_err(|error| {
+        let failure = Failure::new(Class::ThisComputer, format!("cluster `{cluster}` cannot be worked on now"))
+            .because(&error);
+        match error {
+            LockError::Held { .. } => failure.hint("wait until that run has ended, or end it with Ctrl-C"),
+            _ => failure,
+        }
+    })
+}
+
+/// Sends events to whoever draws.
+struct Relay(Mutex<Sender<(Timestamp, Event)>>);
+
+impl Watch for Relay {
+    fn see(&self, at: Timestamp, event: &Event) {
+        let sender = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // Nobody draws any more: the run goes on all the same.
+        let _ = sender.send((at, event.clone()));
+    }
+}
+
+/// Runs a plan, and draws it.
+pub fn conduct(
+    console: &mut Console<'_>,
+    environment: &Environment,
+    hands: &Hands<'_>,
+    plan: &Plan,
+    errand: &Errand<'_>,
+) -> Result<Report, Failure> {
+    let opening = Opening::new(
+        hands.cluster_name().as_str(),
+        &errand.command,
+        env!("CARGO_PKG_VERSION"),
+        plan,
+    );
+    let mask = Mask::new();
+    for secret in hands.secrets() {
+        mask.register(secret.reveal());
+    }
+    let journal = Journal::create(&environment.state, opening, mask, Timestamp::now()).map_err(|error| {
+        Failure::new(Class::ThisComputer, "the run's journal cannot be written").because(&error)
+    })?;
+    let journal_path = journal.path();
+    let mut options = Options::for_this_computer();
+    options.places = places(hands.model().cluster());
+    options.builds = hands.builds(plan);
+    options.again = errand.again.to_owned();
+    let cancel = Cancel::new();
+    let _signals = listen(&cancel, journal_path.as_deref())?;
+    let (sender, events) = mpsc::channel();
+    let relay = Relay(Mutex::new(sender));
+    let mut painter = Painter::new(console, errand.is_verbose);
+    let report = std::thread::scope(|scope| {
+        let worker = scope.spawn(|| {
+            let report = run(plan, hands, &options, &journal, &relay, &cancel, &RealClock::new());
+            // The last sender: with it the drawing ends.
+            drop(relay);
+            report
+        });
+        loop {
+            match events.recv_timeout(TICK) {
+                Ok((at, event)) => painter.see(console, at, &event),
+                Err(RecvTimeoutError::Timeout) => painter.paint(console, Timestamp::now()),
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        painter.clear(console);
+        worker.join()
+    });
+    let report = report.map_err(|_| {
+        let failure = Failure::new(Class::OurBug, "the run ended by a mistake of ours");
+        match &journal_path {
+            Some(path) => failure.hint(format!("please report it with the journal `{}`", path.display())),
+            None => failure,
+        }
+    })?;
+    // What later runs are estimated by; a run is not worse for lacking it.
+    let _ = timings::remember(&environment.state, &report);
+    Ok(report)
+}
+
+/// Ctrl-C and an end that is asked for call the run off; the second time the process ends at once.
+fn listen(cancel: &Cancel, journal: Option<&std::path::Path>) -> Result<Listening, Failure> {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    let failed = |error: std::io::Error| Failure::new(Class::ThisComputer, "signals cannot be heard").because(&error);
+    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(failed)?;
+    let handle = signals.handle();
+    let cancel = cancel.clone();
+    let _ = journal;
+    std::thread::spawn(move || {
+        for _ in signals.forever() {
+            cancel.ask();
+        }
+    });
+    Ok(Listening(handle))
+}
+
+/// Signals are heard as long as this lives.
+struct Listening(signal_hook::iterator::Handle);
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+/// Paints the board where there is a terminal, and writes plain lines where there is none.
+struct Painter {
+    board: Board,
+    style: Style,
+    painted: usize,
+}
+
+#[derive(PartialEq, Eq)]
+enum Style {
+    Board,
+    Lines,
+    Silent,
+}
+
+impl Painter {
+    fn new(console: &Console<'_>, is_verbose: bool) -> Self {
+        let style = match (console.format, console.presence, console.err_colour) {
+            (Format::Json, ..) => Style::Silent,
+            (Format::Text, Presence::Attended, Colour::Styled) if !is_verbose => Style::Board,
+            _ => Style::Lines,
+        };
+        Self {
+            board: Board::new(Timestamp::now()),
+            style,
+            painted: 0,
+        }
+    }
+
+    fn see(&mut self, console: &mut Console<'_>, at: Timestamp, event: &Event) {
+        let lines = self.board.see(at, event);
+        match self.style {
+            Style::Lines => {
+                for line in lines {
+                    let _ = writeln!(console.err, "{line}");
+                }
+                let _ = console.err.flush();
+            }
+            Style::Board => {
+                // What went wrong stays; what went well is on the board.
+                let bad = lines.iter().filter(|line| line.contains("FAILED"));
+                let bad: Vec<_> = bad.cloned().collect();
+                if !bad.is_empty() {
+                    self.clear(console);
+                    for line in bad {
+                        let _ = writeln!(console.err, "{line}");
+                    }
+                }
+                self.paint(console, at);
+            }
+            Style::Silent => {}
+        }
+    }
+
+    fn paint(&mut self, console: &mut Console<'_>, now: Timestamp) {
+        if self.style != Style::Board {
+            return;
+        }
+        let (width, height) = terminal_size();
+        let mut frame = self.board.frame(now, width);
+        frame.truncate(height.saturating_sub(1).max(1));
+        self.clear(console);
+        for line in &frame {
+            let _ = writeln!(console.err, "{line}");
+        }
+        let _ = console.err.flush();
+        self.painted = frame.len();
+    }
+
+    /// Takes the board off the terminal.
+    fn clear(&mut self, console: &mut Console<'_>) {
+        if self.painted > 0 {
+            let _ = write!(console.err, "\x1b[{}A\x1b[J", self.painted);
+            self.painted = 0;
+        }
+    }
+}
+
+fn terminal_size() -> (usize, usize) {
+    match rustix::termios::tcgetwinsize(std::io::stderr()) {
+        Ok(size) if size.ws_col > 0 => (size.ws_col.into(), size.ws_row.into()),
+        _ => (100, 30),
+    }
+}

@@ -1,0 +1,201 @@
+//! What commands that touch the world share: everything that was read, put together for the engine's hands.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use mullion_artifacts::{GoSource, Sources};
+use mullion_catalog::Model;
+use mullion_engine::hands::{Agent, Hands, Outfit, UserFile, key_name};
+use mullion_spec::cluster::{Carrier, ControlPlane, Login};
+use mullion_spec::value::SecretRef;
+use mullion_ssh::Key;
+use mullion_wire::{Content, Secret, Sha256Digest};
+
+use crate::agent_program;
+use crate::environment::Environment;
+use crate::failure::{Class, Failure};
+
+/// A file of the user's that is larger is not taken along in the document, but brought by itself.
+const INLINE: u64 = 64 * 1024;
+
+/// Hands for a model's cluster.
+pub fn open<'a>(model: &'a Model, environment: &Environment) -> Result<Hands<'a>, Failure> {
+    let words = mullion_catalog::Catalog::builtin().drivers();
+    let drivers = words.filter_map(|(word, _)| {
+        let driver = mullion_machines::maker(word, &environment.place)?;
+        Some((word, driver))
+    });
+    Hands::new(model, outfit(model, environment)?, drivers.collect()).map_err(|error| {
+        Failure::new(Class::ThisComputer, "the cluster cannot be worked on").because(&error)
+    })
+}
+
+fn outfit(model: &Model, environment: &Environment) -> Result<Outfit, Failure> {
+    let cluster = model.cluster();
+    let folder = &environment.folder;
+    let existing = match &cluster.control_plane {
+        ControlPlane::Existing { kubeconfig, .. } => {
+            let path = at_home(kubeconfig, environment);
+            let text = fs_err::read_to_string(&path)
+                .map_err(|error| unread(&path, "the kubeconfig of the existing cluster", &error))?;
+            Some(Secret::new(text))
+        }
+        ControlPlane::Made { .. } => None,
+    };
+    let agent = agent_program::find(std::env::current_exe().ok().as_deref())?;
+    Ok(Outfit {
+        state: environment.state.clone(),
+        cache: environment.cache.clone(),
+        place: environment.place.clone(),
+        folder: folder.clone(),
+        agent: Agent::new(agent, env!("CARGO_PKG_VERSION")),
+        sources: sources(model, environment),
+        contents: contents(model, environment)?,
+        keys: keys(model, environment)?,
+        existing,
+    })
+}
+
+/// Where parts may come from: what the file says, and this computer's own way out for what it does not.
+pub fn sources(model: &Model, environment: &Environment) -> Sources {
+    let cluster = model.cluster();
+    let given = |name: &str| {
+        let value = environment.values.get(name)?.to_str()?;
+        (!value.is_empty()).then(|| value.to_owned())
+    };
+    let either = |lower: &str, upper: &str| given(lower).or_else(|| given(upper));
+    let mut proxy = cluster.proxy.clone();
+    proxy.http = proxy.http.or_else(|| either("http_proxy", "HTTP_PROXY"));
+    proxy.https = proxy
+        .https
+        .or_else(|| either("https_proxy", "HTTPS_PROXY"))
+        .or_else(|| either("all_proxy", "ALL_PROXY"));
+    if proxy.no.is_empty()
+        && let Some(no) = either("no_proxy", "NO_PROXY")
+    {
+        proxy.no = no.split(',').map(|host| host.trim().to_owned()).collect();
+    }
+    let trust = cluster.trust.iter().map(|path| at_home(path, environment));
+    let mut sources = Sources::of(&cluster.artifacts, &proxy, trust.collect());
+    sources.bundle = sources.bundle.map(|path| at_home(&path, environment));
+    sources.go = GoSource {
+        program: find_program("go", environment),
+        module_proxy: None,
+    };
+    sources.environment = environment
+        .values
+        .iter()
+        .filter_map(|(name, value)| Some(((*name).to_owned(), value.to_str()?.to_owned())))
+        .collect();
+    sources
+}
+
+fn find_program(name: &str, environment: &Environment) -> Option<PathBuf> {
+    let path = environment.values.get("PATH")?;
+    let mut files = std::env::split_paths(path).map(|folder| folder.join(name));
+    files.find(|file| file.is_file())
+}
+
+/// A path of the file: `~` is the user's folder, and what is relative is so to where the command was given.
+fn at_home(path: &Path, environment: &Environment) -> PathBuf {
+    match path.strip_prefix("~") {
+        Ok(rest) => environment.home.join(rest),
+        Err(_) => environment.folder.join(path),
+    }
+}
+
+fn unread(path: &Path, what: &str, error: &dyn std::error::Error) -> Failure {
+    Failure::new(Class::File, format!("{what} cannot be read: `{}`", path.display())).because(error)
+}
+
+/// Contents of every file that the cluster file names.
+fn contents(model: &Model, environment: &Environment) -> Result<BTreeMap<PathBuf, UserFile>, Failure> {
+    let cluster = model.cluster();
+    let copies = cluster.groups.iter().flat_map(|group| &group.files);
+    let named = copies
+        .map(|copy| &copy.from)
+        .chain(&cluster.kubernetes.patches)
+        .chain(&cluster.trust);
+    let mut contents = BTreeMap::new();
+    for name in named {
+        let path = at_home(name, environment);
+        let content = read_content(&path).map_err(|error| unread(&path, "a file of yours", &error))?;
+        contents.insert(name.clone(), UserFile { content, path });
+    }
+    Ok(contents)
+}
+
+fn read_content(path: &Path) -> std::io::Result<Content> {
+    let file = fs_err::File::open(path)?;
+    if file.metadata()?.len() <= INLINE
+        && let Ok(text) = fs_err::read_to_string(path)
+    {
+        return Ok(Content::Text(text));
+    }
+    let (sha256, size) = Sha256Digest::of_reader(file)?;
+    Ok(Content::Stored { sha256, size })
+}
+
+/// The keys of machines and hosts that exist already.
+fn keys(model: &Model, environment: &Environment) -> Result<BTreeMap<String, Key>, Failure> {
+    let cluster = model.cluster();
+    let of_groups = cluster.groups.iter().filter_map(|group| match &group.carrier {
+        Carrier::Existing { login, .. } => Some(login),
+        Carrier::Made { .. } => None,
+    });
+    let logins = of_groups.chain(cluster.hosts.iter().map(|host| &host.login));
+    let mut keys = BTreeMap::new();
+    for login in logins {
+        if let Some(key) = key(login, environment)? {
+            keys.insert(key_name(login), key);
+        }
+    }
+    Ok(keys)
+}
+
+fn key(login: &Login, environment: &Environment) -> Result<Option<Key>, Failure> {
+    Ok(match &login.key {
+        Some(SecretRef::File(path)) => {
+            let path = at_home(path, environment);
+            // A key that is not there is told before anything is touched.
+            fs_err::metadata(&path).map_err(|error| unread(&path, "a login key", &error))?;
+            Some(Key::File(path))
+        }
+        Some(SecretRef::Env(name)) => {
+            let text = std::env::var(name).map_err(|error| {
+                Failure::new(Class::File, format!("the variable `{name}`, which should hold a login key, cannot be read"))
+                    .because(&error)
+            })?;
+            Some(Key::Pem(Secret::new(text)))
+        }
+        None => environment
+            .values
+            .get("SSH_AUTH_SOCK")
+            .filter(|socket| !socket.is_empty())
+            .map(|socket| Key::Agent {
+                socket: socket.into(),
+            }),
+    })
+}
+
+/// What of a cluster's making needs root on this computer, in words; nothing where nothing does.
+pub fn needs_root(model: &Model) -> Vec<String> {
+    let catalog = mullion_catalog::Catalog::builtin();
+    let mut groups = model.cluster().groups.iter();
+    let is_made = groups.any(|group| match &group.carrier {
+        Carrier::Made { driver, host, .. } => {
+            host.is_none() && catalog.driver(*driver).needs_root && !group.numbers.is_empty()
+        }
+        Carrier::Existing { .. } => false,
+    });
+    if !is_made {
+        return Vec::new();
+    }
+    [
+        "build templates",
+        "make the machines' network",
+        "make, start and remove machines on this computer",
+    ]
+    .map(str::to_owned)
+    .into()
+}
