@@ -40,8 +40,10 @@ pub(crate) fn apply(
     mark: &Mark,
 ) -> Result<(), AgentError> {
     check::version(blueprint)?;
-    check::machine(work.system, blueprint)?;
+    check::machine(&work.state, blueprint)?;
     check::shape(work.system, blueprint)?;
+    work.state.machine = Some(blueprint.machine.clone());
+    work.save()?;
     install_packages(work, blueprint)?;
 
     // Asked only now: a package may have brought the program that a companion needs.

@@ -210,7 +210,7 @@ impl AgentError {
                 "run `mullion up` again: it brings the agent that belongs to it to the machine"
             }
             Self::OtherMachine { .. } => {
-                "check the machine's address in the cluster file, or give the machine the host name"
+                "check the machine's address in the cluster file: it was prepared as another machine"
             }
             Self::NoContent { .. } => "run it again: what is missing is brought first",
             Self::State { .. } => {

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use mullion_wire::{Kubeadm, KubeadmDone, Secret, Sha256Digest};
+use mullion_wire::{Event, Kubeadm, KubeadmDone, Secret, Sha256Digest};
 
 use crate::facts::{authority, has_control_plane};
 use crate::failure::AgentError;
@@ -15,6 +15,7 @@ use crate::state::{KubeadmPhase, KubeadmRecord};
 use crate::system::{Kind, Program, SystemError, Tail};
 use crate::work::Work;
 
+mod authority;
 mod reset;
 
 /// kubeadm pulls images and waits for the control plane itself; this is for what it does not think of.
@@ -58,6 +59,15 @@ pub(crate) fn run(work: &mut Work<'_, '_>, step: &Kubeadm) -> Result<KubeadmDone
         Kubeadm::ReadAdmin => Ok(KubeadmDone {
             admin: Some(read_admin(work)?),
         }),
+        Kubeadm::ReadAuthority => {
+            let files = authority::read(work)?;
+            work.report.tell(&Event::Authority { files });
+            Ok(KubeadmDone { admin: None })
+        }
+        Kubeadm::HoldAuthority { files } => {
+            authority::hold(work, files)?;
+            Ok(KubeadmDone { admin: None })
+        }
         _ => Err(AgentError::UnknownRequest {
             agent: crate::VERSION,
         }),

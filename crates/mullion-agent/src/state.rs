@@ -18,6 +18,8 @@ const VERSION: u32 = 1;
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct State {
     pub(crate) version: u32,
+    /// The machine that blueprints were for.
+    pub(crate) machine: Option<String>,
     /// The blueprint that is wholly applied; none from the first change of an apply until its end.
     pub(crate) applied: Option<Applied>,
     /// What an apply owes.
@@ -48,6 +50,7 @@ impl Default for State {
     fn default() -> Self {
         Self {
             version: VERSION,
+            machine: None,
             applied: None,
             pending: Pending::default(),
             files: BTreeMap::new(),

@@ -213,7 +213,7 @@ fn node_facts(node: &Node, waiting: &BTreeSet<&str>, cluster: &ClusterName) -> N
         ready: conditions::ready(node).is_so(),
         kubernetes: kubelet.and_then(release),
         address: address(node),
-        certificates: was_approved || !waiting.contains(conditions::name(node)),
+        certificates: was_approved && !waiting.contains(conditions::name(node)),
         network: conditions::network(node).is_so(),
         cordoned: spec.and_then(|spec| spec.unschedulable).unwrap_or(false),
         taints: taints(node).collect(),

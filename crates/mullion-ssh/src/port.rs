@@ -10,7 +10,7 @@
 //! - **Whoever listens is quick:** while a listener does not return, others of the same connection may wait. It may
 //!   use the same transport.
 //! - **Cancellation:** a call ends within a moment after it was called off. A command that was running is asked to
-//!   end, and nobody waits for it to.
+//!   end, and killed where it does not; nobody waits for that.
 //! - **Concurrency:** all calls may be made at once, from any threads that are not part of an async runtime.
 
 use std::io::Read;
@@ -75,8 +75,8 @@ pub trait Transport: ReadTransport {
     ///   are compared with the digest there, and take its place in one moment: nobody ever sees half a file.
     /// - **Idempotent:** where the file has these bytes already, nothing is read from the source and nothing sent; its
     ///   permissions are set.
-    /// - **Cancellation:** cut off anywhere, the file is as it was. What is left beside it is removed when the file is
-    ///   put again later.
+    /// - **Cancellation:** cut off anywhere, the file is as it was or as it should be. What is left beside it is removed
+    ///   when the file is put again an hour later.
     fn put(
         &self,
         upload: &Upload,

@@ -12,7 +12,7 @@ use crate::digest::Sha256Digest;
 pub struct Blueprint {
     /// The version of this document's form: [`crate::VERSION`] when it was written.
     pub version: u32,
-    /// The machine it is for: an agent of another host name refuses it.
+    /// The machine it is for: an agent that was given one for another machine refuses it.
     pub machine: String,
     /// Packages of the distribution that are present. Those that are there already are not touched.
     #[serde(default)]

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use mullion_wire::{Blueprint, Service};
 
 use crate::failure::AgentError;
+use crate::state::State;
 use crate::system::System;
 
 /// Refuses a newer form.
@@ -20,20 +21,15 @@ pub(super) fn version(blueprint: &Blueprint) -> Result<(), AgentError> {
     })
 }
 
-/// Refuses what is meant for somebody else. A host name may have a domain behind it.
-pub(super) fn machine(system: &dyn System, blueprint: &Blueprint) -> Result<(), AgentError> {
-    let found = system.host_name()?;
-    let first = found.split('.').next().unwrap_or_default();
-    let is_ours = [found.as_str(), first]
-        .iter()
-        .any(|name| name.eq_ignore_ascii_case(&blueprint.machine));
-    if is_ours {
-        return Ok(());
+/// Refuses what is meant for somebody else. Not by the host name: a machine that existed before us keeps its own.
+pub(super) fn machine(state: &State, blueprint: &Blueprint) -> Result<(), AgentError> {
+    match &state.machine {
+        Some(found) if *found != blueprint.machine => Err(AgentError::OtherMachine {
+            wanted: blueprint.machine.clone(),
+            found: found.clone(),
+        }),
+        _ => Ok(()),
     }
-    Err(AgentError::OtherMachine {
-        wanted: blueprint.machine.clone(),
-        found,
-    })
 }
 
 /// Refuses a blueprint that names things twice or not at all.

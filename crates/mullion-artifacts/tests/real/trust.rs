@@ -86,7 +86,7 @@ fn an_authority_of_ones_own_is_trusted_when_it_is_named_and_only_then() {
         build: None,
         source: "a test".into(),
     };
-    let part = part_of(&artifact).unwrap();
+    let wanted = part_of(&artifact).unwrap();
     let store = Store::open(&folder.path().join("cache")).unwrap();
     let mut sources = sources();
     let error = supply(
@@ -101,6 +101,6 @@ fn an_authority_of_ones_own_is_trusted_when_it_is_named_and_only_then() {
     let told = error.to_step_error().causes.join(" ");
     assert!(told.contains("certificate"), "{told}");
     sources.trust = vec![folder.path().join("ca.pem")];
-    let path = supply(&store, &[artifact], &part, &sources, &Unattended).unwrap();
+    let path = supply(&store, &[artifact], &wanted, &sources, &Unattended).unwrap();
     assert_eq!(fs::read_to_string(path).unwrap(), "over TLS");
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use mullion_artifacts::bundle::{self, BundleError};
+use mullion_artifacts::{Distribution, RootWish, Variant, supply_root};
 
 use super::*;
 
@@ -215,4 +216,31 @@ fn a_bundle_that_is_called_off_leaves_nothing() {
         .filter(|name| name.to_string_lossy().starts_with("other"))
         .collect();
     assert!(names.is_empty(), "{names:?}");
+}
+
+#[test]
+fn a_root_file_system_comes_out_of_a_bundle_and_offline_from_nowhere_else() {
+    let wish = RootWish {
+        distribution: Distribution::Debian,
+        suite: "bookworm".into(),
+        packages: ["runc".to_owned()].into(),
+        variant: Variant::Minimal,
+    };
+    let ground = Ground::new();
+    let given = ground.folder.path().join("given");
+    fs::write(&given, "a root file system").unwrap();
+    ground
+        .store
+        .put(&wish.item(), &given, &Ears::default())
+        .unwrap();
+    let file = ground.folder.path().join("roots.bundle");
+    let items = BTreeSet::from([wish.item()]);
+    bundle::write(&ground.store, &items, &file, &Ears::default()).unwrap();
+    let other = Ground::new();
+    let path = supply_root(&other.store, &wish, &offline(&file), &Ears::default()).unwrap();
+    assert_eq!(fs::read_to_string(path).unwrap(), "a root file system");
+    let mut more = wish;
+    more.packages.insert("iptables".into());
+    let error = supply_root(&other.store, &more, &offline(&file), &Ears::default()).unwrap_err();
+    assert!(matches!(error, SupplyError::Offline { .. }), "{error:?}");
 }

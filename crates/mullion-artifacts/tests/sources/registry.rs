@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::Read as _;
 
+use mullion_spec::words::BuildPolicy;
 use serde_json::{Value, json};
 
 use super::server::{Manner, Reply, Server};
@@ -245,25 +246,9 @@ fn a_mirrors_registry_has_the_repositories_of_others_below_their_names() {
 #[test]
 fn where_no_registry_answers_the_image_is_made_of_its_program_and_always_alike() {
     let make = || {
-        let ground = Ground::new();
-        let given = ground.folder.path().join("pause");
-        fs::write(&given, "the program").unwrap();
-        let program_item = Item::Part(part("pause", PartKind::Program));
-        ground
-            .store
-            .put(&program_item, &given, &Ears::default())
-            .unwrap();
-        let mut image = program("pause-image", Some("no-registry.invalid/pause:3.10".into()));
-        image.kind = ArtifactKind::Image;
-        image.file = None;
-        image.build = Some(mullion_catalog::Build::Image(mullion_catalog::ImageBuild {
-            program: "pause".into(),
-            path: "/pause".into(),
-            entrypoint: vec!["/pause".into()],
-            needs: Vec::new(),
-            tried: true,
-        }));
-        let artifacts = [program("pause", None), image];
+        let nobody = Server::start(|_, _| Reply::new(404, ""));
+        let (ground, mut artifacts) = makeable(&nobody);
+        artifacts[1].address = Some("no-registry.invalid/pause:3.10".into());
         ground.read(&artifacts, &wanted(), &sources()).unwrap()
     };
     let archive = make();
@@ -288,4 +273,113 @@ fn where_no_registry_answers_the_image_is_made_of_its_program_and_always_alike()
     let inner = files(&layer);
     assert_eq!(inner["pause"], b"the program");
     assert!(inner.contains_key("tmp/") && inner.contains_key("etc/passwd"));
+}
+
+#[test]
+fn an_image_for_windows_comes_with_all_its_builds() {
+    let mut blobs = BTreeMap::new();
+    let mut put = |bytes: Vec<u8>| {
+        let digest = format!("sha256:{}", Sha256Digest::of(&bytes));
+        blobs.insert(digest.clone(), bytes);
+        digest
+    };
+    let manifests: Vec<_> = ["10.0.20348.1", "10.0.26100.1"]
+        .iter()
+        .map(|build| {
+            let config = put(format!("config of {build}").into_bytes());
+            let layer = put(format!("layer of {build}").into_bytes());
+            let manifest = json!({"config": {"digest": config}, "layers": [
+                {"digest": layer},
+                {"digest": format!("sha256:{}", "0".repeat(64)), "urls": ["https://elsewhere.example/layer"]},
+            ]});
+            let digest = put(manifest.to_string().into_bytes());
+            json!({"digest": digest, "platform": {"os": "windows", "architecture": "amd64", "os.version": build}})
+        })
+        .collect();
+    let index = json!({"schemaVersion": 2, "manifests": manifests}).to_string();
+    let shelf = blobs.clone();
+    let server = Server::start(move |_, request| match request.target.rsplit('/').next() {
+        Some("3.10") => Reply::new(200, index.clone()),
+        Some(digest) => Reply::file(request, &shelf[digest], "\"b\""),
+        None => Reply::new(404, ""),
+    });
+    let mut artifacts = pause(&server);
+    artifacts[0].os = Os::Windows;
+    let mut wanted = wanted();
+    wanted.os = Os::Windows;
+    let archive = Ground::new().read(&artifacts, &wanted, &sources()).unwrap();
+    let files = files(&archive);
+    let top: Value = serde_json::from_slice(&files["index.json"]).unwrap();
+    let digest = top["manifests"][0]["digest"].as_str().unwrap();
+    let inner = &files[&format!("blobs/{}", digest.replace(':', "/"))];
+    let inner: Value = serde_json::from_slice(inner).unwrap();
+    assert_eq!(inner["manifests"].as_array().unwrap().len(), 2);
+    for digest in blobs.keys() {
+        assert!(
+            files.contains_key(&format!("blobs/{}", digest.replace(':', "/"))),
+            "{digest}"
+        );
+    }
+}
+
+/// A cache with a program, and the image that can be made of it or pulled from that server.
+fn makeable(server: &Server) -> (Ground, [ArtifactRef; 2]) {
+    let ground = Ground::new();
+    let given = ground.folder.path().join("pause");
+    fs::write(&given, "the program").unwrap();
+    let item = Item::Part(part("pause", PartKind::Program));
+    ground.store.put(&item, &given, &Ears::default()).unwrap();
+    let [mut image] = pause(server);
+    image.build = Some(mullion_catalog::Build::Image(mullion_catalog::ImageBuild {
+        program: "pause".into(),
+        path: "/pause".into(),
+        entrypoint: vec!["/pause".into()],
+        needs: Vec::new(),
+        tried: true,
+    }));
+    (ground, [program("pause", None), image])
+}
+
+#[test]
+fn what_is_always_built_is_not_pulled_and_what_was_pulled_is_built_anew() {
+    let server = registry(|_, _, reply| reply);
+    let (ground, artifacts) = makeable(&server);
+    let mut sources = sources();
+    let pulled = ground.read(&artifacts, &wanted(), &sources).unwrap();
+    let asked = server.seen().len();
+    assert!(asked > 0);
+    sources.build = BuildPolicy::Always;
+    let made = ground.read(&artifacts, &wanted(), &sources).unwrap();
+    assert!(made != pulled);
+    assert_eq!(server.seen().len(), asked);
+    // And what was built is as good as any afterwards.
+    sources.build = BuildPolicy::Auto;
+    assert!(ground.read(&artifacts, &wanted(), &sources).unwrap() == made);
+}
+
+#[test]
+fn what_is_never_built_may_still_be_put_together_but_not_compiled() {
+    let server = Server::start(|_, _| Reply::new(404, ""));
+    let (ground, mut artifacts) = makeable(&server);
+    let mut sources = sources();
+    sources.build = BuildPolicy::Never;
+    ground.read(&artifacts, &wanted(), &sources).unwrap();
+    let module = mullion_catalog::GoModule {
+        path: "example.org/none".into(),
+        version: "v1.0.0".into(),
+        sum: Digest::Unknown,
+        in_checksum_database: true,
+        replace: mullion_catalog::Replace::DropLocal,
+        staging_version: None,
+    };
+    artifacts[0].build = Some(mullion_catalog::Build::C(mullion_catalog::CBuild {
+        module,
+        file: "pause.c".into(),
+        flags: Vec::new(),
+        tried: false,
+    }));
+    let error = Ground::new()
+        .read(&artifacts, &part("pause", PartKind::Program), &sources)
+        .unwrap_err();
+    assert!(matches!(error, SupplyError::Nowhere { .. }), "{error:?}");
 }

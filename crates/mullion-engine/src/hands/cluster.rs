@@ -156,6 +156,11 @@ impl Hands<'_> {
     }
 
     pub(super) fn await_ready(&self, machine: &MachineName) -> Result<(), StepError> {
+        // kubeadm restarts the first kubelet once more, which then asks for another certificate.
+        match self.approve_certificates(machine) {
+            Err(error) if error.class != ErrorClass::NotYet => return Err(error),
+            _ => {}
+        }
         let look = self.api()?.node_ready(machine.as_str());
         seen(look.map_err(|error| refused(&format!("{machine} could not be looked at"), &error))?)
     }

@@ -166,6 +166,16 @@ fn a_decision_that_fell_meanwhile_is_a_conflict() {
     let api = fake.api();
     let error = api.approve_certificates("lin1", &known()).unwrap_err();
     assert_eq!(error.class(), ErrorClass::Conflict);
+    let approval = fake
+        .made()
+        .into_iter()
+        .find(|made| made.path.ends_with("approval"));
+    let seen = &fake.at(&format!("{FOLDER}/csr-1")).unwrap()["metadata"]["resourceVersion"];
+    assert_eq!(
+        approval.unwrap().body["metadata"]["resourceVersion"],
+        *seen,
+        "the API server is told what the decision is about"
+    );
     assert_eq!(
         api.approve_certificates("lin1", &known()).unwrap(),
         Look::So(1)

@@ -80,18 +80,6 @@ impl Nspawn {
         }
     }
 
-    /// A machine's files as they are now.
-    fn inside(&self, home: &Home, label: &Label) -> Result<seed::Inside, DriverError> {
-        let running = Running::find(&home.root())?;
-        Ok(match running.and_then(|running| running.leader()) {
-            Some(pid) => seed::Inside::Running(format!("/proc/{}/root", pid.as_raw_pid()).into()),
-            None => seed::Inside::Stopped {
-                upper: home.upper(),
-                lower: label.template_path.join("root"),
-            },
-        })
-    }
-
     /// Whether machines can be carried here, before anything is made.
     fn check_place(&self, template: &Path) -> Result<(), DriverError> {
         if !rustix::process::geteuid().is_root() {
@@ -118,22 +106,35 @@ impl Nspawn {
         }
         Ok(())
     }
+}
 
-    fn build(&self, home: &Home, label: &mut Label, wish: &MachineWish) -> Result<(), DriverError> {
-        fs_err::create_dir_all(&home.folder)?;
-        // The label first: whatever is cut off from here on is found, and known as not whole.
-        home.put_label(label)?;
-        home.make_disk()?;
-        share::share(
-            &wish.template_path.join("containerd"),
-            &home.on_disk("containerd"),
-        )?;
-        let (private, public) = host_key(&wish.name)?;
-        seed::seed(home, wish, (&private, &public))?;
-        label.host_key = Some(public);
-        label.whole = true;
-        home.put_label(label)
-    }
+/// A machine's files as they are now.
+fn inside(home: &Home, label: &Label) -> Result<seed::Inside, DriverError> {
+    let running = Running::find(&home.root())?;
+    Ok(match running.and_then(|running| running.leader()) {
+        Some(pid) => seed::Inside::Running(format!("/proc/{}/root", pid.as_raw_pid()).into()),
+        None => seed::Inside::Stopped {
+            upper: home.upper(),
+            lower: label.template_path.join("root"),
+        },
+    })
+}
+
+/// Makes a machine in its folder.
+fn build(home: &Home, label: &mut Label, wish: &MachineWish) -> Result<(), DriverError> {
+    fs_err::create_dir_all(&home.folder)?;
+    // The label first: whatever is cut off from here on is found, and known as not whole.
+    home.put_label(label)?;
+    home.make_disk()?;
+    share::share(
+        &wish.template_path.join("containerd"),
+        &home.on_disk("containerd"),
+    )?;
+    let (private, public) = host_key(&wish.name)?;
+    seed::seed(home, wish, (&private, &public))?;
+    label.host_key = Some(public);
+    label.whole = true;
+    home.put_label(label)
 }
 
 /// The one name of a folder, whatever links lead to it: machines that run are known by it.
@@ -310,7 +311,7 @@ impl Driver for Nspawn {
             ran: false,
             host_key: None,
         };
-        self.build(&home, &mut label, wish)
+        build(&home, &mut label, wish)
     }
 
     fn start(
@@ -384,7 +385,7 @@ impl Driver for Nspawn {
         public_key: &str,
     ) -> Result<(), DriverError> {
         let (home, label) = self.whole(cluster, machine)?;
-        let inside = self.inside(&home, &label)?;
+        let inside = inside(&home, &label)?;
         let mut keys = inside.read(seed::KEYS)?;
         let key = public_key.trim();
         if keys.lines().any(|line| line.trim() == key) {
@@ -405,7 +406,7 @@ impl Driver for Nspawn {
         hosts: &Hosts,
     ) -> Result<(), DriverError> {
         let (home, label) = self.whole(cluster, machine)?;
-        let inside = self.inside(&home, &label)?;
+        let inside = inside(&home, &label)?;
         let wanted = hosts.file();
         if inside.read(seed::HOSTS)? == wanted {
             return Ok(());

@@ -32,6 +32,16 @@ pub(super) struct Watch<'a> {
     pub(super) attendant: &'a dyn Attend,
     pub(super) began: Instant,
     pub(super) deadline: Option<Duration>,
+    pub(super) parting: Parting,
+}
+
+/// Whether anybody waits for the end of a command that is given up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Parting {
+    /// Nobody: it ends by itself.
+    Alone,
+    /// For a moment: what it writes is to be removed.
+    Awaited,
 }
 
 impl<'a> Watch<'a> {
@@ -45,6 +55,7 @@ impl<'a> Watch<'a> {
             attendant,
             began: Instant::now(),
             deadline,
+            parting: Parting::Alone,
         }
     }
 
@@ -189,7 +200,10 @@ impl Session {
         announcement.finish(&mut |bytes| on_bytes(Stream::Err, bytes));
         if result.is_err() && self.is_open() {
             let leaving = leave(self.clone(), read, write, announcement);
-            self.engine().spawn(leaving);
+            let leaving = self.engine().spawn(leaving);
+            if watch.parting == Parting::Awaited {
+                let _ = self.engine().wait(timeout(limits::CLEAN_UP, leaving));
+            }
         }
         result
     }

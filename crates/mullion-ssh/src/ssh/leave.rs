@@ -18,10 +18,13 @@ use crate::quote::quoted;
 /// Says which process it is, then becomes the command.
 const ANNOUNCE: &str = "echo \"$0 $$\" >&2; exec \"$@\"";
 
-/// Ends a process and its group: politely, then not. `$1` the process, `$2` the seconds between the two.
+/// Ends a process and its group: politely, then not. `$1` the process, `$2` the tenths of seconds between the two.
 const FAREWELL: &str = "kill -s TERM -- \"-$1\" 2> /dev/null || exit 0
 left=$2
-while [ \"$left\" -gt 0 ] && kill -s 0 -- \"-$1\" 2> /dev/null; do sleep 1; left=$((left - 1)); done
+while [ \"$left\" -gt 0 ] && kill -s 0 -- \"-$1\" 2> /dev/null; do
+    sleep 0.1 || sleep 1
+    left=$((left - 1))
+done
 kill -s KILL -- \"-$1\" 2> /dev/null
 exit 0";
 
@@ -124,8 +127,8 @@ async fn dismiss(session: &Session, announcement: &Announcement) {
     let State::Heard(process) = announcement.state else {
         return;
     };
-    let seconds = limits::FAREWELL.as_secs();
-    let farewell = Command::script(FAREWELL, [process.to_string(), seconds.to_string()]);
+    let tenths = limits::FAREWELL.as_secs() * 10;
+    let farewell = Command::script(FAREWELL, [process.to_string(), tenths.to_string()]);
     let line = format!("exec {}{}", session.prefix(), farewell.line());
     let Ok((mut channel, _permit)) = session.open_channel("kill").await else {
         return;

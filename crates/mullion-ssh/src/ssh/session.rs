@@ -157,14 +157,25 @@ impl Session {
     ) -> Result<Exit, TransportError> {
         let doing = command.to_string();
         let watch = Watch::new(&doing, attendant, command.deadline);
+        self.run_watched(command, stdin, &watch, on_bytes)
+    }
+
+    /// The same, under a watch that is there already.
+    pub(super) fn run_watched(
+        &self,
+        command: &Command,
+        stdin: Option<&mut dyn Read>,
+        watch: &Watch<'_>,
+        on_bytes: &mut dyn FnMut(Stream, &[u8]),
+    ) -> Result<Exit, TransportError> {
         watch.check(self.at())?;
         self.rise()?;
         let line = format!("{}{}", self.prefix(), command.line());
-        match self.run_line(&line, stdin, &watch, on_bytes)? {
+        match self.run_line(&line, stdin, watch, on_bytes)? {
             Ending::Status(status) => Ok(Exit { status }),
             Ending::Signal(signal) => Err(TransportError::Signal {
                 place: self.at().to_owned(),
-                command: doing,
+                command: watch.doing.to_owned(),
                 signal,
             }),
         }

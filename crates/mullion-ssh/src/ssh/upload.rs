@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
-use super::channel::{Watch, piece_of};
+use super::channel::{Parting, Watch, piece_of};
 use super::session::{Rise, Session};
 use crate::command::{Command, Exit, Put, Stream, Upload, absolute};
 use crate::error::{Cause, TransportError};
@@ -113,7 +113,10 @@ impl Session {
     ) -> Result<Put, TransportError> {
         let path = absolute(&upload.path)?;
         let doing = format!("put {path}");
-        let watch = Watch::new(&doing, attendant, None);
+        let watch = Watch {
+            parting: Parting::Awaited,
+            ..Watch::new(&doing, attendant, None)
+        };
         let digest = upload.sha256.to_string();
         let mode = format!("{:o}", upload.mode);
         let prepare = Command::script(
@@ -177,14 +180,9 @@ impl Session {
         }
         let receive = Command::script(RECEIVE, [part]);
         let mut said = String::new();
-        let exit = self.run_bytes(
-            &receive,
-            Some(&mut source),
-            watch.attendant,
-            &mut |_, bytes| {
-                said.push_str(&String::from_utf8_lossy(bytes));
-            },
-        )?;
+        let exit = self.run_watched(&receive, Some(&mut source), watch, &mut |_, bytes| {
+            said.push_str(&String::from_utf8_lossy(bytes));
+        })?;
         if exit.is_success() {
             Ok(())
         } else {

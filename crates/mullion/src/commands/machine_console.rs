@@ -1,6 +1,5 @@
 //! `mullion console`: what a machine wrote to its console.
 
-
 use mullion_catalog::Judgement;
 use schemars::JsonSchema;
 use serde::Serialize;

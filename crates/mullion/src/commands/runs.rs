@@ -26,10 +26,22 @@ pub fn runs(
     match &wishes.verb {
         None | Some(RunsVerb::List) => list(console, &runs),
         Some(RunsVerb::Show { id, html }) => {
-            let page = html.as_ref().map(Option::as_deref);
+            let page = match html {
+                None => Page::None,
+                Some(None) => Page::Usual,
+                Some(Some(path)) => Page::Named(path),
+            };
             show(console, &runs, id.as_deref(), page, environment)
         }
     }
+}
+
+/// Which page is written.
+#[derive(Clone, Copy)]
+enum Page<'a> {
+    None,
+    Usual,
+    Named(&'a Path),
 }
 
 fn list(console: &mut Console<'_>, runs: &Runs) -> Result<u8, Failure> {
@@ -52,7 +64,7 @@ fn show(
     console: &mut Console<'_>,
     runs: &Runs,
     id: Option<&str>,
-    page: Option<Option<&Path>>,
+    page: Page<'_>,
     environment: &Environment,
 ) -> Result<u8, Failure> {
     let id = runs
@@ -65,9 +77,13 @@ fn show(
         log: runs.log(&id).display().to_string(),
         page: None,
     };
-    if let Some(named) = page {
-        let usual = format!("run-{id}.html");
-        let name = named.unwrap_or(Path::new(&usual));
+    let usual = format!("run-{id}.html");
+    let name = match page {
+        Page::None => None,
+        Page::Usual => Some(Path::new(&usual)),
+        Page::Named(path) => Some(path),
+    };
+    if let Some(name) = name {
         let target = environment.folder.join(name);
         let text = timeline::html(&record);
         output_file::write(&target, &text, Replace::Allowed).map_err(|error| {

@@ -6,22 +6,46 @@ use serde_json::{Value, json};
 use crate::commands::catalog::{Listing, Why};
 use crate::commands::explain::Explanation;
 use crate::commands::init::Init;
+use crate::commands::kubeconfig::KubeconfigDocument;
+use crate::commands::machine_console::ConsoleDocument;
 use crate::commands::plan::PlanDocument;
+use crate::commands::status::StatusDocument;
 use crate::commands::version::Version;
 use crate::console::JSON_VERSION;
 use crate::doctor::DoctorReport;
 use crate::failure::Failure;
+use crate::views::artifacts::{
+    ArtifactsDocument, ArtifactsVerifyDocument, BundleDocument, SupplyDocument,
+};
 use crate::views::findings::Validation;
+use crate::views::run::RunDocument;
+use crate::views::runs::{RunRecordDocument, RunsDocument};
 
 /// The schema of every document, by its kind.
 pub fn all() -> Vec<(&'static str, Value)> {
     vec![
+        ("Artifacts", schema::<ArtifactsDocument>("Artifacts")),
+        (
+            "ArtifactsVerify",
+            schema::<ArtifactsVerifyDocument>("ArtifactsVerify"),
+        ),
+        ("Bundle", schema::<BundleDocument>("Bundle")),
         ("Catalog", schema::<Listing>("Catalog")),
+        ("Console", schema::<ConsoleDocument>("Console")),
         ("Doctor", schema::<DoctorReport>("Doctor")),
         ("Explanation", schema::<Explanation>("Explanation")),
         ("Failure", schema::<Failure>("Failure")),
         ("Init", schema::<Init>("Init")),
+        ("Kubeconfig", schema::<KubeconfigDocument>("Kubeconfig")),
         ("Plan", schema::<PlanDocument<'static>>("Plan")),
+        ("Run", schema::<RunDocument<'static>>("Run")),
+        (
+            "RunRecord",
+            schema::<RunRecordDocument<'static>>("RunRecord"),
+        ),
+        ("Runs", schema::<RunsDocument>("Runs")),
+        ("Status", schema::<StatusDocument>("Status")),
+        ("Supply", schema::<SupplyDocument>("Supply")),
         ("Validation", schema::<Validation>("Validation")),
         ("Version", schema::<Version>("Version")),
         ("Why", schema::<Why>("Why")),

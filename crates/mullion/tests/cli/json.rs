@@ -4,6 +4,21 @@ use serde_json::Value;
 
 use crate::Bench;
 
+/// The document that a command wrote, which has that kind and keeps its schema.
+pub(crate) fn document(out: &str, kind: &str) -> Value {
+    let document: Value =
+        serde_json::from_str(out).unwrap_or_else(|error| panic!("{kind}: {error}\n{out}"));
+    assert_eq!(document["apiVersion"], "mullion.dev/v1alpha1", "{kind}");
+    assert_eq!(document["kind"], kind);
+    let validator = jsonschema::validator_for(&schema(kind)).unwrap();
+    let breaches: Vec<_> = validator
+        .iter_errors(&document)
+        .map(|error| format!("{}: {error}", error.instance_path()))
+        .collect();
+    assert!(breaches.is_empty(), "{kind}: {breaches:#?}\n{out}");
+    document
+}
+
 fn schema(kind: &str) -> Value {
     mullion::views::schemas::all()
         .into_iter()

@@ -1,12 +1,16 @@
 //! The program as a user runs it: a process, a folder, an exit code.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod artifacts;
 mod files;
 mod init;
 mod json;
+mod kubeconfig;
+mod machines;
 mod mistakes;
 mod pages;
 mod plan;
+mod runs;
 mod surface;
 
 use std::path::Path;
@@ -55,6 +59,8 @@ impl Bench {
             .env_clear()
             .env("HOME", self.path())
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            // Machines of this computer are nobody's business here.
+            .env("MULLION_PLACE", self.path().join("place"))
             .current_dir(self.path());
         command
     }

@@ -1,0 +1,280 @@
+//! What tests of real machines stand on: a template that is made once, and a place that goes with the test.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use mullion_machines::conform::Trial;
+use mullion_machines::nspawn::Nspawn;
+use mullion_machines::{Door, Driver as _, Hosts, Look as _, MachineWish, NetworkWish};
+use mullion_plan::{Fingerprint, Size, TemplateId, Unattended};
+use mullion_spec::value::{ByteSize, ClusterName, MachineName};
+use mullion_template::{LinuxTemplate, Program, Templates};
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs_err::read_dir(folder).into_iter().flatten().flatten();
+    let mut files: Vec<_> = entries.map(|entry| entry.path()).collect();
+    files.sort();
+    files
+}
+
+/// The template of all tests, made by the first that needs it; a later run of the tests finds it there.
+fn template() -> &'static (TemplateId, PathBuf) {
+    static TEMPLATE: OnceLock<(TemplateId, PathBuf)> = OnceLock::new();
+    TEMPLATE.get_or_init(|| {
+        let parts = std::env::var("MULLION_TEST_PARTS");
+        let parts = PathBuf::from(parts.expect("MULLION_TEST_PARTS names the folder of parts"));
+        let programs: Vec<_> = files(&parts.join("bin"))
+            .into_iter()
+            .map(|path| Program::new(path.file_name().unwrap().to_str().unwrap(), &path))
+            .collect();
+        let images = files(&parts.join("images"));
+        let contents: Vec<_> = programs
+            .iter()
+            .map(|program| &program.source)
+            .chain(&images)
+            .map(|path| (path, fs_err::metadata(path).unwrap().len()))
+            .collect();
+        let id = TemplateId {
+            name: "test".into(),
+            fingerprint: Fingerprint::of(&contents),
+        };
+        let templates = Templates::new(parts.join("templates"));
+        let wish = LinuxTemplate {
+            id: id.clone(),
+            root_tar: parts.join("root.tar"),
+            programs,
+            images,
+        };
+        let path = templates.build_linux(&wish, &Unattended).unwrap();
+        (id, path)
+    })
+}
+
+/// A cluster of a test, with a folder, a network and a login key of its own.
+pub(crate) struct Ground {
+    pub(crate) folder: tempfile::TempDir,
+    pub(crate) cluster: ClusterName,
+    number: u8,
+    key: mullion_ssh::KeyPair,
+}
+
+impl Ground {
+    /// The number makes the network one that no other test has.
+    pub(crate) fn new(name: &str, number: u8) -> Self {
+        let _ = template();
+        let folder = tempfile::tempdir().unwrap();
+        let key = write_key(&folder.path().join("key"));
+        Self {
+            folder,
+            cluster: format!("test-{name}-{}", std::process::id())
+                .parse()
+                .unwrap(),
+            number,
+            key,
+        }
+    }
+
+    pub(crate) fn driver(&self) -> Nspawn {
+        Nspawn::new(self.folder.path().join("place"))
+    }
+
+    pub(crate) fn network(&self) -> NetworkWish {
+        NetworkWish {
+            cluster: self.cluster.clone(),
+            network: format!("10.213.{}.0/24", self.number).parse().unwrap(),
+        }
+    }
+
+    pub(crate) fn wish(&self, name: &str, last: u8) -> MachineWish {
+        let (id, path) = template();
+        let address = [10, 213, self.number, last];
+        MachineWish {
+            cluster: self.cluster.clone(),
+            name: name.parse().unwrap(),
+            template: id.clone(),
+            template_path: path.clone(),
+            size: Size {
+                cpus: 2,
+                memory: ByteSize::gib(2),
+                disk: ByteSize::gib(20),
+            },
+            address: address.into(),
+            network: self.network().network,
+            authorized_keys: vec![self.key.public.clone()],
+            hosts: [(name, address)].into_iter().collect::<Hosts>(),
+            dns: Vec::new(),
+            environment: [("HTTP_PROXY".to_owned(), "http://proxy:3128".to_owned())].into(),
+        }
+    }
+
+    /// A machine of the cluster that runs.
+    pub(crate) fn started(&self, name: &str, last: u8) -> MachineWish {
+        let driver = self.driver();
+        let wish = self.wish(name, last);
+        driver.make_network(&self.network(), &Unattended).unwrap();
+        driver.make(&wish, &Unattended).unwrap();
+        driver
+            .start(&wish.cluster, &wish.name, &Unattended)
+            .unwrap();
+        wish
+    }
+
+    /// Removes everything of the cluster.
+    pub(crate) fn remove_all(&self) {
+        let driver = self.driver();
+        for machine in driver.find(&self.cluster).unwrap().machines.keys() {
+            driver.remove(&self.cluster, machine, &Unattended).unwrap();
+        }
+        driver.remove_network(&self.cluster, &Unattended).unwrap();
+        assert!(files(&self.folder.path().join("place")).is_empty());
+    }
+
+    /// Where the private key is that every machine lets in.
+    pub(crate) fn key_path(&self) -> PathBuf {
+        self.folder.path().join("key")
+    }
+
+    /// Another key: where the private one is, and the public one.
+    pub(crate) fn another_key(&self, name: &str) -> (PathBuf, String) {
+        let path = self.folder.path().join(name);
+        (path.clone(), write_key(&path).public)
+    }
+
+    /// The cluster's bridge, found by its label.
+    pub(crate) fn bridge(&self) -> String {
+        let label = format!("mullion.dev/cluster={}", self.cluster);
+        let links = files(Path::new("/sys/class/net"));
+        let bridge = links.iter().find(|link| {
+            let alias = fs_err::read_to_string(link.join("ifalias")).unwrap_or_default();
+            alias.trim() == label
+        });
+        let bridge = bridge.unwrap().file_name().unwrap();
+        bridge.to_str().unwrap().to_owned()
+    }
+
+    pub(crate) fn trial(&self) -> Trial {
+        Trial {
+            network: self.network(),
+            other: NetworkWish {
+                cluster: format!("{}-other", self.cluster).parse().unwrap(),
+                network: format!("10.214.{}.0/24", self.number).parse().unwrap(),
+            },
+            machines: [self.wish("cp1", 11), self.wish("lin1", 12)],
+        }
+    }
+}
+
+/// Makes a key and writes the private one down.
+fn write_key(path: &Path) -> mullion_ssh::KeyPair {
+    let key = mullion_ssh::generate_key().unwrap();
+    fs_err::write(path, key.private.reveal()).unwrap();
+    let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    fs_err::set_permissions(path, private).unwrap();
+    key
+}
+
+/// Runs a command on a machine over SSH, as soon as it lets us in.
+pub(crate) fn login(ground: &Ground, machine: &MachineName, command: &str) -> String {
+    let door = ground.driver().door(&ground.cluster, machine).unwrap();
+    login_with(ground, &door, &ground.key_path(), command)
+}
+
+/// Runs a command behind a door, with its host key pinned and another key of ours.
+pub(crate) fn login_with(ground: &Ground, door: &Door, key: &Path, command: &str) -> String {
+    let known = ground.folder.path().join(format!("known-{}", door.address));
+    let line = format!("{} {}\n", door.address, door.host_key.as_ref().unwrap());
+    fs_err::write(&known, line).unwrap();
+    let begun = Instant::now();
+    loop {
+        let output = Command::new("ssh")
+            .arg("-i")
+            .arg(key)
+            .args(["-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes"])
+            .args(["-o", "ConnectTimeout=2", "-o", "LogLevel=ERROR"])
+            .args(["-o", "IdentitiesOnly=yes", "-o"])
+            .arg(format!("UserKnownHostsFile={}", known.display()))
+            .arg(format!("{}@{}", door.user, door.address))
+            .arg(command)
+            .output()
+            .unwrap();
+        if output.status.success() {
+            return String::from_utf8_lossy(&output.stdout).into_owned();
+        }
+        assert!(begun.elapsed() < Duration::from_secs(20), "{output:?}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// One test at a time, and at its end the computer is as it was: mounts, interfaces, rules, control groups,
+/// processes, kernel settings, files of ours in memory.
+pub(crate) struct Alone {
+    before: BTreeSet<String>,
+    turn: Option<fs_err::File>,
+}
+
+/// Waits for this test's turn. A child process of a test is part of that test's turn.
+pub(crate) fn alone() -> Alone {
+    let _ = template();
+    let is_child = std::env::var_os(crate::faults::CHILD).is_some();
+    // Between processes too: test runners start one for each test.
+    let turn = (!is_child).then(|| {
+        let path = std::env::temp_dir().join("mullion-real-machines.lock");
+        let file = fs_err::File::create(path).unwrap();
+        file.file().lock().unwrap();
+        file
+    });
+    Alone {
+        before: if is_child { BTreeSet::new() } else { traces() },
+        turn,
+    }
+}
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        if self.turn.is_none() || std::thread::panicking() {
+            return;
+        }
+        // A network name space goes a moment after its last process.
+        let begun = Instant::now();
+        loop {
+            let after = traces();
+            let come: Vec<_> = after.difference(&self.before).collect();
+            let gone: Vec<_> = self.before.difference(&after).collect();
+            if come.is_empty() && gone.is_empty() {
+                return;
+            }
+            assert!(
+                begun.elapsed() < Duration::from_secs(2),
+                "left behind: {come:#?}, gone: {gone:#?}"
+            );
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+fn traces() -> BTreeSet<String> {
+    let run = |line: &str| {
+        let output = Command::new("sh").args(["-c", line]).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let mut found = BTreeSet::new();
+    for (kind, line) in [
+        ("mount", "cat /proc/self/mounts"),
+        ("address", "ip -brief address"),
+        ("rule", "nft list ruleset"),
+        ("filter", "iptables -S"),
+        ("forwarding", "cat /proc/sys/net/ipv4/ip_forward"),
+        ("watches", "cat /proc/sys/fs/inotify/max_user_instances"),
+        ("group", "find /sys/fs/cgroup -type d | grep /mullion"),
+        ("process", "ps -eo stat,args | grep '[n]spawn' | grep -v ^Z"),
+        ("file", "find /run -maxdepth 1 -name 'mullion*'"),
+        ("file", "find /run/systemd/nspawn -mindepth 2 2>/dev/null"),
+    ] {
+        let text = run(line);
+        found.extend(text.lines().map(|text| format!("{kind} {}", text.trim())));
+    }
+    found
+}

@@ -1,0 +1,240 @@
+//! Networks, each test in a network name space of its own: nothing of this computer's is touched.
+
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
+
+use mullion_machines::nspawn::Nspawn;
+use mullion_machines::{Driver as _, DriverError, Look as _, NetworkWish};
+use mullion_plan::Unattended;
+use mullion_spec::value::ClusterName;
+
+/// Whether a test is in its own name space already.
+const APART: &str = "MULLION_TEST_APART";
+
+/// Runs a test apart from this computer's networks: the program starts itself again there.
+fn apart(test: &str, body: impl FnOnce()) {
+    if std::env::var_os(APART).is_some() {
+        return body();
+    }
+    let output = Command::new("unshare")
+        .args(["--net", "--mount", "sh", "-c"])
+        .arg("mount -t tmpfs none /run && mount -t sysfs none /sys && ip link set lo up && exec \"$@\"")
+        .arg("sh")
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", &format!("networks::{test}"), "--include-ignored", "--nocapture"])
+        .env(APART, "yes")
+        .process_group(0)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}\n{errors}");
+    assert!(said.contains("1 passed"), "{said}");
+}
+
+fn run(line: &str) -> String {
+    let output = Command::new("sh").args(["-c", line]).output().unwrap();
+    assert!(output.status.success(), "{line}: {output:?}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn cluster() -> ClusterName {
+    "apart".parse().unwrap()
+}
+
+fn wish() -> NetworkWish {
+    NetworkWish {
+        cluster: cluster(),
+        network: "10.77.0.0/24".parse().unwrap(),
+    }
+}
+
+fn driver() -> Nspawn {
+    Nspawn::new("/run/place")
+}
+
+/// The bridge's name, as the driver chose it.
+fn bridge() -> String {
+    let line = "ip -brief link show type bridge";
+    run(line).split_whitespace().next().unwrap().to_owned()
+}
+
+/// A way to the outside, through a name space that stands for it.
+fn outside() {
+    run("ip netns add outside
+        ip link add out type veth peer name in netns outside
+        ip address add 10.215.0.1/24 dev out && ip link set out up
+        ip netns exec outside ip address add 10.215.0.2/24 dev in
+        ip netns exec outside ip link set in up
+        ip route add default via 10.215.0.2");
+}
+
+/// A machine's place in the network: a name space with a cable to the bridge.
+fn inside() {
+    let bridge = bridge();
+    run(&format!(
+        "ip netns add machine
+        ip link add cable type veth peer name host0 netns machine
+        ip link set cable master {bridge} up
+        ip netns exec machine ip address add 10.77.0.11/24 dev host0
+        ip netns exec machine ip link set host0 up
+        ip netns exec machine ip route add default via 10.77.0.1"
+    ));
+}
+
+/// Everything that a network leaves.
+fn traces() -> String {
+    run(
+        "ip -brief address; nft list ruleset; iptables -S; cat /proc/sys/net/ipv4/ip_forward; ls -A /run; cat /proc/sys/fs/inotify/max_user_instances",
+    )
+}
+
+#[test]
+#[ignore = "needs root and real machines; cargo xtask test runs it"]
+fn machines_reach_the_outside_with_the_computers_address() {
+    apart(
+        "machines_reach_the_outside_with_the_computers_address",
+        || {
+            outside();
+            let before = traces();
+            driver().make_network(&wish(), &Unattended).unwrap();
+            inside();
+            // The outside has no route to the machines: only with the computer's address does an answer come back.
+            run("ip netns exec machine ping -c 1 -W 2 10.215.0.2");
+            assert_eq!(
+                driver().find(&cluster()).unwrap().network,
+                Some(wish().network)
+            );
+            run("ip netns delete machine");
+            driver().remove_network(&cluster(), &Unattended).unwrap();
+            assert_eq!(traces(), before);
+        },
+    );
+}
+
+#[test]
+#[ignore = "needs root and real machines; cargo xtask test runs it"]
+fn machines_get_through_a_firewall_that_drops_what_passes() {
+    apart(
+        "machines_get_through_a_firewall_that_drops_what_passes",
+        || {
+            outside();
+            run("iptables -P FORWARD DROP");
+            let before = traces();
+            for _ in 0..2 {
+                driver().make_network(&wish(), &Unattended).unwrap();
+            }
+            inside();
+            run("ip netns exec machine ping -c 1 -W 2 10.215.0.2");
+            assert_eq!(run("iptables -S FORWARD | grep -c ACCEPT").trim(), "2");
+            run("ip netns delete machine");
+            driver().remove_network(&cluster(), &Unattended).unwrap();
+            assert_eq!(traces(), before);
+        },
+    );
+}
+
+#[test]
+#[ignore = "needs root and real machines; cargo xtask test runs it"]
+fn a_computer_without_a_way_out_gives_none() {
+    apart("a_computer_without_a_way_out_gives_none", || {
+        let before = traces();
+        driver().make_network(&wish(), &Unattended).unwrap();
+        assert_eq!(run("nft list tables"), "");
+        assert_eq!(run("cat /proc/sys/net/ipv4/ip_forward").trim(), "0");
+        driver().remove_network(&cluster(), &Unattended).unwrap();
+        assert_eq!(traces(), before);
+    });
+}
+
+#[test]
+#[ignore = "needs root and real machines; cargo xtask test runs it"]
+fn somebody_elses_bridge_and_addresses_are_refused_and_left_alone() {
+    apart(
+        "somebody_elses_bridge_and_addresses_are_refused_and_left_alone",
+        || {
+            driver().make_network(&wish(), &Unattended).unwrap();
+            let bridge = bridge();
+            driver().remove_network(&cluster(), &Unattended).unwrap();
+
+            // The name is taken.
+            run(&format!(
+                "ip link add {bridge} type bridge && ip link set {bridge} alias mine up"
+            ));
+            let before = traces();
+            let refused = driver().make_network(&wish(), &Unattended);
+            assert!(
+                matches!(refused, Err(DriverError::NotOurs { .. })),
+                "{refused:?}"
+            );
+            driver().remove_network(&cluster(), &Unattended).unwrap();
+            assert_eq!(traces(), before);
+            run(&format!("ip link delete {bridge}"));
+
+            // The addresses are taken.
+            run(
+                "ip link add other type dummy && ip address add 10.77.0.200/16 dev other && ip link set other up",
+            );
+            let before = traces();
+            let refused = driver().make_network(&wish(), &Unattended);
+            assert!(
+                matches!(refused, Err(DriverError::Taken { .. })),
+                "{refused:?}"
+            );
+            assert_eq!(traces(), before);
+        },
+    );
+}
+
+#[test]
+#[ignore = "needs root and real machines; cargo xtask test runs it"]
+fn a_network_that_was_begun_is_finished_or_removed() {
+    apart("a_network_that_was_begun_is_finished_or_removed", || {
+        driver().make_network(&wish(), &Unattended).unwrap();
+        let bridge = bridge();
+        driver().remove_network(&cluster(), &Unattended).unwrap();
+        let before = traces();
+        let label = format!("ip link set {bridge} alias mullion.dev/cluster=apart");
+        let address = format!("ip address add 10.77.0.1/24 dev {bridge}");
+        let add = format!("ip link add {bridge} type bridge");
+        // After each thing that a killed run could have done last.
+        for done in [vec![&add], vec![&add, &label], vec![&add, &label, &address]] {
+            for line in &done {
+                run(line);
+            }
+            driver().remove_network(&cluster(), &Unattended).unwrap();
+            assert_eq!(traces(), before, "{done:?}");
+            for line in &done {
+                run(line);
+            }
+            driver().make_network(&wish(), &Unattended).unwrap();
+            assert_eq!(
+                driver().find(&cluster()).unwrap().network,
+                Some(wish().network)
+            );
+            driver().remove_network(&cluster(), &Unattended).unwrap();
+            assert_eq!(traces(), before, "{done:?}");
+        }
+    });
+}
+
+#[test]
+#[ignore = "needs root and real machines; cargo xtask test runs it"]
+fn the_last_network_puts_the_kernels_settings_back() {
+    apart("the_last_network_puts_the_kernels_settings_back", || {
+        outside();
+        let before = traces();
+        let other = NetworkWish {
+            cluster: "second".parse().unwrap(),
+            network: "10.78.0.0/24".parse().unwrap(),
+        };
+        driver().make_network(&wish(), &Unattended).unwrap();
+        driver().make_network(&other, &Unattended).unwrap();
+        driver().remove_network(&cluster(), &Unattended).unwrap();
+        assert_eq!(run("cat /proc/sys/net/ipv4/ip_forward").trim(), "1");
+        driver()
+            .remove_network(&other.cluster, &Unattended)
+            .unwrap();
+        assert_eq!(traces(), before);
+    });
+}
