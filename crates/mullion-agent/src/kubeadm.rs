@@ -16,14 +16,16 @@ use crate::system::{Kind, Program, SystemError, Tail};
 use crate::work::Work;
 
 mod authority;
+mod log;
 mod reset;
 
 /// kubeadm pulls images and waits for the control plane itself; this is for what it does not think of.
 const DEADLINE: Duration = Duration::from_mins(15);
 /// Where kubelet says that it is well.
 const HEALTH: (u16, &str) = (10248, "/healthz");
-/// So many lines of a kubelet that is not well.
+/// So many lines of kubelet's are shown, out of so many.
 const KUBELET_LINES: usize = 10;
+const KUBELET_LOG: usize = 400;
 
 /// Runs what is asked for.
 pub(crate) fn run(work: &mut Work<'_, '_>, step: &Kubeadm) -> Result<KubeadmDone, AgentError> {
@@ -311,9 +313,12 @@ fn watch_kubeadm(
         Err(error) => return Err(error.into()),
     };
     let mut tail = tail.into_lines();
-    if !work.system.answers(HEALTH.0, HEALTH.1) {
-        let log = work.system.service_log("kubelet", KUBELET_LINES);
-        tail.extend(log.into_iter().map(|line| format!("kubelet: {line}")));
+    // A kubelet that kubeadm waited for may be well and still not bring any pod up.
+    let has_started = tail.iter().any(|line| line.contains("[kubelet-start]"));
+    if has_started || !work.system.answers(HEALTH.0, HEALTH.1) {
+        let log = work.system.service_log("kubelet", KUBELET_LOG);
+        let lines = log::telling(&log, KUBELET_LINES);
+        tail.extend(lines.into_iter().map(|line| format!("kubelet: {line}")));
     }
     Err(AgentError::Kubeadm { step, how, tail })
 }

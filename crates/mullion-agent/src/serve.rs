@@ -96,6 +96,8 @@ fn fulfil(
         Request::Missing { blueprint } => {
             apply::check(&work, blueprint)?;
             let sha256 = apply::content::missing(&mut work, &blueprint.files)?;
+            // The folder is made for what was just read: an apply follows, and reads none of it again.
+            state::make_state_folder(system)?;
             work.digests.save(system)?;
             let store = state::store(system);
             work.report.tell(&Event::Missing { sha256, store });

@@ -238,7 +238,8 @@ fn the_lock_of_a_removed_file_keeps_nobody_out() {
 
 #[test]
 fn a_program_that_outlives_its_agent_holds_the_lock() {
-    let line = "sleep 1.5 <&0 >/dev/null 2>&1 &";
+    // What runs in the background gets another standard input, so the lock is passed on beside it.
+    let line = "exec 3<&0; sleep 3 >/dev/null 2>&1 &";
     let (scratch, program) = shell(line);
     let second = scratch.linux();
     for (program, is_held) in [(program.clone(), false), (program.holding_lock(), true)] {

@@ -1,5 +1,7 @@
 //! Why something could not be supplied, and what a person can do about it.
 
+use std::io;
+
 use mullion_plan::{ErrorClass, StepError};
 
 use crate::build::BuildError;
@@ -87,18 +89,24 @@ pub struct Tried {
     pub source: &'static str,
     /// What it answered, with the causes.
     pub words: String,
+    /// Whether it may answer better in a while.
+    pub may_change: bool,
 }
 
 impl Tried {
-    pub(crate) fn new(source: &'static str, error: &dyn std::error::Error) -> Self {
+    pub(crate) fn new(source: &'static str, error: &FetchError) -> Self {
         let mut words = error.to_string();
-        let mut inner = error.source();
+        let mut inner = std::error::Error::source(error);
         while let Some(cause) = inner {
             words.push_str(": ");
             words.push_str(&cause.to_string());
             inner = cause.source();
         }
-        Self { source, words }
+        Self {
+            source,
+            words,
+            may_change: error.is_transient(),
+        }
     }
 }
 
@@ -129,12 +137,10 @@ impl SupplyError {
     pub fn class(&self) -> ErrorClass {
         match self {
             Self::CalledOff => ErrorClass::Interrupted,
-            Self::Nowhere { .. }
-            | Self::Fetch {
-                source:
-                    FetchError::Unreachable { .. } | FetchError::Broken { .. } | FetchError::Lost { .. },
-                ..
-            } => ErrorClass::Unreachable,
+            Self::Nowhere { tried, .. } if tried.iter().any(|one| one.may_change) => {
+                ErrorClass::Unreachable
+            }
+            Self::Fetch { source, .. } if source.is_transient() => ErrorClass::Unreachable,
             _ => ErrorClass::Refused,
         }
     }
@@ -152,6 +158,9 @@ impl SupplyError {
         let bundle = "on a computer with a way out run `mullion artifacts bundle`, carry the file here and name it in \
                       `artifacts.bundle`";
         match self {
+            _ if is_full(self) => {
+                vec!["make room on the disk, then run it again: it goes on where it was".into()]
+            }
             Self::Offline { .. } => vec![bundle.into(), "or set `artifacts.offline: false`".into()],
             Self::Nowhere { .. } => vec![
                 "see whether the addresses above can be reached from here, through `proxy` where there is one".into(),
@@ -188,6 +197,24 @@ impl SupplyError {
         }
         error.tail(self.tail().iter().cloned())
     }
+}
+
+/// Whether the disk is full, by the file system's word or by a tool's.
+fn is_full(error: &SupplyError) -> bool {
+    let mut cause: Option<&dyn std::error::Error> = Some(error);
+    while let Some(inner) = cause {
+        if let Some(io) = inner.downcast_ref::<io::Error>()
+            && io.kind() == io::ErrorKind::StorageFull
+        {
+            return true;
+        }
+        cause = inner.source();
+    }
+    let mut tail = error.tail().iter();
+    tail.any(|line| {
+        line.to_ascii_lowercase()
+            .contains("no space left on device")
+    })
 }
 
 fn build_hints(error: &BuildError) -> Vec<String> {

@@ -12,8 +12,8 @@
 //! work/                                         wrapper modules and what is under way
 //! ```
 //!
-//! - An item is there when its record is: the record is written last, and both by rename. What is under way has
-//!   `.new` or `.partial` at the end of its name.
+//! - An item is there when its record is: the record is written last, and both by rename. What is under way ends in
+//!   `.new`, or in `.partial` where a later run can go on with it.
 //! - Whoever writes an item holds its lock (`flock`), so that processes and threads may share the folder: whoever
 //!   waited finds it done.
 //! - A file is trusted while its size and time are the recorded ones, and hashed again when they are not.
@@ -340,13 +340,28 @@ impl Entry<'_> {
         (record.item == self.item && was_fetched).then_some(record.sha256)
     }
 
-    /// Where a new file is written. Only the holder of the lock writes there, so the name needs no number.
+    /// Where a new file is written. The name is this process's own: a tool that outlived the process that started it
+    /// may still be writing under another.
     pub(crate) fn temporary(&self, file: &str) -> Result<PathBuf, StoreError> {
         fs::create_dir_all(&self.folder).map_err(|error| self.store.broken(error))?;
-        let path = self.folder.join(format!("{file}{NEW}"));
+        let ours = format!(".{}{NEW}", std::process::id());
+        let path = self.folder.join(format!("{file}{ours}"));
+        self.sweep(&ours);
         match fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(self.store.broken(error)),
             _ => Ok(path),
+        }
+    }
+
+    /// Removes what other processes left half done. They do not hold the lock, so nobody waits for it.
+    fn sweep(&self, ours: &str) {
+        for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            if name.ends_with(NEW) && !name.ends_with(ours) {
+                // What cannot be removed is in nobody's way.
+                let _ = fs::remove_file(entry.path());
+            }
         }
     }
 
@@ -415,11 +430,9 @@ fn read_record(path: &Path) -> Option<Record> {
 fn write_record(folder: &Path, record: &Record) -> io::Result<()> {
     let text = serde_json::to_vec_pretty(record).map_err(io::Error::other)?;
     // Readers may refresh a record without the lock: each writes a file of its own.
-    let new = folder.join(format!(
-        "{RECORD}.{}-{:?}{NEW}",
-        std::process::id(),
-        std::thread::current().id()
-    ));
+    let thread = format!("{:?}", std::thread::current().id());
+    let thread = crate::item::plain(&thread);
+    let new = folder.join(format!("{RECORD}.{thread}.{}{NEW}", std::process::id()));
     let mut file = fs::File::create(&new)?;
     io::Write::write_all(&mut file, &text)?;
     file.sync_all()?;

@@ -28,11 +28,8 @@ pub(crate) fn folder(job: &Job<'_>) -> Result<Option<PathBuf>, BuildError> {
         .work(&format!("trust-{}", &digest.as_str()[..16]))?;
     let path = folder.join(FILE);
     if !path.exists() {
-        let new = folder.join(format!(
-            "{}-{:?}.new",
-            std::process::id(),
-            std::thread::current().id()
-        ));
+        let thread = crate::item::plain(&format!("{:?}", std::thread::current().id()));
+        let new = folder.join(format!("{thread}.{}.new", std::process::id()));
         fs::write(&new, all).map_err(failed)?;
         fs::rename(&new, &path).map_err(failed)?;
     }

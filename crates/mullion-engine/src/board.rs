@@ -28,7 +28,7 @@ pub struct Current {
 
 /// One line of a view: a machine, or everything that is about none.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Row {
+pub struct BoardRow {
     /// The machine.
     pub machine: Option<MachineName>,
     /// The stage it is in, or was in last.
@@ -47,7 +47,7 @@ pub struct Row {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Board {
     /// What is about no machine, then the machines in the order of the run.
-    pub rows: Vec<Row>,
+    pub rows: Vec<BoardRow>,
     by_machine: BTreeMap<MachineName, usize>,
 }
 
@@ -64,18 +64,18 @@ impl Board {
                 steps, machines, ..
             } => {
                 let of_machines: usize = machines.iter().map(|count| count.steps).sum();
-                self.rows = vec![Row {
+                self.rows = vec![BoardRow {
                     steps: steps.saturating_sub(of_machines),
-                    ..Row::default()
+                    ..BoardRow::default()
                 }];
                 self.by_machine.clear();
                 for count in machines {
                     self.by_machine
                         .insert(count.machine.clone(), self.rows.len());
-                    self.rows.push(Row {
+                    self.rows.push(BoardRow {
                         machine: Some(count.machine.clone()),
                         steps: count.steps,
-                        ..Row::default()
+                        ..BoardRow::default()
                     });
                 }
             }
@@ -135,7 +135,7 @@ impl Board {
         }
     }
 
-    fn row(&mut self, machine: Option<&MachineName>) -> Option<&mut Row> {
+    fn row(&mut self, machine: Option<&MachineName>) -> Option<&mut BoardRow> {
         let place = match machine {
             Some(machine) => *self.by_machine.get(machine)?,
             None => 0,

@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use jiff::Timestamp;
 use rustix::fs::{FlockOperation, flock};
+use rustix::io::retry_on_intr;
 
 use crate::line::{JOURNAL_VERSION, Line, Opening, masked};
 use crate::mask::Mask;
@@ -86,7 +87,8 @@ impl Journal {
         let (id, folder) = new_folder(&runs, now).map_err(make)?;
         let file = new_private_file(&folder.join(JOURNAL)).map_err(make)?;
         // Held as long as the run lives, so that a reader can tell a run from one that was killed.
-        flock(&file, FlockOperation::LockExclusive).map_err(|error| make(error.into()))?;
+        retry_on_intr(|| flock(&file, FlockOperation::LockExclusive))
+            .map_err(|error| make(error.into()))?;
         let log = new_private_file(&folder.join(LOG)).map_err(make)?;
         let sink = FileSink {
             file,

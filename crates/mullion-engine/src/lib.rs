@@ -61,7 +61,7 @@ mod told;
 mod watch;
 
 pub use back::{Made, undo_run};
-pub use board::{Board, Current, Row};
+pub use board::{Board, BoardRow, Current};
 pub use cancel::{Cancel, Cancelled};
 pub use clock::{Clock, RealClock, VirtualClock};
 pub use journal::{Journal, JournalError, Memory, Sink};

@@ -102,34 +102,30 @@ pub fn add_machines(text: &str, group: &GroupName, more: u32) -> Result<String, 
             group: group.clone(),
             count: then,
         })?;
-    match &file.machines()?.kind {
-        Kind::Map(short) => {
-            let known = || ["cp", "lin", "win"].map(String::from).into();
-            let key = match group.as_str() {
-                "cp" => return Err(EditError::ShortControlPlane),
-                name => short_key(name).ok_or_else(|| EditError::NoGroup {
-                    group: group.clone(),
-                    known: known(),
-                })?,
-            };
-            let behind = short.entries().last();
-            splices.set(file.machines()?, key, &then.to_string(), behind);
-            *numbers = (1..=then).collect();
+    if let Kind::Map(short) = &file.machines()?.kind {
+        let key = match group.as_str() {
+            "cp" => return Err(EditError::ShortControlPlane),
+            name => short_key(name).ok_or_else(|| EditError::NoGroup {
+                group: group.clone(),
+                known: ["cp", "lin", "win"].map(String::from).into(),
+            })?,
+        };
+        let behind = short.entries().last();
+        splices.set(file.machines()?, key, &then.to_string(), behind);
+        *numbers = (1..=then).collect();
+    } else {
+        let place = file.group(group)?;
+        if !addresses(place.node).is_empty() {
+            let group = group.clone();
+            return Err(EditError::Addresses { group });
         }
-        _ => {
-            let place = file.group(group)?;
-            if !addresses(place.node).is_empty() {
-                let group = group.clone();
-                return Err(EditError::Addresses { group });
-            }
-            let behind = place.node.entry("name");
-            splices.set(place.node, "count", &then.to_string(), behind);
-            let skip = numbers_in(place.node.entry("skip").map(|entry| &entry.value));
-            *numbers = (1..)
-                .filter(|number| !skip.contains(number))
-                .take(then as usize)
-                .collect();
-        }
+        let behind = place.node.entry("name");
+        splices.set(place.node, "count", &then.to_string(), behind);
+        let skip = numbers_in(place.node.entry("skip").map(|entry| &entry.value));
+        *numbers = (1..)
+            .filter(|number| !skip.contains(number))
+            .take(then as usize)
+            .collect();
     }
     file.finish(splices, group, &expected, None)
 }

@@ -6,7 +6,8 @@
 //!
 //! Every mistake of a file is found in one reading: each step reports what it cannot take and goes on
 //! with the rest. A [`finding::Finding`] names the [`rules::Rule`] that was broken, the place, the
-//! cause and the remedy; [`render`] shows it with its line and a caret.
+//! cause and the remedy; [`render`] shows it with its line and a caret. [`edit`] goes the other way: it changes how
+//! many machines a text asks for, and nothing else in it.
 //!
 //! What holds always:
 //! - a [`cluster::Cluster`] outside this crate comes from [`draft::Draft::conclude`], and only where no

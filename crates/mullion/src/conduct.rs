@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use mullion_engine::hands::Hands;
 use mullion_engine::{
-    Cancel, Event, Holder, Journal, Lock, LockError, Mask, Opening, Options, Report, RealClock,
+    Cancel, Cancelled, Event, Holder, Journal, Lock, LockError, Mask, Opening, Options, Report, RealClock,
     Watch, places, run, timings,
 };
 use mullion_plan::Plan;
@@ -16,7 +16,8 @@ use mullion_spec::render::Colour;
 use crate::console::{Console, Format, Presence};
 use crate::environment::Environment;
 use crate::failure::{Class, Failure};
-use crate::views::progress::Board;
+use crate::views::progress::Progress;
+use crate::views::run::INTERRUPTED;
 
 /// How often the board is painted while nothing happens.
 const TICK: Duration = Duration::from_millis(200);
@@ -84,7 +85,7 @@ pub fn conduct(
     options.builds = hands.builds(plan);
     options.again = errand.again.to_owned();
     let cancel = Cancel::new();
-    let _signals = listen(&cancel, journal_path.as_deref())?;
+    let _signals = listen(&cancel)?;
     let (sender, events) = mpsc::channel();
     let relay = Relay(Mutex::new(sender));
     let mut painter = Painter::new(console, errand.is_verbose);
@@ -97,7 +98,15 @@ pub fn conduct(
         });
         loop {
             match events.recv_timeout(TICK) {
-                Ok((at, event)) => painter.see(console, at, &event),
+                Ok((at, event)) => {
+                    painter.see(console, at, &event);
+                    if let Event::RunEnded { report } = &event
+                        && cancel.level() == Cancelled::Now
+                    {
+                        painter.clear(console);
+                        end_now(console, report);
+                    }
+                }
                 Err(RecvTimeoutError::Timeout) => painter.paint(console, Timestamp::now()),
                 Err(RecvTimeoutError::Disconnected) => break,
             }
@@ -117,14 +126,28 @@ pub fn conduct(
     Ok(report)
 }
 
+/// Ends the process after a second Ctrl-C: the journal is closed, and a step that does not obey is not waited for.
+#[expect(
+    clippy::exit,
+    reason = "threads cannot be ended from outside, and the next run takes up what they leave"
+)]
+fn end_now(console: &mut Console<'_>, report: &Report) -> ! {
+    let again = report.go_on.as_deref().unwrap_or("mullion up");
+    let _ = writeln!(console.err, "ended at once; go on with: {again}");
+    if let Some(journal) = &report.journal {
+        let _ = writeln!(console.err, "journal: {}", journal.display());
+    }
+    let _ = console.err.flush();
+    std::process::exit(i32::from(INTERRUPTED))
+}
+
 /// Ctrl-C and an end that is asked for call the run off; the second time the process ends at once.
-fn listen(cancel: &Cancel, journal: Option<&std::path::Path>) -> Result<Listening, Failure> {
+fn listen(cancel: &Cancel) -> Result<Listening, Failure> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     let failed = |error: std::io::Error| Failure::new(Class::ThisComputer, "signals cannot be heard").because(&error);
     let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(failed)?;
     let handle = signals.handle();
     let cancel = cancel.clone();
-    let _ = journal;
     std::thread::spawn(move || {
         for _ in signals.forever() {
             cancel.ask();
@@ -144,7 +167,7 @@ impl Drop for Listening {
 
 /// Paints the board where there is a terminal, and writes plain lines where there is none.
 struct Painter {
-    board: Board,
+    progress: Progress,
     style: Style,
     painted: usize,
 }
@@ -164,14 +187,14 @@ impl Painter {
             _ => Style::Lines,
         };
         Self {
-            board: Board::new(Timestamp::now()),
+            progress: Progress::new(Timestamp::now()),
             style,
             painted: 0,
         }
     }
 
     fn see(&mut self, console: &mut Console<'_>, at: Timestamp, event: &Event) {
-        let lines = self.board.see(at, event);
+        let lines = self.progress.see(at, event);
         match self.style {
             Style::Lines => {
                 for line in lines {
@@ -200,7 +223,7 @@ impl Painter {
             return;
         }
         let (width, height) = terminal_size();
-        let mut frame = self.board.frame(now, width);
+        let mut frame = self.progress.frame(now, width);
         frame.truncate(height.saturating_sub(1).max(1));
         self.clear(console);
         for line in &frame {

@@ -41,6 +41,7 @@ fn a_newer_blueprint_is_refused_before_anything_is_touched() {
 #[test]
 fn a_machine_that_was_prepared_as_one_is_not_prepared_as_another() {
     let machine = machine();
+    bring(&machine, &[program("c"), program("k")]);
     ask_well(&machine, &apply(&blueprint()));
     let before = machine.log().len();
     let mut other = blueprint();

@@ -56,8 +56,14 @@ fn what_others_put_beside_our_files_stays() {
     machine.put_file("/opt/new/theirs", b"mine", 0o644);
     machine.put_file("/var/lib/mullion/templates/theirs", b"mine", 0o644);
     ask_well(&machine, &Request::Revert);
-    assert_eq!(machine.file("/var/lib/mullion/templates/theirs").unwrap(), "mine");
-    assert_eq!(crate::system::Files::list(&machine, "/var/lib/mullion").unwrap(), ["templates"]);
+    assert_eq!(
+        machine.file("/var/lib/mullion/templates/theirs").unwrap(),
+        "mine"
+    );
+    assert_eq!(
+        crate::system::Files::list(&machine, "/var/lib/mullion").unwrap(),
+        ["templates"]
+    );
     assert_eq!(machine.file("/opt/new/theirs").unwrap(), "mine");
     let folder = crate::system::Files::look(&machine, "/opt/new/deep").unwrap();
     assert_eq!(folder.map(|look| look.kind), None::<Kind>);

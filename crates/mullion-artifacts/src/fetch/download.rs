@@ -119,7 +119,7 @@ impl Fetch<'_> {
                         expected: "text",
                     });
                 }
-                Err(error) if times < self.sources.patience.attempts && is_transient(&error) => {
+                Err(error) if times < self.sources.patience.attempts && error.is_transient() => {
                     self.wait(pause)?;
                     pause *= 2;
                 }
@@ -143,7 +143,7 @@ impl Fetch<'_> {
                     "begun anew".into()
                 }
                 Ok(Attempt::Broke(error)) => error,
-                Err(error) if is_transient(&error) => error.into(),
+                Err(error) if error.is_transient() => error.into(),
                 Err(error) => return Err(error),
             };
             let now = file_length(path);
@@ -198,7 +198,13 @@ impl Fetch<'_> {
                 }
                 _ => return Ok(Attempt::Anew),
             },
-            416 if offset > 0 => return Ok(Attempt::Anew),
+            // Nothing is left to send. Whether what is here is the file, only a digest can tell.
+            416 if offset > 0 => {
+                return Ok(match expect {
+                    Expect::Sha256(_) => Attempt::Whole(address.to_owned()),
+                    Expect::Anything => Attempt::Anew,
+                });
+            }
             200 => {
                 // Ranges are not served here, or the file is another by now.
                 offset = 0;
@@ -273,16 +279,6 @@ impl Fetch<'_> {
             Some(total) if done > total => Ok(Attempt::Anew),
             _ => Ok(Attempt::Whole(from)),
         }
-    }
-}
-
-/// Whether trying again may help.
-fn is_transient(error: &FetchError) -> bool {
-    match error {
-        FetchError::Status { status, .. } => matches!(status, 408 | 425 | 429 | 500..=599),
-        FetchError::Broken { .. } => true,
-        // A host that never answered will not do so in a second.
-        _ => false,
     }
 }
 

@@ -117,6 +117,16 @@ impl FetchError {
         matches!(self, Self::CalledOff)
     }
 
+    /// Whether trying again in a while may help.
+    pub(crate) fn is_transient(&self) -> bool {
+        match self {
+            Self::Status { status, .. } => matches!(status, 408 | 425 | 429 | 500..=599),
+            Self::Broken { .. } => true,
+            // A host that never answered will not do so in a second.
+            _ => false,
+        }
+    }
+
     /// Whether the thing may well be had elsewhere: nothing about it was wrong.
     pub(crate) const fn is_absence(&self) -> bool {
         matches!(

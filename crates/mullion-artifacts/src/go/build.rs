@@ -25,7 +25,8 @@ pub(crate) fn build(
     let module = &build.module;
     let name = format!("go-{}@{}", module.path, module.version);
     // Two builds of one module would compile the same packages twice, and write one go.sum.
-    let _turn = job.store.lock_named(&name, &name, job.attendant)?;
+    let what = format!("module {} {}", module.path, module.version);
+    let _turn = job.store.lock_named(&name, &what, job.attendant)?;
     let place = job.store.work(&name)?;
     let fetched = modules::module(job, module, &place)?;
     write_wrapper(&place, module, &fetched)?;

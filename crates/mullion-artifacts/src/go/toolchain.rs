@@ -112,7 +112,7 @@ pub(super) fn fetch(job: &Job<'_>) -> Result<Go, BuildError> {
         return Ok(go);
     }
     let name = format!("go{NEWEST}");
-    let _turn = store.lock_named(&name, &name, job.attendant)?;
+    let _turn = store.lock_named(&name, &format!("Go {NEWEST}"), job.attendant)?;
     if go.program.exists() {
         return Ok(go);
     }
@@ -151,7 +151,9 @@ pub(super) fn fetch(job: &Job<'_>) -> Result<Go, BuildError> {
 
 /// The first proxy of the list that is an address; the public one where there is none.
 fn address(sources: &Sources) -> String {
-    let list = sources.go.module_proxy.as_deref().unwrap_or_default();
+    let given = sources.go.module_proxy.as_ref();
+    let given = given.or_else(|| sources.environment.get("GOPROXY"));
+    let list = given.map_or("", String::as_str);
     let proxy = list
         .split([',', '|'])
         .find(|one| one.starts_with("http://") || one.starts_with("https://"))

@@ -23,6 +23,7 @@ use mullion_plan::{Attend, News, Part, PartKind};
 use mullion_spec::words::{Cni, Os};
 
 mod containers;
+mod full;
 mod programs;
 mod roots;
 mod trust;

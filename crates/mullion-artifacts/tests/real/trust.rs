@@ -92,7 +92,7 @@ fn an_authority_of_ones_own_is_trusted_when_it_is_named_and_only_then() {
     let error = supply(
         &store,
         std::slice::from_ref(&artifact),
-        &part,
+        &wanted,
         &sources,
         &Unattended,
     )

@@ -64,6 +64,25 @@ fn many_hands_bring_a_cluster_up_in_a_good_order() {
 }
 
 #[test]
+fn steps_of_one_machine_take_turns_even_where_none_waits_for_another() {
+    let plan = Plan::new(vec![
+        step(Stage::Machines, Action::StartMachine, Some("lin1"), &[]),
+        step(Stage::Machines, Action::Drain, Some("lin1"), &[]),
+        step(Stage::Machines, Action::Reset, Some("lin1"), &[]),
+        step(Stage::Machines, Action::StartMachine, Some("lin2"), &[]),
+    ])
+    .unwrap();
+    let port = StageHand::new(|_, _| {
+        std::thread::sleep(Duration::from_millis(50));
+        Ok(())
+    });
+    // The stage hand would fail a second step of a machine that is busy.
+    let (report, ..) = run_with(&plan, &port, &many(8), &RealClock::new());
+    assert_eq!(report.outcome, RunOutcome::Done, "{:#?}", report.causes);
+    assert_eq!(port.seen().most["all"], 2, "one of each machine");
+}
+
+#[test]
 fn a_lane_takes_as_many_as_its_limit_says_and_no_more() {
     let plan = starting(12);
     let work = |_: &Step, _: &dyn mullion_plan::Attend| {

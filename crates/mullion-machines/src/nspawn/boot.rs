@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 
 use fs_err::File;
 use mullion_plan::Attend;
-use rustix::process::Signal;
+use rustix::process::Pid;
 
 use super::cgroup::Group;
 use super::place::{Home, Label, ON_DISK};
-use super::process::{PROGRAM, Running, root_argument};
+use super::process::{PROGRAM, Running, leader_below, root_argument};
 use super::{exec, names};
 use crate::driver::Stop;
 use crate::error::DriverError;
@@ -39,19 +39,45 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// How much of a console is kept from earlier starts.
 const CONSOLE: u64 = 1 << 20;
 
-/// Enters the machine's control groups, mounts its clone, and becomes the container program. In a mount name
-/// space of its own.
+/// What the container program ends with when the machine wants to be started anew.
+const AGAIN: i32 = 133;
+
+/// Mounts a machine's clone and becomes the container program. In a mount name space of its own.
 const BECOME: &str = "\
 set -eu
-options=$1 root=$2 groups=$3
-shift 3
-while [ \"$groups\" -gt 0 ]; do
-  echo $$ > \"$1\"
-  shift
-  groups=$((groups - 1))
-done
-mount -t overlay mullion -o \"$options\" \"$root\"
+mount -t overlay mullion -o \"$1\" \"$2\"
+shift 2
 exec \"$@\"
+";
+
+/// The same where nobody keeps machines running: stays, enters the machine's control groups with the container
+/// program, empty as after a boot, and starts it anew when the machine restarts itself.
+const KEEP: &str = "\
+set -u
+mount -t overlay mullion -o \"$1\" \"$2\" || exit
+again=$3 groups=$4
+shift 4
+while :; do
+  left=$groups
+  for group; do
+    [ \"$left\" -gt 0 ] || break
+    left=$((left - 1))
+    find \"$group\" -mindepth 1 -depth -type d -exec rmdir {} + 2>/dev/null
+    mkdir -p \"$group\" || exit
+  done
+  sh -c '
+    groups=$1
+    shift
+    while [ \"$groups\" -gt 0 ]; do
+      echo $$ > \"$1/cgroup.procs\" || exit
+      groups=$((groups - 1))
+      shift
+    done
+    exec \"$@\"
+  ' mullion-machine \"$groups\" \"$@\"
+  code=$?
+  [ \"$code\" -eq \"$again\" ] || exit \"$code\"
+done
 ";
 
 /// Starts a machine that is whole and does not run, and waits until its first process is there.
@@ -87,7 +113,11 @@ pub(super) fn start(home: &Home, label: &Label, attendant: &dyn Attend) -> Resul
             end(home, label, Stop::AtOnce, attendant)?;
             return Err(DriverError::CalledOff);
         }
-        if Running::find(&home.root())?.is_some_and(|running| running.leader().is_some()) {
+        let leader = match &child {
+            Some(child) => leader_below(Pid::from_child(child)),
+            None => Running::find(&home.root())?.and_then(|running| running.leader()),
+        };
+        if leader.is_some() {
             break;
         }
         std::thread::sleep(PAUSE);
@@ -118,7 +148,7 @@ pub(super) fn end(
         && let Some(running) = Running::find(&root)?
     {
         // The container program passes it on as the signal for a clean power-off.
-        running.signal(Signal::TERM)?;
+        running.ask_to_end()?;
         let begun = Instant::now();
         while running.is_alive() && begun.elapsed() < SHUTDOWN {
             if attendant.is_called_off() {
@@ -129,7 +159,7 @@ pub(super) fn end(
     }
     let begun = Instant::now();
     while let Some(running) = Running::find(&root)? {
-        running.signal(Signal::KILL)?;
+        running.kill()?;
         if begun.elapsed() > KILLED {
             return Err(DriverError::DoesNotEnd {
                 cluster: label.cluster.clone(),
@@ -211,24 +241,38 @@ const ENVIRONMENT: [(&str, &str); 3] = [
     ("SYSTEMD_NSPAWN_LOCK", "0"),
 ];
 
-/// A command that enters a mount name space, the groups, and becomes the container program.
-fn becoming(home: &Home, label: &Label, group: Option<&Group>) -> Vec<String> {
-    let mut args: Vec<String> = ["unshare", "--mount", "--propagation", "slave", "sh", "-c"]
-        .map(String::from)
-        .into();
-    let doors: Vec<_> = group
-        .into_iter()
-        .flat_map(Group::doors)
-        .map(|door| door.display().to_string())
-        .collect();
+/// Begins a command in a mount name space of its own.
+const APART: [&str; 6] = ["unshare", "--mount", "--propagation", "slave", "sh", "-c"];
+
+/// A command that mounts a machine's clone and becomes the container program.
+fn becoming(home: &Home, label: &Label) -> Vec<String> {
+    let mut args = APART.map(String::from).to_vec();
     args.extend([
         BECOME.into(),
         "mullion-machine".into(),
         overlay(home, label),
         home.root().display().to_string(),
-        doors.len().to_string(),
     ]);
-    args.extend(doors);
+    args.extend(container(home, label));
+    args
+}
+
+/// A command that mounts a machine's clone and keeps the container program running in the machine's groups.
+fn keeping(home: &Home, label: &Label, group: &Group) -> Vec<String> {
+    let groups: Vec<_> = group
+        .folders()
+        .map(|folder| folder.display().to_string())
+        .collect();
+    let mut args = APART.map(String::from).to_vec();
+    args.extend([
+        KEEP.into(),
+        "mullion-machine".into(),
+        overlay(home, label),
+        home.root().display().to_string(),
+        AGAIN.to_string(),
+        groups.len().to_string(),
+    ]);
+    args.extend(groups);
     args.extend(container(home, label));
     args
 }
@@ -237,7 +281,7 @@ fn becoming(home: &Home, label: &Label, group: Option<&Group>) -> Vec<String> {
 fn detached(home: &Home, label: &Label, group: &Group) -> Result<Child, DriverError> {
     let console = open_console(&home.console())?;
     exec::program("setsid")
-        .args(becoming(home, label, Some(group)))
+        .args(keeping(home, label, group))
         .envs(ENVIRONMENT)
         .current_dir("/")
         .stdin(Stdio::null())
@@ -247,9 +291,17 @@ fn detached(home: &Home, label: &Label, group: &Group) -> Result<Child, DriverEr
         .map_err(|error| exec::not_started("setsid", error))
 }
 
-/// Starts a machine as a service of this computer's systemd, which then keeps its control group.
+/// Starts a machine as a service of this computer's systemd, which then keeps it and its control group.
 fn through_systemd(home: &Home, label: &Label) -> Result<(), DriverError> {
     drop(open_console(&home.console())?);
+    let args = service(home, label);
+    let args: Vec<_> = args.iter().map(String::as_str).collect();
+    exec::run("systemd-run", &args)?;
+    Ok(())
+}
+
+/// A machine as a service of this computer's systemd.
+fn service(home: &Home, label: &Label) -> Vec<String> {
     let console = home.console().display().to_string();
     let mut args: Vec<String> = vec![
         format!("--unit={}", names::unit(&label.cluster, &label.name)),
@@ -258,6 +310,8 @@ fn through_systemd(home: &Home, label: &Label) -> Result<(), DriverError> {
         "--property=Type=exec".into(),
         "--property=Delegate=yes".into(),
         "--property=KillMode=mixed".into(),
+        format!("--property=RestartForceExitStatus={AGAIN}"),
+        format!("--property=SuccessExitStatus={AGAIN}"),
         "--property=TasksMax=infinity".into(),
         format!("--property=StandardOutput=append:{console}"),
         format!("--property=StandardError=append:{console}"),
@@ -266,10 +320,8 @@ fn through_systemd(home: &Home, label: &Label) -> Result<(), DriverError> {
         format!("--setenv=PATH={}", exec::PATH),
     ];
     args.extend(ENVIRONMENT.map(|(name, value)| format!("--setenv={name}={value}")));
-    args.extend(becoming(home, label, None));
-    let args: Vec<_> = args.iter().map(String::as_str).collect();
-    exec::run("systemd-run", &args)?;
-    Ok(())
+    args.extend(becoming(home, label));
+    args
 }
 
 /// The console's file, begun anew when it has grown large.
@@ -321,7 +373,54 @@ fn plain(line: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use mullion_plan::{Fingerprint, Size, TemplateId};
+    use mullion_spec::value::ByteSize;
+
+    use super::super::place::LabelVersion;
     use super::*;
+
+    #[test]
+    fn as_a_service_a_machine_has_its_size_and_is_started_anew_when_it_wants_to_be() {
+        let home = Home {
+            folder: "/place/m".into(),
+        };
+        let label = Label {
+            version: LabelVersion::V1,
+            cluster: "dev".parse().unwrap(),
+            name: "lin1".parse().unwrap(),
+            template: TemplateId {
+                name: "linux".into(),
+                fingerprint: Fingerprint::of(&1),
+            },
+            template_path: "/templates/linux".into(),
+            address: [10, 9, 0, 11].into(),
+            network: "10.9.0.0/24".parse().unwrap(),
+            size: Size {
+                cpus: 2,
+                memory: ByteSize::gib(2),
+                disk: ByteSize::gib(20),
+            },
+            whole: true,
+            ran: false,
+            host_key: None,
+        };
+        let args = service(&home, &label);
+        for wanted in [
+            "--unit=mullion-dev-lin1.service",
+            "--property=Delegate=yes",
+            "--property=CPUQuota=200%",
+            "--property=MemoryMax=2147483648",
+            "--property=RestartForceExitStatus=133",
+            "--setenv=SYSTEMD_SECCOMP=0",
+            "lowerdir=/templates/linux/root,upperdir=/place/m/disk/upper,workdir=/place/m/disk/work",
+            "--directory=/place/m/disk/root",
+            "--hostname=lin1",
+            "--bind=/place/m/disk/etcd:/var/lib/etcd",
+        ] {
+            assert!(args.iter().any(|arg| arg == wanted), "{wanted}: {args:#?}");
+        }
+        assert_eq!(args.last().unwrap(), "--boot");
+    }
 
     #[test]
     fn a_consoles_tail_has_no_colours_and_no_empty_lines() {

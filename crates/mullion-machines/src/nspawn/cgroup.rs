@@ -15,6 +15,9 @@ use crate::quirks::{CgroupMount, Hierarchy};
 /// The group under which all machines' groups are.
 const PARENT: &str = "mullion";
 
+/// The group of one boot, where it must not be the machine's own.
+const BOOT: &str = "boot";
+
 /// A quota's period, in microseconds: the kernel's own.
 const PERIOD: u64 = 100_000;
 
@@ -48,6 +51,7 @@ impl Group {
                         pass_on(above)?;
                     }
                     fs_err::create_dir_all(folder)?;
+                    pass_on(folder)?;
                     limit(folder, "cpu.max", &cpu_max(size))?;
                     limit(folder, "memory.max", &size.memory.bytes().to_string())?;
                 }
@@ -66,11 +70,16 @@ impl Group {
         Ok(())
     }
 
-    /// The files that a process writes its number into to be in the groups.
-    pub(super) fn doors(&self) -> impl Iterator<Item = PathBuf> {
+    /// The groups that a machine's first process enters, made anew at every boot.
+    ///
+    /// In the unified hierarchy a group that limits others holds no process itself: there it is one below.
+    pub(super) fn folders(&self) -> impl Iterator<Item = PathBuf> {
         self.folders
             .iter()
-            .map(|(_, folder)| folder.join("cgroup.procs"))
+            .map(|(mount, folder)| match mount.hierarchy {
+                Hierarchy::V1(_) => folder.clone(),
+                Hierarchy::V2 => folder.join(BOOT),
+            })
     }
 
     /// Ends every process that is still in one of the groups, and removes them with all below.
@@ -199,7 +208,7 @@ mod tests {
         }
         fs_err::write(old.join("mullion/m/memory.limit_in_bytes"), "").unwrap();
         fs_err::create_dir_all(new.join("mullion/m")).unwrap();
-        for group in [&new, &new.join("mullion")] {
+        for group in [&new, &new.join("mullion"), &new.join("mullion/m")] {
             fs_err::write(group.join("cgroup.controllers"), "cpu memory").unwrap();
         }
         fs_err::write(new.join("mullion/m/cpu.max"), "").unwrap();
@@ -212,7 +221,8 @@ mod tests {
             "2147483648"
         );
         assert_eq!(read(new.join("mullion/m/cpu.max")), "200000 100000");
-        assert_eq!(group.doors().count(), 2);
+        let folders: Vec<_> = group.folders().collect();
+        assert_eq!(folders, [old.join("mullion/m"), new.join("mullion/m/boot")]);
     }
 
     #[test]

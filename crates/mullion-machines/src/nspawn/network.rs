@@ -1,7 +1,6 @@
 //! A bridge a cluster, and its way out.
 
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
 
 use fs_err::File;
 use ipnet::{IpNet, Ipv4Net};
@@ -111,7 +110,7 @@ pub(super) fn make(wish: &NetworkWish) -> Result<(), DriverError> {
 
 /// Removes a cluster's network. Nothing is there: success.
 pub(super) fn remove(cluster: &ClusterName) -> Result<(), DriverError> {
-    let lock = Lock::wait()?;
+    let _lock = Lock::wait()?;
     let bridge = names::bridge(cluster);
     let links = links::all()?;
     let is_own = |link: &&Link| {
@@ -128,7 +127,6 @@ pub(super) fn remove(cluster: &ClusterName) -> Result<(), DriverError> {
         .filter(|other| other != cluster);
     if others.count() == 0 {
         Kernel::here().put_back()?;
-        lock.release()?;
     }
     Ok(())
 }
@@ -213,7 +211,7 @@ fn forward_rules() -> Result<Option<String>, DriverError> {
 /// The right to change this computer's networks. The system frees it when the process ends, however it does.
 struct Lock {
     // Locked as long as it is open.
-    file: File,
+    _file: File,
 }
 
 impl Lock {
@@ -228,16 +226,16 @@ impl Lock {
             // Whoever had it may have removed the file: then this lock is on one that nobody else sees.
             let own = file.metadata()?.ino();
             if fs_err::metadata(LOCK).is_ok_and(|there| there.ino() == own) {
-                return Ok(Self { file });
+                return Ok(Self { _file: file });
             }
         }
     }
+}
 
-    /// Gives it back and leaves no file behind.
-    fn release(self) -> Result<(), DriverError> {
-        super::place::remove(Path::new(LOCK))?;
-        drop(self.file);
-        Ok(())
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // While it is held: whoever waits for this file looks again. One that cannot be removed does no harm.
+        let _ = fs_err::remove_file(LOCK);
     }
 }
 

@@ -24,71 +24,133 @@ pub(super) fn root_argument(root: &Path) -> String {
     format!("{ROOT}{}", root.display())
 }
 
-/// The container program of a running machine.
+/// The processes that carry a running machine, the first of them first: the one that keeps it running, and the
+/// container program. Held by descriptors.
 #[derive(Debug)]
 pub(super) struct Running {
-    pub(super) pid: Pid,
-    fd: OwnedFd,
+    processes: Vec<(Pid, OwnedFd)>,
 }
 
 impl Running {
-    /// The one whose machine has that root folder.
+    /// Those whose machine has that root folder.
     pub(super) fn find(root: &Path) -> Result<Option<Self>, DriverError> {
-        let Some(pid) = roots()?.get(root).copied() else {
-            return Ok(None);
-        };
-        let fd = match pidfd_open(pid, PidfdFlags::empty()) {
-            Ok(fd) => fd,
-            Err(rustix::io::Errno::SRCH) => return Ok(None),
-            Err(error) => return Err(std::io::Error::from(error).into()),
-        };
-        // Held now: if it still is the one, it stays the one.
-        let is_same = root_of(pid).as_deref() == Some(root);
-        Ok(is_same.then_some(Self { pid, fd }))
-    }
-
-    /// Whether it has not ended.
-    pub(super) fn is_alive(&self) -> bool {
-        state(self.pid).is_some_and(|(state, _)| state != 'Z' && state != 'X')
-            && root_of(self.pid).is_some()
-    }
-
-    /// Sends it a signal; one that has ended already gets none.
-    pub(super) fn signal(&self, signal: Signal) -> Result<(), DriverError> {
-        match pidfd_send_signal(&self.fd, signal) {
-            Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
-            Err(error) => Err(std::io::Error::from(error).into()),
+        let mut held = Vec::new();
+        for pid in roots()?.remove(root).unwrap_or_default() {
+            let fd = match pidfd_open(pid, PidfdFlags::empty()) {
+                Ok(fd) => fd,
+                Err(rustix::io::Errno::SRCH) => continue,
+                Err(error) => return Err(std::io::Error::from(error).into()),
+            };
+            // Held now: if it still is the one, it stays the one.
+            if root_of(pid).as_deref() == Some(root) {
+                held.push((pid, fd));
+            }
         }
+        Ok((!held.is_empty()).then_some(Self { processes: held }))
+    }
+
+    /// Whether any of them has not ended.
+    pub(super) fn is_alive(&self) -> bool {
+        self.processes.iter().any(|(pid, _)| {
+            let is_over = state(*pid).is_none_or(|(state, _)| matches!(state, 'Z' | 'X'));
+            !is_over && root_of(*pid).is_some()
+        })
+    }
+
+    /// Asks the container program to shut the machine down.
+    pub(super) fn ask_to_end(&self) -> Result<(), DriverError> {
+        match self.container() {
+            Some((_, fd)) => signal(fd, Signal::TERM),
+            // It is only about to start: nothing of the machine runs yet.
+            None => self.kill(),
+        }
+    }
+
+    /// Ends them all, the one that would start the machine anew first.
+    pub(super) fn kill(&self) -> Result<(), DriverError> {
+        self.processes
+            .iter()
+            .try_for_each(|(_, fd)| signal(fd, Signal::KILL))
     }
 
     /// The machine's first process, once it runs the machine's own system.
     pub(super) fn leader(&self) -> Option<Pid> {
-        processes()
-            .ok()?
-            .into_iter()
-            .filter(|pid| state(*pid).is_some_and(|(_, parent)| parent == self.pid.as_raw_pid()))
-            .find(|pid| name(*pid).is_some_and(|name| name == "systemd"))
+        leader_below(self.container()?.0)
+    }
+
+    /// The container program, and not the children that it has while a machine starts.
+    fn container(&self) -> Option<&(Pid, OwnedFd)> {
+        let is_program =
+            |(pid, _): &&(Pid, OwnedFd)| name(*pid).is_some_and(|name| name == PROGRAM);
+        self.processes.iter().find(is_program)
     }
 }
 
-/// The root folders of every machine that runs on this computer.
-pub(super) fn roots() -> Result<BTreeMap<PathBuf, Pid>, DriverError> {
-    let mut found: BTreeMap<PathBuf, Pid> = BTreeMap::new();
-    for pid in processes()? {
-        let Some((root, (state, parent))) = root_of(pid).zip(state(pid)) else {
-            continue;
-        };
-        if state == 'Z' {
-            continue;
-        }
-        // While a machine starts, the container program has children of its own name.
-        let is_child =
-            Pid::from_raw(parent).is_some_and(|parent| root_of(parent).as_ref() == Some(&root));
-        if !is_child {
-            found.insert(root, pid);
+/// A machine's first process, somewhere below the process that was started for it.
+pub(super) fn leader_below(pid: Pid) -> Option<Pid> {
+    for child in children(pid) {
+        match name(child)?.as_str() {
+            "systemd" => return Some(child),
+            _ => {
+                if let Some(leader) = leader_below(child) {
+                    return Some(leader);
+                }
+            }
         }
     }
-    Ok(found)
+    None
+}
+
+/// The children of a process.
+fn children(pid: Pid) -> Vec<Pid> {
+    let pid = pid.as_raw_pid();
+    match fs_err::read_to_string(format!("/proc/{pid}/task/{pid}/children")) {
+        Ok(text) => text
+            .split_whitespace()
+            .filter_map(|number| Pid::from_raw(number.parse().ok()?))
+            .collect(),
+        // Not every kernel tells: then every process is asked for its parent.
+        Err(_) => {
+            let is_child = |child: &Pid| state(*child).is_some_and(|(_, parent)| parent == pid);
+            let all = processes().unwrap_or_default();
+            all.into_iter().filter(is_child).collect()
+        }
+    }
+}
+
+/// Sends a signal to a process that is held; one that has ended already gets none.
+fn signal(fd: &OwnedFd, signal: Signal) -> Result<(), DriverError> {
+    match pidfd_send_signal(fd, signal) {
+        Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
+        Err(error) => Err(std::io::Error::from(error).into()),
+    }
+}
+
+/// The root folders of every machine that runs on this computer, with the processes that carry it: parents
+/// before their children.
+pub(super) fn roots() -> Result<BTreeMap<PathBuf, Vec<Pid>>, DriverError> {
+    let mut found: BTreeMap<PathBuf, BTreeMap<i32, i32>> = BTreeMap::new();
+    for pid in processes()? {
+        if let Some((root, (state, parent))) = root_of(pid).zip(state(pid))
+            && !matches!(state, 'Z' | 'X')
+        {
+            let family = found.entry(root).or_default();
+            family.insert(pid.as_raw_pid(), parent);
+        }
+    }
+    let ordered = |family: BTreeMap<i32, i32>| {
+        let depth = |pid: &i32| {
+            let above = |pid: &i32| family.get(pid).copied();
+            std::iter::successors(above(pid), above).count()
+        };
+        let mut pids: Vec<_> = family.keys().copied().collect();
+        pids.sort_by_key(|pid| (depth(pid), *pid));
+        pids.into_iter().filter_map(Pid::from_raw).collect()
+    };
+    Ok(found
+        .into_iter()
+        .map(|(root, family)| (root, ordered(family)))
+        .collect())
 }
 
 fn processes() -> Result<Vec<Pid>, DriverError> {

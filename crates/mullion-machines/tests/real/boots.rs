@@ -20,13 +20,13 @@ fn one_machine_boots_and_can_be_logged_in_to() {
     driver.make_network(&ground.network(), &Unattended).unwrap();
     let time = Instant::now();
     driver.make(&wish, &Unattended).unwrap();
-    println!("make {:.0?}", time.elapsed());
+    println!("make {:.2?}", time.elapsed());
 
     let time = Instant::now();
     driver.start(cluster, name, &Unattended).unwrap();
-    println!("start, until the login listens {:.0?}", time.elapsed());
+    println!("start, until the login listens {:.2?}", time.elapsed());
     assert_eq!(login(&ground, name, "hostname"), "cp1\n");
-    println!("start to login {:.0?}", time.elapsed());
+    println!("start to login {:.2?}", time.elapsed());
     assert_eq!(
         login(&ground, name, "systemctl is-system-running --wait"),
         "running\n"
@@ -53,7 +53,7 @@ fn one_machine_boots_and_can_be_logged_in_to() {
     driver
         .stop(cluster, name, Stop::Graceful, &Unattended)
         .unwrap();
-    println!("graceful stop {:.0?}", time.elapsed());
+    println!("graceful stop {:.2?}", time.elapsed());
     assert_eq!(
         driver.find(cluster).unwrap().machines[name].power,
         Power::Off
@@ -61,11 +61,11 @@ fn one_machine_boots_and_can_be_logged_in_to() {
     let time = Instant::now();
     driver.start(cluster, name, &Unattended).unwrap();
     login(&ground, name, "true");
-    println!("second start to login {:.0?}", time.elapsed());
+    println!("second start to login {:.2?}", time.elapsed());
 
     let time = Instant::now();
     driver.remove(cluster, name, &Unattended).unwrap();
-    println!("remove while it runs {:.0?}", time.elapsed());
+    println!("remove while it runs {:.2?}", time.elapsed());
     driver.remove_network(cluster, &Unattended).unwrap();
 }
 

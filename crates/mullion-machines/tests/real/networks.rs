@@ -1,12 +1,16 @@
 //! Networks, each test in a network name space of its own: nothing of this computer's is touched.
 
+use std::net::{IpAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
+use std::time::Duration;
 
 use mullion_machines::nspawn::Nspawn;
 use mullion_machines::{Driver as _, DriverError, Look as _, NetworkWish};
 use mullion_plan::Unattended;
 use mullion_spec::value::ClusterName;
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 /// Whether a test is in its own name space already.
 const APART: &str = "MULLION_TEST_APART";
@@ -18,7 +22,7 @@ fn apart(test: &str, body: impl FnOnce()) {
     }
     let output = Command::new("unshare")
         .args(["--net", "--mount", "sh", "-c"])
-        .arg("mount -t tmpfs none /run && mount -t sysfs none /sys && ip link set lo up && exec \"$@\"")
+        .arg("mount -t tmpfs none /run && mount -t sysfs none /sys && ip link set lo up && echo 0 > /proc/sys/net/ipv4/ip_forward && exec \"$@\"")
         .arg("sh")
         .arg(std::env::current_exe().unwrap())
         .args(["--exact", &format!("networks::{test}"), "--include-ignored", "--nocapture"])
@@ -82,6 +86,31 @@ fn inside() {
     ));
 }
 
+/// Does something in a name space.
+fn within<T: Send>(name: &str, action: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            let space = fs_err::File::open(format!("/run/netns/{name}")).unwrap();
+            let kind = Some(LinkNameSpaceType::Network);
+            move_into_link_name_space(space.file().as_fd(), kind).unwrap();
+            action()
+        });
+        thread.join().unwrap()
+    })
+}
+
+/// A machine calls the outside, which has no route to the machines: only when the call comes with the
+/// computer's address does an answer find back.
+fn reach_outside() {
+    let listener = within("outside", || TcpListener::bind("10.215.0.2:7").unwrap());
+    let outside = listener.local_addr().unwrap();
+    within("machine", || {
+        TcpStream::connect_timeout(&outside, Duration::from_secs(3)).unwrap()
+    });
+    let caller = listener.accept().unwrap().1.ip();
+    assert_eq!(caller, IpAddr::from([10, 215, 0, 1]));
+}
+
 /// Everything that a network leaves.
 fn traces() -> String {
     run(
@@ -99,8 +128,7 @@ fn machines_reach_the_outside_with_the_computers_address() {
             let before = traces();
             driver().make_network(&wish(), &Unattended).unwrap();
             inside();
-            // The outside has no route to the machines: only with the computer's address does an answer come back.
-            run("ip netns exec machine ping -c 1 -W 2 10.215.0.2");
+            reach_outside();
             assert_eq!(
                 driver().find(&cluster()).unwrap().network,
                 Some(wish().network)
@@ -125,7 +153,7 @@ fn machines_get_through_a_firewall_that_drops_what_passes() {
                 driver().make_network(&wish(), &Unattended).unwrap();
             }
             inside();
-            run("ip netns exec machine ping -c 1 -W 2 10.215.0.2");
+            reach_outside();
             assert_eq!(run("iptables -S FORWARD | grep -c ACCEPT").trim(), "2");
             run("ip netns delete machine");
             driver().remove_network(&cluster(), &Unattended).unwrap();
@@ -173,7 +201,7 @@ fn somebody_elses_bridge_and_addresses_are_refused_and_left_alone() {
 
             // The addresses are taken.
             run(
-                "ip link add other type dummy && ip address add 10.77.0.200/16 dev other && ip link set other up",
+                "ip link add other type bridge && ip address add 10.77.0.200/16 dev other && ip link set other up",
             );
             let before = traces();
             let refused = driver().make_network(&wish(), &Unattended);

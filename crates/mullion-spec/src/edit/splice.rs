@@ -68,10 +68,12 @@ impl<'a> Splices<'a> {
     fn add_entry(&mut self, mapping: &Node, key: &str, value: &str, behind: Option<&Entry>) {
         let is_flow = self.begins(mapping, '{');
         let Some(behind) = behind else {
-            return match is_flow {
-                true => self.insert(mapping.span.start + 1, format!("{key}: {value}")),
-                false => self.is_lost = true,
-            };
+            if is_flow {
+                self.insert(mapping.span.start + 1, format!("{key}: {value}"));
+            } else {
+                self.is_lost = true;
+            }
+            return;
         };
         // JSON stays JSON.
         let is_json = is_flow && self.text[behind.key_span.start..].starts_with('"');
@@ -110,19 +112,20 @@ impl<'a> Splices<'a> {
         let Some((list, items)) = list.and_then(|list| Some((list, items(list)?))) else {
             return self.set(mapping, key, &format!("[{number}]"), behind);
         };
-        let Some(last) = items.last() else {
+        let Some(final_item) = items.last() else {
             return self.insert(list.span.start + 1, number.to_string());
         };
         let is_greater = |item: &&Node| super::number(item).is_some_and(|other| other > number);
         let greater = items.iter().find(is_greater);
         match (self.begins(list, '['), greater) {
             (true, Some(greater)) => self.insert(greater.span.start, format!("{number}, ")),
-            (true, None) => self.insert(last.span.end, format!(", {number}")),
+            (true, None) => self.insert(final_item.span.end, format!(", {number}")),
             (false, _) => {
-                let prefix = &self.text[self.line_start(last.span.start)..last.span.start];
+                let prefix =
+                    &self.text[self.line_start(final_item.span.start)..final_item.span.start];
                 self.is_lost |= !is_dash(prefix);
                 let line = format!("{prefix}{number}");
-                self.add_line(last.span.end, &line);
+                self.add_line(final_item.span.end, &line);
             }
         }
     }
@@ -132,7 +135,7 @@ impl<'a> Splices<'a> {
         let Some((list, items)) = list.and_then(|list| Some((list, items(list)?))) else {
             return;
         };
-        let Some(last) = items.last().filter(|_| !places.is_empty()) else {
+        let Some(final_item) = items.last().filter(|_| !places.is_empty()) else {
             return;
         };
         if !self.begins(list, '[') {
@@ -143,7 +146,7 @@ impl<'a> Splices<'a> {
         }
         let span = Span {
             start: list.span.start,
-            end: self.closing(last.span.end) + 1,
+            end: self.closing(final_item.span.end) + 1,
         };
         let written = self.text.get(span.start..span.end).unwrap_or_default();
         if written.contains(['\n', '#']) {
@@ -178,7 +181,7 @@ impl<'a> Splices<'a> {
         let mut span = item;
         match (comma, place.checked_sub(1)) {
             (Some(comma), _) if self.text[item.end..comma].trim().is_empty() => {
-                span.end = comma + 1
+                span.end = comma + 1;
             }
             (Some(comma), _) => self.replace(one(comma), ""),
             // The comma before it goes with the item before it, where that one goes too.

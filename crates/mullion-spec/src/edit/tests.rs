@@ -1,3 +1,5 @@
+use std::fmt::Write as _;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -248,6 +250,10 @@ fn a_form_that_would_be_broken_is_refused_whole() {
 }
 
 /// How a file is written.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "every combination is a form of its own"
+)]
 #[derive(Debug, Clone, Copy)]
 struct Form {
     is_flow: bool,
@@ -308,11 +314,11 @@ fn write(form: Form, wishes: &[Wish]) -> String {
             String::new()
         }
     };
-    out.push_str(&format!("{}:{}\n", key(form, "machines"), comment("all")));
+    let _ = writeln!(out, "{}:{}", key(form, "machines"), comment("all"));
     let pad = if form.is_indented { "   " } else { "" };
     for wish in wishes {
         if form.is_commented {
-            out.push_str(&format!("{pad}# group {}\n", wish.name));
+            let _ = writeln!(out, "{pad}# group {}", wish.name);
         }
         let fields = fields(form, wish);
         if form.is_flow {
@@ -320,29 +326,31 @@ fn write(form: Form, wishes: &[Wish]) -> String {
                 .iter()
                 .map(|(key, value)| format!("{key}: {value}"))
                 .collect();
-            out.push_str(&format!(
-                "{pad}- {{{}}}{}\n",
+            let _ = writeln!(
+                out,
+                "{pad}- {{{}}}{}",
                 fields.join(", "),
                 comment(wish.name)
-            ));
+            );
             continue;
         }
         for (at, (key, value)) in fields.iter().enumerate() {
             let dash = if at == 0 { "- " } else { "  " };
             let is_list = form.skip_lines && value.starts_with('[');
             if is_list {
-                out.push_str(&format!("{pad}{dash}{key}:\n"));
+                let _ = writeln!(out, "{pad}{dash}{key}:");
                 for item in value.trim_matches(['[', ']']).split(", ") {
-                    out.push_str(&format!("{pad}    - {item}\n"));
+                    let _ = writeln!(out, "{pad}    - {item}");
                 }
             } else {
-                out.push_str(&format!(
-                    "{pad}{dash}{key}: {value}{}\n",
+                let _ = writeln!(
+                    out,
+                    "{pad}{dash}{key}: {value}{}",
                     comment(key.trim_matches('"'))
-                ));
+                );
             }
             if form.is_commented && at == 0 {
-                out.push_str(&format!("{pad}  # within ü\n\n"));
+                let _ = writeln!(out, "{pad}  # within ü\n");
             }
         }
     }

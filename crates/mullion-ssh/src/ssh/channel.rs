@@ -2,13 +2,13 @@
 
 use std::io::{self, Read};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use mullion_plan::Attend;
 use russh::client::Msg;
 use russh::{Channel, ChannelMsg, ChannelReadHalf, ChannelWriteHalf, Error, Sig};
-use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
@@ -86,6 +86,43 @@ impl<'a> Watch<'a> {
     }
 }
 
+/// As many places as there may be channels at once.
+pub(super) struct Gate {
+    places: Arc<Semaphore>,
+    left: AtomicUsize,
+    /// Set once a channel was opened: the server allows at least one.
+    has_opened: AtomicBool,
+}
+
+impl Gate {
+    pub(super) fn new() -> Self {
+        Self {
+            places: Arc::new(Semaphore::new(limits::CHANNELS)),
+            left: AtomicUsize::new(limits::CHANNELS),
+            has_opened: AtomicBool::new(false),
+        }
+    }
+
+    async fn enter(&self) -> Result<OwnedSemaphorePermit, AcquireError> {
+        self.places.clone().acquire_owned().await
+    }
+
+    /// The server allows fewer: takes a place away, so that calls wait for each other here instead of asking it again
+    /// and again. One is always left.
+    async fn narrow(&self, permit: OwnedSemaphorePermit) {
+        let fewer = |left: usize| (left > 1).then(|| left - 1);
+        let narrowed = self
+            .left
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, fewer);
+        if narrowed.is_ok() {
+            permit.forget();
+        } else {
+            drop(permit);
+            sleep(limits::CHANNEL_BUSY_EVERY).await;
+        }
+    }
+}
+
 /// What a command reads: pieces that a task of its own sends, as far as the other side takes them.
 struct Feed {
     sender: Option<mpsc::Sender<Vec<u8>>>,
@@ -117,20 +154,20 @@ pub(super) fn piece_of(source: &mut dyn Read) -> io::Result<Vec<u8>> {
 }
 
 impl Session {
-    /// Opens a channel. Of a server that allows fewer at once than we open, one is awaited that another call closes.
+    /// Opens a channel. Of a server that allows fewer at once than we do, one is awaited that another call closes.
     pub(super) async fn open_channel(
         &self,
         doing: &str,
     ) -> Result<(Channel<Msg>, OwnedSemaphorePermit), TransportError> {
         let lost = || self.lost(doing);
-        let gate = self.gate().clone();
-        let permit = gate.acquire_owned().await.map_err(|_| lost())?;
+        let gate = self.gate();
         let began = Instant::now();
         loop {
+            let permit = gate.enter().await.map_err(|_| lost())?;
             let opening = self.link().handle.channel_open_session();
             let refusal = match timeout(limits::CHANNEL, opening).await {
                 Ok(Ok(channel)) => {
-                    self.has_opened().store(true, Ordering::Relaxed);
+                    gate.has_opened.store(true, Ordering::Relaxed);
                     return Ok((channel, permit));
                 }
                 Ok(Err(error @ Error::ChannelOpenFailure(_))) => error,
@@ -143,7 +180,7 @@ impl Session {
                     });
                 }
             };
-            let never = !self.has_opened().load(Ordering::Relaxed);
+            let never = !gate.has_opened.load(Ordering::Relaxed);
             if never || began.elapsed() > limits::CHANNEL_BUSY {
                 return Err(TransportError::Channel {
                     place: self.at().to_owned(),
@@ -151,7 +188,7 @@ impl Session {
                     source: Cause::new(in_words(&refusal)),
                 });
             }
-            sleep(limits::CHANNEL_BUSY_EVERY).await;
+            gate.narrow(permit).await;
         }
     }
 

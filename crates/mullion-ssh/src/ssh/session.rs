@@ -5,10 +5,9 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
 use mullion_plan::{Attend, Unattended};
-use tokio::sync::Semaphore;
 
 use super::Engine;
-use super::channel::{Ending, Watch};
+use super::channel::{Ending, Gate, Watch};
 use super::link::Link;
 use crate::command::{Command, Exit, Put, Stdin, Stream, Upload, absolute};
 use crate::error::{Cause, TransportError};
@@ -33,10 +32,7 @@ struct Inner {
     sudo: Sudo,
     /// Found out by the first command.
     rise: OnceLock<Rise>,
-    /// A place for each channel.
-    gate: Arc<Semaphore>,
-    /// Set once a channel was opened: the server allows at least one.
-    has_opened: AtomicBool,
+    gate: Gate,
     /// Set once the server has said that it has no SFTP.
     is_without_sftp: AtomicBool,
 }
@@ -59,8 +55,7 @@ impl Session {
             user: login.user.clone(),
             sudo: login.sudo,
             rise: OnceLock::new(),
-            gate: Arc::new(Semaphore::new(limits::CHANNELS)),
-            has_opened: AtomicBool::new(false),
+            gate: Gate::new(),
             is_without_sftp: AtomicBool::new(false),
         };
         Self {
@@ -85,12 +80,8 @@ impl Session {
         &self.inner.link
     }
 
-    pub(super) fn gate(&self) -> &Arc<Semaphore> {
+    pub(super) fn gate(&self) -> &Gate {
         &self.inner.gate
-    }
-
-    pub(super) fn has_opened(&self) -> &AtomicBool {
-        &self.inner.has_opened
     }
 
     pub(super) fn is_without_sftp(&self) -> &AtomicBool {

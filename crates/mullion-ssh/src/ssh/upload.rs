@@ -180,8 +180,16 @@ impl Session {
         }
         let receive = Command::script(RECEIVE, [part]);
         let mut said = String::new();
-        let exit = self.run_watched(&receive, Some(&mut source), watch, &mut |_, bytes| {
+        let received = self.run_watched(&receive, Some(&mut source), watch, &mut |_, bytes| {
             said.push_str(&String::from_utf8_lossy(bytes));
+        });
+        let exit = received.map_err(|error| match error {
+            TransportError::Source { place, source, .. } => TransportError::Source {
+                place,
+                path: path.to_owned(),
+                source,
+            },
+            error => error,
         })?;
         if exit.is_success() {
             Ok(())

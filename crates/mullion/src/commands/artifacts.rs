@@ -1,24 +1,21 @@
 //! `mullion artifacts`: programs, images and root file systems, got, built, listed, bundled and looked at again.
 
 mod getting;
+mod stock;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use mullion_artifacts::{
-    Distribution, Item, RootWish, Soundness, Sources, Store, SupplyError, Variant, bundle, supply,
-    supply_root,
-};
-use mullion_catalog::{Catalog, Judgement, Model};
-use mullion_plan::{Attend, News, StepError, Wanted};
-use mullion_spec::cluster::{Carrier, Origin, System};
+use mullion_artifacts::{Item, Soundness, Sources, bundle};
+use mullion_catalog::Judgement;
+use mullion_plan::{Attend, News, StepError};
 use mullion_spec::words::BuildPolicy;
 
 use self::getting::{Heard, get_all};
-use super::kubectl::store;
+use self::stock::Stock;
 use super::up::Invocation;
 use super::validate::refuse;
 use crate::arguments::{ArtifactsArguments, ArtifactsVerb};
@@ -27,8 +24,8 @@ use crate::elevation::{Elevation, elevate, give_back};
 use crate::environment::Environment;
 use crate::failure::{Class, Failure};
 use crate::views::artifacts::{
-    ArtifactRow, ArtifactsDocument, ArtifactsVerifyDocument, BundleDocument, SupplyDocument,
-    SupplyRow, SupplyTrouble, VerifyRow, got, length, list as list_text, standing, trouble,
+    ArtifactsDocument, ArtifactsVerifyDocument, BundleDocument, SupplyDocument, SupplyRow,
+    SupplyTrouble, VerifyRow, got, length, list as list_text, standing, trouble,
 };
 use crate::views::findings::plural;
 use crate::views::progress::short;
@@ -77,118 +74,9 @@ pub fn artifacts(
     code
 }
 
-/// What a cluster needs, and the cache that it should be in.
-struct Stock<'a> {
-    model: &'a Model,
-    store: Store,
-    items: BTreeSet<Item>,
-    roots: BTreeMap<Item, RootWish>,
-}
-
 struct Errand {
     sources: Sources,
     is_verbose: bool,
-}
-
-impl<'a> Stock<'a> {
-    fn new(model: &'a Model, environment: &Environment) -> Result<Self, Failure> {
-        let roots = roots(model).into_iter().map(|wish| (wish.item(), wish));
-        let roots: BTreeMap<_, _> = roots.collect();
-        let parts = Wanted::of(model).parts.into_iter().map(Item::Part);
-        Ok(Self {
-            store: store(model, environment)?,
-            items: parts.chain(roots.keys().cloned()).collect(),
-            roots,
-            model,
-        })
-    }
-
-    fn cluster(&self) -> String {
-        self.model.cluster().name.to_string()
-    }
-
-    fn folder(&self) -> String {
-        self.store.folder().display().to_string()
-    }
-
-    fn row(&self, item: &Item) -> ArtifactRow {
-        ArtifactRow::new(item, self.store.record(item).as_ref())
-    }
-
-    /// Why root is needed, where it is: root file systems hold files of many users.
-    fn needs_root(&self) -> Option<String> {
-        let missing = self
-            .roots
-            .keys()
-            .filter(|item| self.store.record(item).is_none());
-        let missing: Vec<_> = missing
-            .map(|item| ArtifactRow::new(item, None).name)
-            .collect();
-        (!missing.is_empty()).then(|| {
-            format!(
-                "put together the root file system of {}",
-                missing.join(", ")
-            )
-        })
-    }
-
-    fn get(
-        &self,
-        item: &Item,
-        sources: &Sources,
-        attendant: &dyn Attend,
-    ) -> Result<(), SupplyError> {
-        match item {
-            Item::Part(part) => supply(
-                &self.store,
-                self.model.artifacts(),
-                part,
-                sources,
-                attendant,
-            )
-            .map(|_| ()),
-            other => match self.roots.get(other) {
-                Some(wish) => supply_root(&self.store, wish, sources, attendant).map(|_| ()),
-                None => Ok(()),
-            },
-        }
-    }
-}
-
-/// The root file systems that the machines we make are made from.
-fn roots(model: &Model) -> Vec<RootWish> {
-    let catalog = Catalog::builtin();
-    let releases: BTreeSet<_> = model
-        .cluster()
-        .groups
-        .iter()
-        .filter_map(|group| match (&group.system, &group.carrier) {
-            (
-                System::Linux { release },
-                Carrier::Made {
-                    origin: Origin::Packages,
-                    ..
-                },
-            ) => Some(release.as_str()),
-            _ => None,
-        })
-        .collect();
-    let mut wishes: Vec<RootWish> = Vec::new();
-    for release in releases
-        .into_iter()
-        .filter_map(|release| catalog.linux(release))
-    {
-        let wish = RootWish {
-            distribution: Distribution::of_release(&release.name).unwrap_or(Distribution::Debian),
-            suite: release.suite.clone(),
-            packages: catalog.root_packages().packages.iter().cloned().collect(),
-            variant: Variant::Minimal,
-        };
-        if !wishes.contains(&wish) {
-            wishes.push(wish);
-        }
-    }
-    wishes
 }
 
 fn list(console: &mut Console<'_>, stock: &Stock<'_>) -> Result<u8, Failure> {

@@ -7,8 +7,8 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use mullion_engine::{Event, NewsItem, Outcome};
-use mullion_plan::{Stage, StepId};
+use mullion_engine::{Board, Current, Event, NewsItem, Outcome};
+use mullion_plan::StepId;
 use mullion_spec::value::MachineName;
 
 /// How wide a bar is.
@@ -16,146 +16,78 @@ const BAR: usize = 20;
 /// How often a plain line tells of an amount or a wait.
 const PLAIN_PAUSE: Duration = Duration::from_secs(10);
 
-/// What is known of one line of the board.
-#[derive(Debug, Clone)]
-struct Row {
-    stage: Stage,
-    title: String,
-    since: Timestamp,
-    last: String,
-    amount: Option<(u64, Option<u64>, &'static str)>,
-    state: State,
-    told: Timestamp,
-}
-
-/// How a line's machine fares.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
-    Busy,
-    Idle,
-    Failed,
-}
-
-/// Who a line is about.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Key {
-    /// A machine, by its place in the plan.
-    Machine(usize, String),
-    /// A step that is about no machine.
-    Step(StepId),
-}
-
-/// The state of a run, as its events tell it.
+/// A run, as its events tell it.
 #[derive(Debug)]
-pub struct Board {
+pub struct Progress {
     started: Timestamp,
     steps: usize,
     done: usize,
-    machines: Vec<String>,
-    rows: BTreeMap<Key, Row>,
+    board: Board,
+    /// When a plain line last told of a step that takes long.
+    told: BTreeMap<StepId, Timestamp>,
 }
 
-impl Board {
+impl Progress {
     /// Of a run that begins at that time.
     pub fn new(started: Timestamp) -> Self {
         Self {
             started,
             steps: 0,
             done: 0,
-            machines: Vec::new(),
-            rows: BTreeMap::new(),
-        }
-    }
-
-    fn key(&self, machine: Option<&str>, step: &StepId) -> Key {
-        match machine {
-            None => Key::Step(step.clone()),
-            Some(name) => {
-                let place = self.machines.iter().position(|known| known == name);
-                Key::Machine(place.unwrap_or(usize::MAX), name.to_owned())
-            }
+            board: Board::new(),
+            told: BTreeMap::new(),
         }
     }
 
     /// Takes an event; gives the plain lines that tell of it.
     pub fn see(&mut self, at: Timestamp, event: &Event) -> Vec<String> {
+        self.board.see(at, event);
         match event {
-            Event::RunStarted {
-                steps, machines, ..
-            } => {
+            Event::RunStarted { steps, .. } => {
                 self.started = at;
                 self.steps = *steps;
-                self.machines = machines
-                    .iter()
-                    .map(|count| count.machine.to_string())
-                    .collect();
                 Vec::new()
             }
             Event::StepStarted { tag, .. } => {
-                let key = self.key(tag.machine.as_ref().map(MachineName::as_str), &tag.id);
-                let row = Row {
-                    stage: tag.stage,
-                    title: tag.title.clone(),
-                    since: at,
-                    last: String::new(),
-                    amount: None,
-                    state: State::Busy,
-                    told: at,
-                };
-                self.rows.insert(key, row);
+                self.told.insert(tag.id.clone(), at);
                 Vec::new()
             }
             Event::StepNews {
                 step,
-                machine,
-                news,
-            } => self.hear(at, step, machine.as_ref().map(MachineName::as_str), news),
+                news: NewsItem::Amount { done, total, unit },
+                ..
+            } => self.now_and_then(at, step, || amount(*done, *total, unit)),
             Event::StepRetried { step, why, .. } => {
                 vec![self.line(at, step.as_str(), &format!("tries again: {why}"))]
             }
             Event::Waiting {
                 step,
-                machine,
                 gate,
                 why,
                 remaining_ms,
                 ..
             } => {
-                let words = format!("waiting for {gate}: {why}");
                 let left = short(Duration::from_millis(*remaining_ms));
-                let is_due = self.note(at, step, machine.as_ref().map(MachineName::as_str), &words);
-                let line = || self.line(at, step.as_str(), &format!("{words} ({left} left)"));
-                is_due.then(line).into_iter().collect()
+                let words = || format!("waiting for {gate}: {why} ({left} left)");
+                self.now_and_then(at, step, words)
             }
             Event::StepEnded {
                 tag,
                 outcome,
                 took_ms,
             } => {
-                let key = self.key(tag.machine.as_ref().map(MachineName::as_str), &tag.id);
+                self.told.remove(&tag.id);
                 let took = short(Duration::from_millis(*took_ms));
                 let verdict = match outcome {
                     Outcome::Done => {
                         self.done += 1;
                         format!("{} ({took})", tag.title)
                     }
-                    Outcome::Failed { error } => format!("FAILED after {took}: {}: {}", tag.title, error.words),
+                    Outcome::Failed { error } => {
+                        format!("FAILED after {took}: {}: {}", tag.title, error.words)
+                    }
                     _ => format!("not finished: {}", tag.title),
                 };
-                match (&key, self.rows.get_mut(&key)) {
-                    (Key::Step(_), _) => {
-                        self.rows.remove(&key);
-                    }
-                    (Key::Machine(..), Some(row)) => {
-                        row.state = match outcome {
-                            Outcome::Done => State::Idle,
-                            _ => State::Failed,
-                        };
-                        row.amount = None;
-                        row.last.clear();
-                    }
-                    (Key::Machine(..), None) => {}
-                }
                 let who = tag.machine.as_ref().map_or("-", MachineName::as_str);
                 vec![self.line(at, who, &format!("{:<13} {verdict}", tag.stage))]
             }
@@ -171,41 +103,18 @@ impl Board {
         }
     }
 
-    fn hear(&mut self, at: Timestamp, step: &StepId, machine: Option<&str>, news: &NewsItem) -> Vec<String> {
-        match news {
-            NewsItem::Line { text } => {
-                self.note(at, step, machine, text);
-                Vec::new()
-            }
-            NewsItem::Amount { done, total, unit } => {
-                let key = self.key(machine, step);
-                let Some(row) = self.rows.get_mut(&key) else {
-                    return Vec::new();
-                };
-                row.amount = Some((*done, *total, unit));
-                let is_due = elapsed(row.told, at) >= PLAIN_PAUSE;
-                if !is_due {
-                    return Vec::new();
-                }
-                row.told = at;
-                vec![self.line(at, step.as_str(), &amount(*done, *total, unit))]
-            }
-            _ => Vec::new(),
+    /// A plain line of a step that takes long, unless one was written a moment ago.
+    fn now_and_then(
+        &mut self,
+        at: Timestamp,
+        step: &StepId,
+        words: impl FnOnce() -> String,
+    ) -> Vec<String> {
+        match self.told.get_mut(step) {
+            Some(told) if elapsed(*told, at) >= PLAIN_PAUSE => *told = at,
+            _ => return Vec::new(),
         }
-    }
-
-    /// Notes the last words of a step; says whether a plain line is due.
-    fn note(&mut self, at: Timestamp, step: &StepId, machine: Option<&str>, words: &str) -> bool {
-        let key = self.key(machine, step);
-        let Some(row) = self.rows.get_mut(&key) else {
-            return false;
-        };
-        row.last = words.trim().to_owned();
-        let is_due = elapsed(row.told, at) >= PLAIN_PAUSE;
-        if is_due {
-            row.told = at;
-        }
-        is_due
+        vec![self.line(at, step.as_str(), &words())]
     }
 
     /// A plain line: when, who, what.
@@ -218,25 +127,17 @@ impl Board {
     pub fn frame(&self, now: Timestamp, width: usize) -> Vec<String> {
         let time = short(elapsed(self.started, now));
         let mut lines = vec![format!("{time:>8}  {} of {} steps", self.done, self.steps)];
-        for (key, row) in &self.rows {
-            let (who, title) = match key {
-                Key::Machine(_, name) => (name.as_str(), row.title.as_str()),
-                Key::Step(_) => ("", row.title.as_str()),
-            };
-            let mut line = match row.state {
-                State::Busy => {
-                    let time = short(elapsed(row.since, now));
-                    format!("{time:>8}  {who:<10} {:<13} {title}", row.stage)
-                }
-                State::Idle => format!("{:>8}  {who:<10} {:<13} {title}, done", "", row.stage),
-                State::Failed => format!("{:>8}  {who:<10} {:<13} FAILED: {title}", "", row.stage),
-            };
-            if let Some((done, total, unit)) = row.amount {
-                let _ = write!(line, "  {}", bar(done, total, unit));
-            } else if !row.last.is_empty() {
-                let _ = write!(line, "  {}", row.last);
+        for row in &self.board.rows {
+            let who = row.machine.as_ref().map_or("", MachineName::as_str);
+            lines.extend(row.current.iter().map(|step| current(who, step, now)));
+            if row.current.is_empty()
+                && row.machine.is_some()
+                && let Some(stage) = row.stage
+            {
+                let state = if row.has_failed { "FAILED" } else { "done so far" };
+                let stage = stage.row().word;
+                lines.push(format!("{:>8}  {who:<10} {stage:<13} {state}", ""));
             }
-            lines.push(line);
         }
         for line in &mut lines {
             if let Some((end, _)) = line.char_indices().nth(width.saturating_sub(1)) {
@@ -245,6 +146,19 @@ impl Board {
         }
         lines
     }
+}
+
+/// The line of a step that goes on.
+fn current(who: &str, step: &Current, now: Timestamp) -> String {
+    let time = short(elapsed(step.since, now));
+    let stage = step.stage.row().word;
+    let mut line = format!("{time:>8}  {who:<10} {stage:<13} {}", step.title);
+    if let Some((done, total, unit)) = step.amount {
+        let _ = write!(line, "  {}", bar(done, total, unit));
+    } else if let Some(last) = &step.last {
+        let _ = write!(line, "  {}", last.trim());
+    }
+    line
 }
 
 fn elapsed(from: Timestamp, to: Timestamp) -> Duration {
@@ -287,6 +201,7 @@ fn bar(done: u64, total: Option<u64>, unit: &str) -> String {
 #[cfg(test)]
 mod tests {
     use mullion_engine::{MachineCount, RunId, StepTag};
+    use mullion_plan::Stage;
 
     use super::*;
 
@@ -303,16 +218,16 @@ mod tests {
         }
     }
 
-    fn board() -> Board {
-        let mut board = Board::new(at(0));
+    fn progress() -> Progress {
+        let mut progress = Progress::new(at(0));
         let count = |name: &str| MachineCount {
             machine: name.parse().unwrap(),
             steps: 1,
         };
-        board.see(
+        progress.see(
             at(0),
             &Event::RunStarted {
-                run: RunId::new(at(0), 7),
+                run: RunId::new(at(0)),
                 cluster: "demo".into(),
                 command: "mullion up".into(),
                 steps: 3,
@@ -320,20 +235,24 @@ mod tests {
                 machines: vec![count("lin1"), count("cp1")],
             },
         );
-        for (step, machine) in [("apply/cp1", Some("cp1")), ("apply/lin1", Some("lin1")), ("fetch/kubelet", None)] {
+        for (step, machine) in [
+            ("apply/cp1", Some("cp1")),
+            ("apply/lin1", Some("lin1")),
+            ("fetch/kubelet", None),
+        ] {
             let tag = tag(step, machine);
-            board.see(at(1), &Event::StepStarted { tag, attempt: 1 });
+            progress.see(at(1), &Event::StepStarted { tag, attempt: 1 });
         }
-        board
+        progress
     }
 
     #[test]
     fn machines_stand_in_the_order_of_the_plan_with_elapsed_time_and_last_word() {
-        let mut board = board();
+        let mut progress = progress();
         let news = NewsItem::Line {
             text: "containerd restarted".into(),
         };
-        board.see(
+        progress.see(
             at(2),
             &Event::StepNews {
                 step: StepId::new("apply/cp1"),
@@ -346,7 +265,7 @@ mod tests {
             total: Some(10),
             unit: "packages",
         };
-        board.see(
+        progress.see(
             at(2),
             &Event::StepNews {
                 step: StepId::new("fetch/kubelet"),
@@ -355,31 +274,34 @@ mod tests {
             },
         );
         assert_eq!(
-            board.frame(at(4), 200),
+            progress.frame(at(4), 200),
             [
                 "   4.0 s  0 of 3 steps",
+                "   3.0 s             prepare       do fetch/kubelet  [##########..........] 5 of 10 packages",
                 "   3.0 s  lin1       prepare       do apply/lin1",
                 "   3.0 s  cp1        prepare       do apply/cp1  containerd restarted",
-                "   3.0 s             prepare       do fetch/kubelet  [##########..........] 5 of 10 packages",
             ]
         );
-        assert!(board.frame(at(4), 20).iter().all(|line| line.len() < 20));
+        assert!(progress.frame(at(4), 20).iter().all(|line| line.len() < 20));
     }
 
     #[test]
-    fn an_ended_step_is_one_plain_line_and_leaves_the_board_if_it_has_no_machine() {
-        let mut board = board();
+    fn an_ended_step_is_one_plain_line_and_leaves_the_board() {
+        let mut progress = progress();
         let ended = |step: &str, machine| Event::StepEnded {
             tag: tag(step, machine),
             outcome: Outcome::Done,
             took_ms: 1500,
         };
-        let lines = board.see(at(3), &ended("fetch/kubelet", None));
-        assert_eq!(lines, ["   3.0 s  -          prepare       do fetch/kubelet (1.5 s)"]);
-        board.see(at(3), &ended("apply/cp1", Some("cp1")));
-        let frame = board.frame(at(4), 200);
+        let lines = progress.see(at(3), &ended("fetch/kubelet", None));
+        assert_eq!(
+            lines,
+            ["   3.0 s  -          prepare       do fetch/kubelet (1.5 s)"]
+        );
+        progress.see(at(3), &ended("apply/cp1", Some("cp1")));
+        let frame = progress.frame(at(4), 200);
         assert_eq!(frame[0], "   4.0 s  2 of 3 steps");
         assert_eq!(frame.len(), 3);
-        assert!(frame[2].ends_with("do apply/cp1, done"), "{}", frame[2]);
+        assert!(frame[2].ends_with("cp1        prepare       done so far"), "{}", frame[2]);
     }
 }

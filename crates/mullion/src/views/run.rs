@@ -17,7 +17,7 @@ use crate::environment::Environment;
 use crate::failure::{Class, Failure};
 
 /// The exit code of a run that was called off.
-const INTERRUPTED: u8 = 130;
+pub const INTERRUPTED: u8 = 130;
 
 /// A run, with the cluster it is about.
 #[derive(Debug, Serialize, JsonSchema)]

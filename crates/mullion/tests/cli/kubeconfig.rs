@@ -204,15 +204,3 @@ fn kubectl_is_the_clusters_own_and_its_exit_code_is_handed_on() {
     let expected = format!("{}\nget pods -A --help\ninput", kubeconfig.display());
     assert_eq!(String::from_utf8(output.stdout).unwrap(), expected);
 }
-
-#[test]
-fn an_existing_clusters_kubeconfig_is_the_users_own() {
-    let bench = Bench::new();
-    bench.write(
-        "cluster.yaml",
-        "controlPlane: {existing: {kubeconfig: mine}}\nmachines: [{name: lin, addresses: [192.0.2.1]}]\n",
-    );
-    let ran = bench.run(&["kubeconfig"]);
-    assert_eq!(ran.code, 2, "{}", ran.err);
-    assert!(ran.err.contains("`mine`"), "{}", ran.err);
-}

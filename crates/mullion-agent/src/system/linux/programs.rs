@@ -174,7 +174,7 @@ fn split(mut output: PipeReader, sender: &SyncSender<String>) {
     let mut buffer = vec![0; 16 * 1024];
     let mut line = Vec::new();
     let send = |line: &mut Vec<u8>| {
-        let text = String::from_utf8_lossy(line).trim_end().to_owned();
+        let text = plain(&String::from_utf8_lossy(line));
         line.clear();
         sender.send(text)
     };
@@ -201,5 +201,36 @@ fn split(mut output: PipeReader, sender: &SyncSender<String>) {
     }
     if !line.is_empty() {
         let _ = send(&mut line);
+    }
+}
+
+/// A line without colours and other signs that only a terminal understands.
+fn plain(line: &str) -> String {
+    let mut plain = String::with_capacity(line.len());
+    let mut signs = line.trim_end().chars().peekable();
+    while let Some(sign) = signs.next() {
+        if sign == '\u{1b}' {
+            if signs.next_if_eq(&'[').is_some() {
+                // Up to its letter.
+                let _ = signs.by_ref().find(|sign| sign.is_ascii_alphabetic());
+            }
+        } else if sign == '\t' || !sign.is_control() {
+            plain.push(sign);
+        }
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_do_not_reach_the_controller() {
+        assert_eq!(
+            plain("\u{1b}[0;37mKERNEL_VERSION\u{1b}[0m: \u{1b}[0;32m6.18\u{1b}[0m  "),
+            "KERNEL_VERSION: 6.18"
+        );
+        assert_eq!(plain("\ta\u{7} größer\u{1b}"), "\ta größer");
     }
 }

@@ -6,7 +6,7 @@ use mullion_wire::{Blueprint, Content, File, Firewall, Package};
 
 use super::super::{
     Activity, Companions, Ended, FirewallState, Module, PackageLists, Packages, Program, Programs,
-    Removed, ServiceFacts, Services, Settings, SystemError, TAIL_LINES,
+    Removed, ServiceFacts, Services, Settings, SystemError,
 };
 use super::{Memory, MemoryService, Node};
 
@@ -143,7 +143,7 @@ impl Services for Memory {
     }
 
     fn service_log(&self, name: &str, lines: usize) -> Vec<String> {
-        (1..=lines.min(TAIL_LINES))
+        (1..=lines.min(10))
             .map(|line| format!("line {line} of {name}"))
             .collect()
     }

@@ -1,0 +1,135 @@
+//! `up` is killed while it works: whoever types it again gets what was wanted.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::lab::{Lab, PATIENCE};
+use crate::ran::Running;
+use crate::trial::{Luck, Trial, is_slow, say};
+
+const NODES: [&str; 2] = ["cp1", "lin1"];
+
+/// A step may take some seconds: the kill comes somewhere within it.
+const WITHIN: u64 = 2500;
+
+#[test]
+#[ignore = "needs root and real machines; cargo xtask test runs it"]
+fn a_killed_up_goes_on() {
+    let mut trial = Trial::begin("a_killed_up_goes_on");
+    let mut luck = Luck::new();
+    let lab = Lab::linux("killed", 1);
+    let kills = if is_slow() { 20 } else { 3 };
+    let mut killed = 0;
+    for turn in 0..kills {
+        let mut up = lab.start(&["up"]);
+        let Some(planned) = planned(&lab, &mut up) else {
+            // Nothing was left to do: what is left of the kills is spent on a new cluster.
+            let _ = lab.end(up).good();
+            let _ = lab.down();
+            continue;
+        };
+        // Each takes its share of what is left, so that the last ones come late.
+        let left = kills - turn;
+        let (low, high) = share(planned, left);
+        let steps = low + luck.below(high - low + 1);
+        let pause = Duration::from_millis(luck.below(WITHIN));
+        let begun = wait_for(&lab, &mut up, steps, pause);
+        up.signal(Signal::KILL);
+        let ran = lab.end(up);
+        if ran.code == 0 {
+            say(&format!("            {turn}: it was through before"));
+            continue;
+        }
+        assert_eq!(ran.code, -9, "{ran}");
+        killed += 1;
+        say(&format!(
+            "            {turn}: killed after {:.1} s, {begun} of {planned} steps begun, the last {}",
+            ran.took.as_secs_f32(),
+            last_begun(&lab)
+        ));
+        let runs = lab.run(&["runs", "--json"]).good().json();
+        assert_ne!(runs["runs"][0]["state"], "done", "{runs:#}");
+        assert_ne!(runs["runs"][0]["state"], "running", "{runs:#}");
+    }
+    trial.lap(&format!("killed {killed} times"));
+    assert!(killed * 2 > kills, "most were not killed");
+    let _ = lab.up();
+    lab.is_up(&NODES);
+    lab.all_pods_run();
+    lab.has_nothing_to_do();
+    crate::secrets::are_in_no_log(&lab, &NODES);
+    trial.lap("up goes on, and all is Ready");
+    lab.serve(&NODES);
+    crate::network::services_are_reached(&lab, &NODES);
+    trial.lap("Services are reached");
+    let _ = lab.down();
+    trial.nothing_is_left();
+    trial.lap("down leaves nothing");
+}
+
+/// Between which of so many steps a kill falls, where so many more are to come.
+fn share(planned: u64, left: u64) -> (u64, u64) {
+    if left <= 1 {
+        return (0, planned.saturating_sub(1));
+    }
+    (0, (2 * planned / left).min(planned.saturating_sub(1)))
+}
+
+/// How many steps its run has; nothing where it has none.
+fn planned(lab: &Lab, up: &mut Running) -> Option<u64> {
+    let end = Instant::now() + PATIENCE;
+    while Instant::now() < end {
+        if let Some(line) = own_journal(lab, up.pid()).and_then(|lines| lines.into_iter().next()) {
+            return line["steps"].as_u64();
+        }
+        if up.has_ended() {
+            return None;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    panic!("no run was begun: {}", up.err());
+}
+
+/// Waits until so many steps were begun, and a while; says how many that came to.
+fn wait_for(lab: &Lab, up: &mut Running, steps: u64, pause: Duration) -> u64 {
+    let count = |lines: &[Value]| {
+        let begun = lines.iter().filter(|line| line["line"] == "begin");
+        begun.count() as u64
+    };
+    let end = Instant::now() + PATIENCE;
+    let mut is_time = None;
+    loop {
+        let begun = count(&own_journal(lab, up.pid()).unwrap_or_default());
+        let now = Instant::now();
+        if begun >= steps && is_time.is_none() {
+            is_time = Some(now + pause);
+        }
+        if is_time.is_some_and(|time| now >= time) || up.has_ended() {
+            return begun;
+        }
+        assert!(now < end, "the run does not go on: {}", up.err());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// The journal that a process keeps.
+fn own_journal(lab: &Lab, pid: u32) -> Option<Vec<Value>> {
+    let lines = journal(lab.runs().last()?);
+    (lines.first()?["pid"] == pid).then_some(lines)
+}
+
+/// The whole lines of a run's journal.
+pub(crate) fn journal(run: &Path) -> Vec<Value> {
+    let text = fs_err::read_to_string(run.join("journal.jsonl")).unwrap_or_default();
+    let lines = text.lines().filter_map(|line| serde_json::from_str(line).ok());
+    lines.collect()
+}
+
+fn last_begun(lab: &Lab) -> String {
+    let lines = lab.runs().last().map(|run| journal(run)).unwrap_or_default();
+    let begun = lines.iter().rev().find(|line| line["line"] == "begin");
+    begun.map_or_else(|| "none".into(), |line| line["step"].to_string())
+}

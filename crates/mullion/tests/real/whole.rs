@@ -1,0 +1,124 @@
+//! The whole story of one cluster: it comes, works, is repaired and goes.
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use crate::computer::cut_power;
+use crate::kube::{SETTLE, name};
+use crate::lab::Lab;
+use crate::network::{kubelets_serve, policies_are_obeyed, ports_are_open, services_are_reached};
+use crate::secrets::{self, Watcher};
+use crate::trial::{Trial, until};
+
+const NODES: [&str; 2] = ["cp1", "lin1"];
+
+#[test]
+#[ignore = "needs root and real machines; cargo xtask test runs it"]
+fn a_cluster_comes_up_works_and_goes() {
+    let mut trial = Trial::begin("a_cluster_comes_up_works_and_goes");
+    let lab = Lab::linux("whole", 1);
+
+    let watcher = Watcher::start();
+    let _ = lab.up().says(&["is up after", "mullion status", "mullion kubectl", "mullion down"]);
+    watcher.saw_nothing();
+    trial.lap("up");
+
+    lab.is_up(&NODES);
+    let nodes: Vec<_> = lab.list(&["nodes"]).iter().map(name).collect();
+    assert_eq!(nodes, NODES);
+    lab.all_pods_run();
+    let _ = lab.run(&["status"]).good().says(&["Ready", "nothing differs from the file"]);
+    trial.lap("status: all Ready, nothing differs");
+
+    lab.has_nothing_to_do();
+    trial.lap("up again: nothing to do");
+
+    lab.serve(&NODES);
+    services_are_reached(&lab, &NODES);
+    trial.lap("names and Services are reached from pods and nodes");
+    ports_are_open(&lab, &NODES);
+    kubelets_serve(&lab, &NODES);
+    trial.lap("ports of nodes; exec, logs and port-forward");
+    policies_are_obeyed(&lab, NODES);
+    trial.lap("policies are obeyed");
+
+    secrets::are_private(&lab);
+    secrets::are_in_no_log(&lab, &NODES);
+    trial.lap("secrets are private, and in no log");
+
+    other_commands(&lab);
+    trial.lap("kubeconfig, ssh, console, runs");
+
+    a_dead_worker_is_repaired(&lab);
+    trial.lap("a worker that was killed is repaired");
+
+    let took = lab.down().took;
+    trial.lap(&format!("down ({:.1} s)", took.as_secs_f32()));
+    assert!(!lab.kept().exists(), "{} is left", lab.kept().display());
+    trial.nothing_is_left();
+    let _ = lab.run(&["down", "--yes"]).good().says(&["nothing to remove"]);
+    let _ = lab.run(&["kubectl", "get", "nodes"]).code(5);
+    assert!(!lab.kept().exists(), "{} is there again", lab.kept().display());
+    trial.nothing_is_left();
+    trial.lap("nothing is left, and down again finds nothing");
+}
+
+fn other_commands(lab: &Lab) {
+    // A kubeconfig of the user's own stays as it was, but for what is added.
+    let file = lab.path("config");
+    let own = "apiVersion: v1\nkind: Config\ncurrent-context: mine\npreferences: {}\n\
+        clusters:\n- name: mine\n  cluster: {server: https://192.0.2.1:6443}\n\
+        contexts:\n- name: mine\n  context: {cluster: mine, user: me}\nusers:\n- name: me\n  user: {token: abc}\n";
+    fs_err::write(&file, own).unwrap();
+    fs_err::set_permissions(&file, std::fs::Permissions::from_mode(0o640)).unwrap();
+    let path = file.display().to_string();
+    let _ = lab.run(&["kubeconfig", "--merge", &path, "--context", "ours"]).good();
+    let mode = fs_err::metadata(&file).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o640);
+    let view = ["kubectl", "config", "view", "--output=json", "--kubeconfig", &path];
+    let merged = lab.run(&view).good().json();
+    let contexts: Vec<_> = merged["contexts"].as_array().unwrap().iter().collect();
+    for wanted in ["mine", "ours"] {
+        assert!(contexts.iter().any(|context| context["name"] == wanted), "{merged:#}");
+    }
+    let nodes = ["kubectl", "--kubeconfig", &path, "--context=ours", "get", "nodes"];
+    let _ = lab.run(&nodes).good().says(&NODES);
+    let printed = lab.run(&["kubeconfig"]).good().out;
+    assert!(printed.contains("client-key-data"), "no kubeconfig");
+
+    for node in NODES {
+        let ran = lab.run(&["ssh", node, "--", "hostname"]).good();
+        assert_eq!(ran.out.trim(), node);
+    }
+    let _ = lab.run(&["ssh", "lin1", "--", "exit 7"]).code(7);
+    let ran = lab.run(&["console", "cp1"]).good();
+    assert!(ran.out.lines().count() > 5, "{ran}");
+
+    let runs = lab.run(&["runs", "--json"]).good().json();
+    let runs = runs["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), 1, "{runs:#?}");
+    assert_eq!(runs[0]["state"], "done", "{runs:#?}");
+    let _ = lab.run(&["runs", "show", "--html", "run.html"]).good();
+    let page = fs_err::read_to_string(lab.path("run.html")).unwrap();
+    for word in ["<svg", "cp1", "lin1", "join"] {
+        assert!(page.contains(word), "the page has no `{word}`");
+    }
+}
+
+fn a_dead_worker_is_repaired(lab: &Lab) {
+    cut_power(lab, "lin1");
+    let status = lab.status();
+    assert_eq!(status["machines"][1]["name"], "lin1", "{status:#}");
+    assert_eq!(status["machines"][1]["machine"], "off", "{status:#}");
+    let differences = status["differences"].as_array().unwrap();
+    let is_told = |line: &serde_json::Value| line.as_str().is_some_and(|line| line.contains("lin1"));
+    assert!(differences.iter().any(is_told), "{status:#}");
+    let _ = lab.up();
+    lab.is_up(&NODES);
+    lab.has_nothing_to_do();
+    lab.all_pods_run();
+    for from in NODES {
+        until("the pods serve again", SETTLE, || {
+            lab.connects(from, "on-lin1.proof:80").and_then(|()| lab.connects(from, "on-cp1.proof:80"))
+        });
+    }
+}
