@@ -3,24 +3,21 @@
 //! `MULLION_AGENT` names the agent's file, built for the machines' system. Without it the program looks for the agent
 //! beside itself, which is where cargo puts it while one works on the code.
 
-#![expect(
-    clippy::print_stdout,
-    reason = "this is how a build script speaks to cargo"
-)]
-
 use std::path::PathBuf;
-use std::{env, fs, io};
+use std::{env, io};
 
 fn main() -> io::Result<()> {
     println!("cargo::rerun-if-env-changed=MULLION_AGENT");
-    let folder = env::var_os("OUT_DIR").map(PathBuf::from).unwrap_or_default();
+    let folder = env::var_os("OUT_DIR")
+        .map(PathBuf::from)
+        .unwrap_or_default();
     let target = folder.join("mullion-agent");
     match env::var_os("MULLION_AGENT").filter(|path| !path.is_empty()) {
         Some(path) => {
             let path = PathBuf::from(path);
             println!("cargo::rerun-if-changed={}", path.display());
-            fs::copy(path, target).map(|_| ())
+            fs_err::copy(path, target).map(|_| ())
         }
-        None => fs::write(target, ""),
+        None => fs_err::write(target, ""),
     }
 }

@@ -111,7 +111,9 @@ fn real_machines(program: &Path, pace: Pace) -> Result<Outcome, XtaskError> {
     tools::run(doctor.args(["doctor", "--fix"]).current_dir(empty.path()))?;
     let mut tests = tools::cargo(&["test", "--quiet", "--workspace", "--", "--ignored"]);
     // They share this computer's networks and cores, so they take turns.
-    tests.arg("--test-threads=1").env("MULLION_PROGRAM", program);
+    tests
+        .arg("--test-threads=1")
+        .env("MULLION_PROGRAM", program);
     if pace == Pace::Slow {
         tests.env("MULLION_SLOW", "1");
     }

@@ -41,7 +41,10 @@ pub fn run() -> Result<(), XtaskError> {
 /// Builds `mullion` with the agent inside, and puts it into a folder: a test's must not replace the developer's.
 pub fn install_into(folder: &Path, steps: &mut steps::Steps) -> Result<PathBuf, XtaskError> {
     let target = tools::target_folder()?;
-    let agent = target.join(AGENT_TARGET).join("agent").join("mullion-agent");
+    let agent = target
+        .join(AGENT_TARGET)
+        .join("agent")
+        .join("mullion-agent");
     steps.run("build the agent", || {
         tools::run(
             tools::cargo(&["build", "--profile=agent", "--package=mullion-agent"])

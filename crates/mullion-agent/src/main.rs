@@ -1,5 +1,10 @@
 //! The node agent's program.
 
+#[cfg(not(unix))]
+compile_error!(
+    "the agent has an adapter for Linux only; see `system` for what another one must do"
+);
+
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 use std::time::Duration;

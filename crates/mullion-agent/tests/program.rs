@@ -2,12 +2,17 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::io::Write as _;
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use mullion_wire::{Event, Facts, Request, read_event, write_line};
 
 fn run(args: &[&str], input: &str) -> Output {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_mullion-agent"))
+    run_program(Path::new(env!("CARGO_BIN_EXE_mullion-agent")), args, input)
+}
+
+fn run_program(program: &Path, args: &[&str], input: &str) -> Output {
+    let mut child = Command::new(program)
         .args(args)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -27,8 +32,9 @@ fn events(output: &Output) -> Vec<Event> {
         .collect()
 }
 
-fn facts() -> Facts {
-    let output = run(&["serve"], &write_line(&Request::Facts).unwrap());
+fn facts(program: &Path) -> Facts {
+    let request = write_line(&Request::Facts).unwrap();
+    let output = run_program(program, &["serve"], &request);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     match &events(&output)[..] {
         [Event::Facts { facts }, Event::Done { changed: 0, .. }] => (**facts).clone(),
@@ -38,7 +44,7 @@ fn facts() -> Facts {
 
 #[test]
 fn facts_are_answered_and_then_done() {
-    let facts = facts();
+    let facts = facts(Path::new(env!("CARGO_BIN_EXE_mullion-agent")));
     assert_eq!(facts.os, "linux");
     assert_eq!(facts.version, mullion_wire::VERSION);
     assert!(facts.cpus > 0 && facts.memory > 0 && facts.disk.total > 0);
@@ -48,12 +54,16 @@ fn facts_are_answered_and_then_done() {
 
 #[test]
 fn the_version_tells_two_builds_apart_and_is_the_one_in_the_facts() {
-    let output = run(&["version"], "");
+    // A copy: another build may put a new program in this one's place at any moment.
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("mullion-agent");
+    fs_err::copy(env!("CARGO_BIN_EXE_mullion-agent"), &program).unwrap();
+    let output = run_program(&program, &["version"], "");
     assert_eq!(output.status.code(), Some(0));
     let version = String::from_utf8(output.stdout).unwrap();
-    assert_eq!(version.trim(), facts().agent);
-    let program = std::fs::File::open(env!("CARGO_BIN_EXE_mullion-agent")).unwrap();
-    let (digest, _) = mullion_wire::Sha256Digest::of_reader(program).unwrap();
+    assert_eq!(version.trim(), facts(&program).agent);
+    let bytes = fs_err::File::open(&program).unwrap();
+    let (digest, _) = mullion_wire::Sha256Digest::of_reader(bytes).unwrap();
     let wanted = mullion_wire::agent_version(env!("CARGO_PKG_VERSION"), &digest);
     assert_eq!(version.trim(), wanted);
 }

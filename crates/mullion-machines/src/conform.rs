@@ -2,6 +2,7 @@
 //!
 //! What a driver says that it cannot do is held to another promise: it is refused, and nothing changes.
 
+use ipnet::IpNet;
 use mullion_plan::{Breach, Power, Unattended};
 use mullion_spec::value::{ClusterName, MachineName};
 
@@ -77,9 +78,18 @@ impl Suite<'_> {
 
     fn find(&self) -> Result<Found, Breach> {
         let look = || {
-            self.driver()
+            let mut found = self
+                .driver()
                 .find(self.cluster())
-                .map_err(told("a driver can look"))
+                .map_err(told("a driver can look"))?;
+            // Others may use the same computer meanwhile: their things come and go.
+            let networks =
+                [&self.trial.network, &self.trial.other].map(|wish| wish.network.trunc());
+            let is_tried = |network: &IpNet| networks.iter().any(|own| *network == (*own).into());
+            found.foreign.retain(is_tried);
+            let clusters = [self.cluster(), &self.trial.other.cluster];
+            found.clusters.retain(|cluster| clusters.contains(&cluster));
+            Ok::<_, Breach>(found)
         };
         let found = look()?;
         require(found == look()?, "looking changes nothing", || {

@@ -399,7 +399,10 @@ impl Wanted<'_> {
 
     /// The names of the sets of objects that the cluster should have, in the order they are applied.
     pub fn sets(&self) -> Vec<String> {
-        self.object_sets().into_iter().map(|(name, _)| name).collect()
+        self.object_sets()
+            .into_iter()
+            .map(|(name, _)| name)
+            .collect()
     }
 
     fn versions(&self, names: &[&str]) -> BTreeSet<&Part> {

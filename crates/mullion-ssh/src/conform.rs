@@ -3,6 +3,8 @@
 //! The machine in memory passes it first, the real one through the same calls. It needs a machine with the commands
 //! that every Linux has; [`scripted`] plays them for a machine in memory.
 
+mod script;
+
 use std::fmt::Display;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,28 +13,16 @@ use std::time::{Duration, Instant};
 use mullion_plan::{Attend, Breach, News, Unattended};
 use mullion_wire::Sha256Digest;
 
-use crate::command::{Command, Put, Stdin, Stream, Upload};
-use crate::error::{Class, TransportError};
+use crate::class::Class;
+use crate::command::{Command, Put, Stream, Upload};
+use crate::error::TransportError;
 use crate::limits;
-use crate::memory::{Answer, Files};
 use crate::port::Transport;
 use crate::probe::Probe;
+pub use script::scripted;
+use script::{BEGUN, EXIT, KILLED, LONG, ODD, PIECES};
 
-/// Ends with `$1`.
-const EXIT: &str = "exit \"$1\"";
-/// Ends by a signal.
-const KILLED: &str = "kill -KILL $$";
-/// Lines in pieces, on both streams.
-const PIECES: &str = "printf 'one\\ntw'; sleep 0.05; printf 'o\\n\\nthree'; echo oops >&2";
-/// A byte that no text has.
-const ODD: &str = "printf 'a\\377b\\n'";
-/// A line of `$1` bytes.
-const LONG: &str = "head -c \"$1\" /dev/zero | tr '\\0' x";
-/// A line, then nothing for long.
-const BEGUN: &str = "echo begun; sleep 60";
-/// How long that is.
-const LONG_TIME: Duration = Duration::from_mins(1);
-/// Far less than that: whoever ended it did not wait for it.
+/// Far less than the longest command takes: whoever ended it did not wait for it.
 const SOON: Duration = Duration::from_secs(30);
 
 /// Runs the whole suite. `scratch` is a folder on the machine whose files are the suite's.
@@ -465,46 +455,6 @@ impl<T> OrBreach<T> for Result<T, TransportError> {
     fn or_breach(self, contract: &'static str) -> Result<T, Breach> {
         self.map_err(|error| breach(contract, format!("{error}: {error:?}")))
     }
-}
-
-/// Plays the commands of the suite for a machine in memory.
-pub fn scripted(command: &Command, files: &mut Files) -> Option<Answer> {
-    let args: Vec<_> = command.args.iter().map(String::as_str).collect();
-    let given = match &command.stdin {
-        Stdin::Empty => &[][..],
-        Stdin::Bytes(bytes) => bytes,
-    };
-    let mode = |path: &str| files.get(path).map_or(0, |file| file.mode);
-    Some(match (command.program.as_str(), &args[..]) {
-        ("sh", ["-c", EXIT, _, status]) => Answer::exit(status.parse().ok()?),
-        ("sh", ["-c", KILLED, ..]) => Answer::signal("KILL"),
-        ("sh", ["-c", PIECES, ..]) => Answer::exit(0)
-            .out("one\ntw")
-            .err("oops\n")
-            .out("o\n\nthree"),
-        ("sh", ["-c", ODD, ..]) => Answer::exit(0).out(*b"a\xffb\n"),
-        ("sh", ["-c", LONG, _, size]) => Answer::exit(0).out(vec![b'x'; size.parse().ok()?]),
-        ("sh", ["-c", BEGUN, ..]) => Answer::exit(0).out("begun\n").takes(LONG_TIME),
-        ("sha256sum", []) => Answer::exit(0).out(format!("{}  -\n", Sha256Digest::of(given))),
-        ("seq", ["1", last]) => {
-            let lines: Vec<_> = (1..=last.parse::<u64>().ok()?)
-                .map(|n| n.to_string())
-                .collect();
-            Answer::exit(0).out(lines.join("\n") + "\n")
-        }
-        ("stat", ["-c", "%a", path]) => Answer::exit(0).out(format!("{:o}\n", mode(path))),
-        ("ls", ["-A", folder]) => {
-            let inside =
-                |path: &String| Some(path.strip_prefix(folder)?.strip_prefix('/')?.to_owned());
-            let names: Vec<_> = files.keys().filter_map(inside).collect();
-            Answer::exit(0).out(names.join("\n"))
-        }
-        ("rm", ["-rf", "--", folder]) => {
-            files.retain(|path, _| !path.starts_with(folder));
-            Answer::exit(0)
-        }
-        _ => return None,
-    })
 }
 
 #[cfg(test)]

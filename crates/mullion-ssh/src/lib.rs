@@ -38,6 +38,7 @@
 //! - A command that was given up before it could say which process it is may run on.
 //! - A connection that was lost is not made anew by itself: whoever made it connects again.
 
+mod class;
 mod collect;
 mod command;
 pub mod conform;
@@ -53,8 +54,9 @@ mod probe;
 mod quote;
 mod ssh;
 
+pub use class::Class;
 pub use command::{Command, Exit, Output, Put, Stdin, Stream, Upload};
-pub use error::{Cause, Class, TransportError};
+pub use error::{Cause, TransportError};
 pub use keys::{KeyPair, fingerprint, generate_key, public_key};
 pub use login::{Key, Login, Sudo};
 pub use openssh::{known_hosts, known_hosts_line, openssh_arguments};

@@ -397,7 +397,7 @@ impl Transport for Memory {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Class;
+    use crate::class::Class;
 
     fn machine() -> Memory {
         Memory::new("memory", |command, files| match command.program.as_str() {

@@ -159,11 +159,22 @@ pub(crate) fn dress(root: &Path) -> Result<(), TemplateError> {
         root.join("etc/systemd/system.conf.d/10-mullion.conf"),
         SYSTEMD,
     )?;
+    mask_generators(root)?;
     quiet_kernel_settings(root)?;
     forget_itself(root)?;
     // Programs in it run as anybody: no other user of this computer gets at them. A machine has its own `/`.
     let own = std::fs::Permissions::from_mode(0o700);
     Ok(fs_err::set_permissions(root, own)?)
+}
+
+/// Generators look for disks, consoles and kernel arguments, which a machine does not have.
+fn mask_generators(root: &Path) -> Result<(), TemplateError> {
+    let own = root.join("etc/systemd/system-generators");
+    for name in names(&root.join("lib/systemd/system-generators"))? {
+        fs_err::create_dir_all(&own)?;
+        link("/dev/null", &own.join(name))?;
+    }
+    Ok(())
 }
 
 /// The distribution's own kernel settings would change this computer's kernel; those that a blueprint lays

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
@@ -274,6 +275,7 @@ impl Containerd {
         command
             .env_clear()
             .env("PATH", PATH)
+            .process_group(0)
             .arg("--address")
             .arg(self.runtime.join("s"))
             .args(["--namespace", NAMESPACE])
@@ -313,7 +315,8 @@ impl Drop for Containerd {
 /// A program of this computer.
 fn program(name: &str) -> Command {
     let mut command = Command::new(name);
-    command.env_clear().env("PATH", PATH);
+    // What a terminal sends when somebody presses Ctrl-C is for us alone.
+    command.env_clear().env("PATH", PATH).process_group(0);
     command
 }
 

@@ -40,26 +40,28 @@ fn wish(name: &str) -> LinuxTemplate {
     }
 }
 
-/// Everything that could stay behind on this computer.
+/// Everything that could stay behind on this computer. Of what others do on it nothing is told.
 fn traces() -> BTreeSet<String> {
+    let own = format!("/run/mullion-store-{}-", std::process::id());
     let mounts = fs_err::read_to_string("/proc/self/mounts").unwrap();
-    let run = files(Path::new("/run"))
-        .into_iter()
-        .filter(|path| path.to_string_lossy().contains("mullion"))
-        .map(|path| path.display().to_string());
-    let processes = Command::new("ps").args(["-eo", "comm"]).output().unwrap();
-    let containerd = String::from_utf8_lossy(&processes.stdout)
-        .lines()
-        .filter(|line| line.contains("containerd"))
-        .count();
+    let run = files(Path::new("/run"));
+    let run = run.iter().map(|path| path.display().to_string());
+    let processes = Command::new("ps").args(["-eo", "args"]).output().unwrap();
+    let processes = String::from_utf8_lossy(&processes.stdout).into_owned();
     mounts
         .lines()
         .map(str::to_owned)
-        .chain(run)
-        .chain([
-            format!("{containerd} containerd"),
-            format!("/opt/containerd: {}", Path::new("/opt/containerd").exists()),
-        ])
+        .chain(run.filter(|path| path.starts_with(&own)))
+        .chain(
+            processes
+                .lines()
+                .filter(|line| line.contains(&own))
+                .map(str::to_owned),
+        )
+        .chain([format!(
+            "/opt/containerd: {}",
+            Path::new("/opt/containerd").exists()
+        )])
         .collect()
 }
 

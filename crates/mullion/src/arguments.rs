@@ -40,12 +40,7 @@ pub struct Global {
     )]
     pub file: Option<PathBuf>,
     /// A cluster that exists already, by its name, from any folder
-    #[arg(
-        long,
-        global = true,
-        value_name = "NAME",
-        conflicts_with = "file"
-    )]
+    #[arg(long, global = true, value_name = "NAME", conflicts_with = "file")]
     pub cluster: Option<ClusterName>,
     /// Write results as JSON
     #[arg(long, global = true)]
@@ -317,6 +312,8 @@ pub enum ArtifactsVerb {
     /// Write one file with everything that the cluster needs, for work without a network
     Bundle {
         /// The file to write
+        // Not `file`: the cluster file's option is called so.
+        #[arg(id = "bundle", value_name = "FILE")]
         file: PathBuf,
     },
     /// Read everything in the cache again and compare it with its digest

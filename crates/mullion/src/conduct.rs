@@ -7,8 +7,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use mullion_engine::hands::Hands;
 use mullion_engine::{
-    Cancel, Cancelled, Event, Holder, Journal, Lock, LockError, Mask, Opening, Options, Report, RealClock,
-    Watch, places, run, timings,
+    Cancel, Cancelled, Event, Holder, Journal, Lock, LockError, Mask, Opening, Options, RealClock,
+    Report, Watch, places, run, timings,
 };
 use mullion_plan::Plan;
 use mullion_spec::render::Colour;
@@ -34,14 +34,23 @@ pub struct Errand<'a> {
 }
 
 /// Takes the lock of a cluster, or says who has it.
-pub fn take_lock(environment: &Environment, hands: &Hands<'_>, command: &str) -> Result<Lock, Failure> {
+pub fn take_lock(
+    environment: &Environment,
+    hands: &Hands<'_>,
+    command: &str,
+) -> Result<Lock, Failure> {
     let holder = Holder::this_process(command, Timestamp::now());
     let cluster = hands.cluster_name();
     Lock::take(&environment.state, cluster, &holder).map_err(|error| {
-        let failure = Failure::new(Class::ThisComputer, format!("cluster `{cluster}` cannot be worked on now"))
-            .because(&error);
+        let failure = Failure::new(
+            Class::ThisComputer,
+            format!("cluster `{cluster}` cannot be worked on now"),
+        )
+        .because(&error);
         match error {
-            LockError::Held { .. } => failure.hint("wait until that run has ended, or end it with Ctrl-C"),
+            LockError::Held { .. } => {
+                failure.hint("wait until that run has ended, or end it with Ctrl-C")
+            }
             _ => failure,
         }
     })
@@ -76,14 +85,15 @@ pub fn conduct(
     for secret in hands.secrets() {
         mask.register(secret.reveal());
     }
-    let journal = Journal::create(&environment.state, opening, mask, Timestamp::now()).map_err(|error| {
-        Failure::new(Class::ThisComputer, "the run's journal cannot be written").because(&error)
-    })?;
+    let journal =
+        Journal::create(&environment.state, opening, mask, Timestamp::now()).map_err(|error| {
+            Failure::new(Class::ThisComputer, "the run's journal cannot be written").because(&error)
+        })?;
     let journal_path = journal.path();
     let mut options = Options::for_this_computer();
     options.places = places(hands.model().cluster());
     options.builds = hands.builds(plan);
-    options.again = errand.again.to_owned();
+    errand.again.clone_into(&mut options.again);
     let cancel = Cancel::new();
     let _signals = listen(&cancel)?;
     let (sender, events) = mpsc::channel();
@@ -91,7 +101,15 @@ pub fn conduct(
     let mut painter = Painter::new(console, errand.is_verbose);
     let report = std::thread::scope(|scope| {
         let worker = scope.spawn(|| {
-            let report = run(plan, hands, &options, &journal, &relay, &cancel, &RealClock::new());
+            let report = run(
+                plan,
+                hands,
+                &options,
+                &journal,
+                &relay,
+                &cancel,
+                &RealClock::new(),
+            );
             // The last sender: with it the drawing ends.
             drop(relay);
             report
@@ -117,7 +135,10 @@ pub fn conduct(
     let report = report.map_err(|_| {
         let failure = Failure::new(Class::OurBug, "the run ended by a mistake of ours");
         match &journal_path {
-            Some(path) => failure.hint(format!("please report it with the journal `{}`", path.display())),
+            Some(path) => failure.hint(format!(
+                "please report it with the journal `{}`",
+                path.display()
+            )),
             None => failure,
         }
     })?;
@@ -144,8 +165,11 @@ fn end_now(console: &mut Console<'_>, report: &Report) -> ! {
 /// Ctrl-C and an end that is asked for call the run off; the second time the process ends at once.
 fn listen(cancel: &Cancel) -> Result<Listening, Failure> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-    let failed = |error: std::io::Error| Failure::new(Class::ThisComputer, "signals cannot be heard").because(&error);
-    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(failed)?;
+    let failed = |error: std::io::Error| {
+        Failure::new(Class::ThisComputer, "signals cannot be heard").because(&error)
+    };
+    let mut signals =
+        signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(failed)?;
     let handle = signals.handle();
     let cancel = cancel.clone();
     std::thread::spawn(move || {

@@ -62,7 +62,10 @@ pub fn elevate(
     if rustix::process::geteuid().is_root() {
         return Ok(Elevation::Root);
     }
-    let typed: Vec<_> = arguments.iter().map(|word| word.to_string_lossy()).collect();
+    let typed: Vec<_> = arguments
+        .iter()
+        .map(|word| word.to_string_lossy())
+        .collect();
     let typed = typed.join(" ");
     let mut words = String::from("root is needed to");
     for (index, reason) in reasons.iter().enumerate() {
@@ -156,7 +159,10 @@ mod tests {
             "PATH" => Some("/bin".into()),
             _ => None,
         });
-        let names: Vec<_> = handed_on(&environment).iter().map(|(name, _)| *name).collect();
+        let names: Vec<_> = handed_on(&environment)
+            .iter()
+            .map(|(name, _)| *name)
+            .collect();
         assert!(names.contains(&"HOME") && names.contains(&OWNER));
         assert!(!names.contains(&"PATH"));
     }

@@ -49,7 +49,11 @@ pub fn read(
 pub fn of_cluster(cluster: &ClusterName, state: &Path) -> Result<Source, Failure> {
     let kept = ClusterState::find(state, cluster).map(|state| state.file());
     let text = kept.transpose().map_err(|error| {
-        Failure::new(Class::ThisComputer, format!("the file of cluster `{cluster}` cannot be read")).because(&error)
+        Failure::new(
+            Class::ThisComputer,
+            format!("the file of cluster `{cluster}` cannot be read"),
+        )
+        .because(&error)
     })?;
     Ok(match text.flatten() {
         Some(text) => Source::new(format!("the file of cluster {cluster}"), text),

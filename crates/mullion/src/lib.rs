@@ -93,7 +93,13 @@ pub fn run(
     if arguments.global.json {
         console.format = Format::Json;
     }
-    match dispatch(arguments, &typed, environment, &mut *streams.input, &mut console) {
+    match dispatch(
+        arguments,
+        &typed,
+        environment,
+        &mut *streams.input,
+        &mut console,
+    ) {
         Ok(code) => code,
         Err(failure) => {
             // Where the failure itself cannot be written there is nobody left to tell.
@@ -213,13 +219,15 @@ fn judge(
         let source = file::of_cluster(cluster, &environment.state)?;
         return Ok(file::judge(source, surroundings));
     }
-    Ok(match file::read(global.file.as_deref(), &environment.folder, input) {
-        Ok(source) => file::judge(source, surroundings),
-        Err(verdict) => Judgement {
-            verdict: *verdict,
-            model: None,
+    Ok(
+        match file::read(global.file.as_deref(), &environment.folder, input) {
+            Ok(source) => file::judge(source, surroundings),
+            Err(verdict) => Judgement {
+                verdict: *verdict,
+                model: None,
+            },
         },
-    })
+    )
 }
 
 /// A stream whose reader may have gone: `mullion catalog | head` is not a failure.

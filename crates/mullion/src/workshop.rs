@@ -105,11 +105,18 @@ fn at_home(path: &Path, environment: &Environment) -> PathBuf {
 }
 
 fn unread(path: &Path, what: &str, error: &dyn std::error::Error) -> Failure {
-    Failure::new(Class::File, format!("{what} cannot be read: `{}`", path.display())).because(error)
+    Failure::new(
+        Class::File,
+        format!("{what} cannot be read: `{}`", path.display()),
+    )
+    .because(error)
 }
 
 /// Contents of every file that the cluster file names.
-fn contents(model: &Model, environment: &Environment) -> Result<BTreeMap<PathBuf, UserFile>, Failure> {
+fn contents(
+    model: &Model,
+    environment: &Environment,
+) -> Result<BTreeMap<PathBuf, UserFile>, Failure> {
     let cluster = model.cluster();
     let copies = cluster.groups.iter().flat_map(|group| &group.files);
     let named = copies
@@ -119,7 +126,8 @@ fn contents(model: &Model, environment: &Environment) -> Result<BTreeMap<PathBuf
     let mut contents = BTreeMap::new();
     for name in named {
         let path = at_home(name, environment);
-        let content = read_content(&path).map_err(|error| unread(&path, "a file of yours", &error))?;
+        let content =
+            read_content(&path).map_err(|error| unread(&path, "a file of yours", &error))?;
         contents.insert(name.clone(), UserFile { content, path });
     }
     Ok(contents)
@@ -139,10 +147,13 @@ fn read_content(path: &Path) -> std::io::Result<Content> {
 /// The keys of machines and hosts that exist already.
 fn keys(model: &Model, environment: &Environment) -> Result<BTreeMap<String, Key>, Failure> {
     let cluster = model.cluster();
-    let of_groups = cluster.groups.iter().filter_map(|group| match &group.carrier {
-        Carrier::Existing { login, .. } => Some(login),
-        Carrier::Made { .. } => None,
-    });
+    let of_groups = cluster
+        .groups
+        .iter()
+        .filter_map(|group| match &group.carrier {
+            Carrier::Existing { login, .. } => Some(login),
+            Carrier::Made { .. } => None,
+        });
     let logins = of_groups.chain(cluster.hosts.iter().map(|host| &host.login));
     let mut keys = BTreeMap::new();
     for login in logins {
@@ -163,8 +174,11 @@ fn key(login: &Login, environment: &Environment) -> Result<Option<Key>, Failure>
         }
         Some(SecretRef::Env(name)) => {
             let text = std::env::var(name).map_err(|error| {
-                Failure::new(Class::File, format!("the variable `{name}`, which should hold a login key, cannot be read"))
-                    .because(&error)
+                Failure::new(
+                    Class::File,
+                    format!("the variable `{name}`, which should hold a login key, cannot be read"),
+                )
+                .because(&error)
             })?;
             Some(Key::Pem(Secret::new(text)))
         }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use mullion_wire::Secret;
 
 use super::{clear, phase};
+use crate::facts::has_control_plane;
 use crate::failure::AgentError;
 use crate::state::KubeadmPhase;
 use crate::work::Work;
@@ -49,13 +50,23 @@ pub(super) fn hold(
         Some(KubeadmPhase::Begun | KubeadmPhase::Resetting) => clear(work)?,
         None => {}
     }
+    let kubernetes = &work.system.paths().kubernetes;
+    let kubelet = format!("{kubernetes}/kubelet.conf");
+    if work.system.look(&kubelet)?.is_some() || has_control_plane(work.system)? {
+        // Not made by this agent, or forgotten by it: the join that follows says what is to be done.
+        return Ok(());
+    }
+    if work.system.look(kubernetes)?.is_none() {
+        work.system.make_folder(kubernetes, 0o755)?;
+    }
     let folder = folder(work);
     work.system.make_folder(&folder, 0o700)?;
     work.system.make_folder(&format!("{folder}/etcd"), 0o700)?;
     // Only what kubeadm knows: a name is never a way to another folder.
     for name in FILES {
         if let Some(text) = files.get(*name) {
-            let mode = if name.ends_with(".key") { 0o600 } else { 0o644 };
+            let is_public = matches!(name.rsplit_once('.'), Some((_, "crt" | "pub")));
+            let mode = if is_public { 0o644 } else { 0o600 };
             work.system
                 .write(&format!("{folder}/{name}"), text.reveal().as_bytes(), mode)?;
         }

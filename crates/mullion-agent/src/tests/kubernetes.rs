@@ -454,3 +454,68 @@ fn a_reset_outlives_every_kill() {
     let check = |machine: &Memory| assert!(!facts(machine).control_plane);
     outlive_every_kill(&begin, &reset(), &check);
 }
+
+fn hold(files: &[(&str, &str)]) -> Request {
+    let files = files
+        .iter()
+        .map(|(name, text)| ((*name).to_owned(), Secret::new(*text)))
+        .collect();
+    Request::Kubeadm {
+        step: Kubeadm::HoldAuthority { files },
+    }
+}
+
+#[test]
+fn authorities_are_laid_down_for_a_join_and_read_where_all_are_there() {
+    let machine = node();
+    let names = [
+        "ca.crt",
+        "ca.key",
+        "etcd/ca.crt",
+        "etcd/ca.key",
+        "front-proxy-ca.crt",
+        "front-proxy-ca.key",
+        "sa.key",
+        "sa.pub",
+    ];
+    let read = Request::Kubeadm {
+        step: Kubeadm::ReadAuthority,
+    };
+    assert!(ask_badly(&machine, &read).contains("`/etc/kubernetes/pki/ca.crt` is not there"));
+    let mut files: Vec<_> = names.iter().map(|name| (*name, *name)).collect();
+    files.push(("../../shadow", "not a certificate"));
+    ask_well(&machine, &hold(&files));
+    let seen = see(&machine).nodes;
+    assert_eq!(
+        seen["/etc/kubernetes/pki/etcd/ca.key"],
+        ("etcd/ca.key".into(), 0o600)
+    );
+    assert_eq!(seen["/etc/kubernetes/pki/sa.pub"].1, 0o644);
+    assert!(!seen.values().any(|(text, _)| text == "not a certificate"));
+    let (_, events) = ask_well(&machine, &read);
+    let Event::Authority { files } = &events[0] else {
+        panic!("{events:?}");
+    };
+    assert_eq!(files.len(), names.len());
+    assert_eq!(files["sa.key"].reveal(), "sa.key");
+    // What a join that never came would have used goes with a reset.
+    ask_well(&machine, &reset());
+    assert!(!see(&machine).nodes.contains_key("/etc/kubernetes/pki"));
+}
+
+#[test]
+fn authorities_never_replace_those_of_a_node() {
+    let files = [("ca.crt", "another")];
+    let joined = node();
+    ask_well(&joined, &join());
+    ask_well(&joined, &hold(&files));
+    assert_eq!(joined.file("/etc/kubernetes/pki/ca.crt").unwrap(), CA);
+    let strange = node();
+    strange.put_file("/etc/kubernetes/pki/ca.crt", b"theirs", 0o644);
+    strange.put_file("/var/lib/etcd/member/db", b"theirs", 0o600);
+    ask_well(&strange, &hold(&files));
+    assert_eq!(
+        strange.file("/etc/kubernetes/pki/ca.crt").unwrap(),
+        "theirs"
+    );
+}

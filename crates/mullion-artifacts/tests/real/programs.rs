@@ -159,18 +159,30 @@ fn a_go_is_fetched_where_there_is_none_and_builds() {
     supply(&store, &artifacts(), &part, &without, &Loud::new()).unwrap();
     let record = store.record(&Item::Part(part)).unwrap();
     assert_eq!(record.tools["go"], go.version.to_string());
+    // What is given as Go and is none is passed over.
+    without.go.program = Some("/bin/true".into());
+    assert_eq!(toolchain(&store, &without, &Unattended).unwrap(), go);
 }
 
 #[test]
 #[ignore = "needs the package registries; cargo xtask test runs it"]
-fn what_is_given_as_go_and_is_none_is_passed_over() {
-    let (_folder, store) = elsewhere();
-    let mut odd = sources();
-    odd.go.program = Some("/bin/true".into());
-    assert!(
-        toolchain(&store, &odd, &Unattended)
-            .unwrap()
-            .program
-            .exists()
-    );
+fn a_program_for_windows_is_built_too() {
+    let catalog = Catalog::builtin();
+    let release = catalog
+        .resolve_kubernetes("1.36.4".parse().unwrap())
+        .unwrap();
+    let wish = ArtifactWish {
+        cni: Cni::Flannel,
+        network_policy: true,
+        systems: BTreeSet::from([Os::Windows]),
+        windows: BTreeSet::new(),
+        purposes: BTreeSet::from([Purpose::Cluster]),
+    };
+    let artifacts = catalog.artifacts_for(release, &wish);
+    let mut parts = artifacts.iter().filter_map(part_of);
+    let wanted = parts.find(|part| part.name == "win-overlay").unwrap();
+    let path = supply(&store(), &artifacts, &wanted, &sources(), &Loud::new())
+        .unwrap_or_else(|error| panic!("{:#?}", error.to_step_error()));
+    assert!(path.ends_with("win-overlay.exe"), "{}", path.display());
+    assert_eq!(&fs::read(path).unwrap()[..2], b"MZ");
 }

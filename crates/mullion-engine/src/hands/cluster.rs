@@ -227,6 +227,8 @@ impl Hands<'_> {
             let look = api.rolled_out(workload, &namespace, &name);
             seen(look.map_err(|error| failed(&error))?)?;
         }
+        // Nobody joins any more: a token that is left is one of a run that was killed.
+        api.sweep_tokens().map_err(|error| failed(&error))?;
         api.prove(suite, &self.cluster().name)
             .map_err(|error| failed(&error))
     }

@@ -10,6 +10,7 @@ use mullion_spec::cluster::Duty;
 use mullion_spec::value::MachineName;
 use mullion_wire::{Kubeadm, Request, Secret};
 
+use super::talk::{self, lost};
 use super::{Hands, cluster, settings};
 
 impl Hands<'_> {
@@ -92,8 +93,13 @@ impl Hands<'_> {
         &self,
         machine: &MachineName,
         duty: Duty,
+        prior: Prior,
         attendant: &dyn Attend,
     ) -> Result<(), StepError> {
+        // Nobody could look when this was planned: where it is a node already, joining changes nothing.
+        if prior == Prior::Unknown && self.belongs(machine, duty)? {
+            return Ok(());
+        }
         let api = self.api()?;
         let lifetime = Duration::from_mins(mullion_render::TOKEN_MINUTES.into());
         let endpoint = self.roster()?.endpoint.clone();
@@ -111,6 +117,23 @@ impl Hands<'_> {
             )
         });
         joined.and(removed)
+    }
+
+    /// Whether the machine and the API server both say that it is a node of the cluster, in that role.
+    fn belongs(&self, machine: &MachineName, duty: Duty) -> Result<bool, StepError> {
+        let session = self.session(machine)?;
+        let facts = talk::facts(&session).map_err(|error| lost(machine.as_str(), &error))?;
+        let is_seat = duty == Duty::ControlPlane;
+        let id = self.api()?.id().0.clone();
+        let says_so = facts.is_some_and(|facts| {
+            let joined = facts.joined.map(|digest| digest.to_string());
+            joined == Some(id) && facts.control_plane == is_seat
+        });
+        let is_known = self.cluster_view().is_some_and(|view| {
+            let members = &view.facts.members;
+            view.facts.nodes.contains_key(machine.as_str()) && members.contains(machine) == is_seat
+        });
+        Ok(says_so && is_known)
     }
 
     fn join_with(

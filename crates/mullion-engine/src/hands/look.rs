@@ -83,33 +83,31 @@ impl Hands<'_> {
         for (name, facts) in answers {
             let found = facts.as_ref().map(inside).unwrap_or_default();
             let label = facts.as_ref().and_then(label);
-            match observed.machines.get_mut(&name) {
-                Some(machine) => machine.inside = Some(found),
-                None => {
-                    let is_ours =
-                        label.is_some_and(|label| label.cluster == self.cluster().name.as_str());
-                    let driver = self.group(&name).map(|group| group.carrier.driver());
-                    let Some(driver) = driver else { continue };
-                    let address = self.group(&name).and_then(|group| {
-                        let mut machines = group.machines();
-                        let machine = machines.find(|machine| machine.name == name)?;
-                        machine.given_address()?.to_string().parse().ok()
-                    });
-                    let facts = MachineFacts {
-                        ours: is_ours,
-                        made: false,
-                        whole: true,
-                        driver,
-                        place: Place::Here,
-                        power: Power::On,
-                        size: None,
-                        template: None,
-                        address,
-                        inside: Some(found),
-                    };
-                    observed.machines.insert(name, facts);
-                }
+            if let Some(machine) = observed.machines.get_mut(&name) {
+                machine.inside = Some(found);
+                continue;
             }
+            let is_ours = label.is_some_and(|label| label.cluster == self.cluster().name.as_str());
+            let driver = self.group(&name).map(|group| group.carrier.driver());
+            let Some(driver) = driver else { continue };
+            let address = self.group(&name).and_then(|group| {
+                let mut machines = group.machines();
+                let machine = machines.find(|machine| machine.name == name)?;
+                machine.given_address()?.to_string().parse().ok()
+            });
+            let facts = MachineFacts {
+                ours: is_ours,
+                made: false,
+                whole: true,
+                driver,
+                place: Place::Here,
+                power: Power::On,
+                size: None,
+                template: None,
+                address,
+                inside: Some(found),
+            };
+            observed.machines.insert(name, facts);
         }
     }
 

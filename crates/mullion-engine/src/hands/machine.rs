@@ -502,6 +502,19 @@ impl Hands<'_> {
             return self.start_machine(machine, attendant);
         }
         let session = self.session(machine)?;
+        let boot = session
+            .answer(&mullion_ssh::Probe::BootId)
+            .map_err(|error| lost(machine.as_str(), &error))?
+            .out;
+        // Asked for once; from then on another start is waited for than the one in which it was asked.
+        match lock(&self.reboots).insert(machine.clone(), boot.clone()) {
+            Some(before) if before != boot => return Ok(()),
+            Some(_) => {
+                let words = format!("{machine} has not gone down yet");
+                return Err(StepError::new(ErrorClass::NotYet, words));
+            }
+            None => {}
+        }
         // Whatever it answers, or that it answers no more: that it comes back is waited for.
         let _ = session.run(
             &Command::new("systemctl").arg("reboot"),
@@ -509,7 +522,8 @@ impl Hands<'_> {
             &mut |_, _| {},
         );
         self.drop_session(machine);
-        Ok(())
+        let words = format!("{machine} was asked to start anew");
+        Err(StepError::new(ErrorClass::NotYet, words))
     }
 
     pub(super) fn revert(

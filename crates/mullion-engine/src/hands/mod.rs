@@ -126,6 +126,8 @@ pub struct Hands<'a> {
     /// Who is where: known once the world was looked at.
     roster: RwLock<Option<Arc<Roster>>>,
     api: Mutex<Option<Arc<Api>>>,
+    /// The starts that machines were in when they were asked to start anew.
+    reboots: Mutex<BTreeMap<MachineName, String>>,
     /// Held while the login key is read or made: machines are made side by side.
     login_key: Mutex<Option<LoginKey>>,
 }
@@ -150,6 +152,7 @@ impl<'a> Hands<'a> {
             grounds: Mutex::default(),
             roster: RwLock::default(),
             api: Mutex::default(),
+            reboots: Mutex::default(),
             login_key: Mutex::default(),
             state,
             outfit,
@@ -340,7 +343,7 @@ impl Perform for Hands<'_> {
             Action::Init {
                 prior, endpoint, ..
             } => self.init(machine()?, *prior, endpoint, attendant),
-            Action::Join { duty, .. } => self.join(machine()?, *duty, attendant),
+            Action::Join { duty, prior, .. } => self.join(machine()?, *duty, *prior, attendant),
             Action::Drain => self.drain(machine()?, attendant),
             Action::Reset => self.reset(machine()?, attendant),
             Action::Forget { .. } => self.forget(machine()?),

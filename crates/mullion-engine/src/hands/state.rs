@@ -179,7 +179,10 @@ mod tests {
         assert_eq!(mode(&key.private), 0o600);
         assert_eq!(mode(&state.kubeconfig_path()), 0o600);
         assert_eq!(mode(state.folder()), 0o700);
-        assert_eq!(ClusterState::all(folder.path()), [name.clone()]);
+        assert_eq!(
+            ClusterState::all(folder.path()),
+            std::slice::from_ref(&name)
+        );
         assert_eq!(state.kubeconfig().unwrap().unwrap().reveal(), "a: b");
         state.remove().unwrap();
         assert!(ClusterState::find(folder.path(), &name).is_none());

@@ -67,7 +67,7 @@ impl Hands<'_> {
             let path = self.stored(part)?;
             match part.kind {
                 PartKind::Program if is_on_machines(&part.name) => {
-                    programs.push(Program::new(&part.name, path))
+                    programs.push(Program::new(&part.name, path));
                 }
                 PartKind::Image => images.push(path),
                 PartKind::Program | PartKind::Archive => {}

@@ -3,6 +3,7 @@
 //! Everything that a machine has mounted is in name spaces that end with its processes: however it ends, and
 //! whoever else is killed, no mount stays behind. Its cable to the bridge goes with its network name space.
 
+use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Child, Stdio};
@@ -23,9 +24,11 @@ use crate::quirks::{Init, cgroup_mounts, quirks};
 /// How long a machine's first process may take to appear.
 const FIRST_PROCESS: Duration = Duration::from_secs(20);
 
-/// How long a start waits for the login to open, so that nobody's first attempt meets a closed door: the kernel
-/// repeats a connection's first packet only after a second. The start is a success either way.
+/// How long a start waits for the login to open.
 const LOGIN: Duration = Duration::from_secs(5);
+
+/// After so long a cable that cannot be seen is taken for plugged.
+const UNSEEN: Duration = Duration::from_millis(500);
 
 /// How long a machine may take to shut down.
 const SHUTDOWN: Duration = Duration::from_secs(30);
@@ -34,7 +37,7 @@ const SHUTDOWN: Duration = Duration::from_secs(30);
 const KILLED: Duration = Duration::from_secs(10);
 
 /// How often a state is looked at.
-const PAUSE: Duration = Duration::from_millis(20);
+const PAUSE: Duration = Duration::from_millis(15);
 
 /// How much of a console is kept from earlier starts.
 const CONSOLE: u64 = 1 << 20;
@@ -50,21 +53,14 @@ shift 2
 exec \"$@\"
 ";
 
-/// The same where nobody keeps machines running: stays, enters the machine's control groups with the container
-/// program, empty as after a boot, and starts it anew when the machine restarts itself.
+/// The same where nobody keeps machines running: stays, has the container program enter the machine's control
+/// groups, and starts it anew when the machine restarts itself, with those groups empty again.
 const KEEP: &str = "\
 set -u
 mount -t overlay mullion -o \"$1\" \"$2\" || exit
 again=$3 groups=$4
 shift 4
 while :; do
-  left=$groups
-  for group; do
-    [ \"$left\" -gt 0 ] || break
-    left=$((left - 1))
-    find \"$group\" -mindepth 1 -depth -type d -exec rmdir {} + 2>/dev/null
-    mkdir -p \"$group\" || exit
-  done
   sh -c '
     groups=$1
     shift
@@ -77,6 +73,12 @@ while :; do
   ' mullion-machine \"$groups\" \"$@\"
   code=$?
   [ \"$code\" -eq \"$again\" ] || exit \"$code\"
+  left=$groups
+  for group; do
+    [ \"$left\" -gt 0 ] || break
+    left=$((left - 1))
+    find \"$group\" -mindepth 1 -depth -type d -exec rmdir {} + 2>/dev/null
+  done
 done
 ";
 
@@ -125,15 +127,30 @@ pub(super) fn start(home: &Home, label: &Label, attendant: &dyn Attend) -> Resul
     if let Some(child) = child {
         reap(child);
     }
+    await_login(label, attendant);
+    Ok(())
+}
+
+/// Waits a little for the login to open, so that nobody's first attempt meets a closed door. The start is a
+/// success either way.
+fn await_login(label: &Label, attendant: &dyn Attend) {
+    let begun = Instant::now();
+    let cable = names::cable(&label.cluster, &label.name);
+    let carrier = Path::new("/sys/class/net").join(cable).join("carrier");
+    let is_plugged = || match fs_err::read_to_string(&carrier) {
+        Ok(text) => text.trim() == "1",
+        // In a network name space of its own the driver does not see its own interfaces there.
+        Err(error) if error.kind() == ErrorKind::NotFound => begun.elapsed() > UNSEEN,
+        Err(_) => false,
+    };
     let login = SocketAddr::from((label.address, 22));
     while begun.elapsed() < LOGIN && !attendant.is_called_off() {
-        let tried = Instant::now();
-        if TcpStream::connect_timeout(&login, 3 * PAUSE).is_ok() {
-            break;
+        // Who asks for an address before the cable is plugged waits a second for the kernel to ask again.
+        if is_plugged() && TcpStream::connect_timeout(&login, 3 * PAUSE).is_ok() {
+            return;
         }
-        std::thread::sleep(PAUSE.saturating_sub(tried.elapsed()));
+        std::thread::sleep(PAUSE);
     }
-    Ok(())
 }
 
 /// Ends a machine, and takes away what could stay of it outside its folder. One that does not run: success.
@@ -342,7 +359,7 @@ fn reap(mut child: Child) {
 pub(super) fn tail(path: &Path, lines: usize) -> Result<Vec<String>, DriverError> {
     let bytes = match fs_err::read(path) {
         Ok(bytes) => bytes,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(error.into()),
     };
     let text = String::from_utf8_lossy(&bytes);

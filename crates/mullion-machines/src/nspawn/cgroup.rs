@@ -54,6 +54,7 @@ impl Group {
                     pass_on(folder)?;
                     limit(folder, "cpu.max", &cpu_max(size))?;
                     limit(folder, "memory.max", &size.memory.bytes().to_string())?;
+                    fs_err::create_dir_all(folder.join(BOOT))?;
                 }
                 Hierarchy::V1(controllers) => {
                     fs_err::create_dir_all(folder)?;
@@ -70,7 +71,7 @@ impl Group {
         Ok(())
     }
 
-    /// The groups that a machine's first process enters, made anew at every boot.
+    /// The groups that a machine's first process enters.
     ///
     /// In the unified hierarchy a group that limits others holds no process itself: there it is one below.
     pub(super) fn folders(&self) -> impl Iterator<Item = PathBuf> {

@@ -1,6 +1,7 @@
 //! Programs of this computer: started with a known environment, their failures told with their last lines.
 
 use std::io::{ErrorKind, Write as _};
+use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 
 use serde::de::DeserializeOwned;
@@ -29,6 +30,8 @@ pub(super) fn run(name: &str, args: &[&str]) -> Result<String, DriverError> {
 pub(super) fn run_with(name: &str, args: &[&str], input: &str) -> Result<String, DriverError> {
     let mut child = program(name)
         .args(args)
+        // What a terminal sends when somebody presses Ctrl-C is for us alone: a change that was begun is ended.
+        .process_group(0)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

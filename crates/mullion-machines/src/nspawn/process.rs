@@ -104,18 +104,14 @@ pub(super) fn leader_below(pid: Pid) -> Option<Pid> {
 /// The children of a process.
 fn children(pid: Pid) -> Vec<Pid> {
     let pid = pid.as_raw_pid();
-    match fs_err::read_to_string(format!("/proc/{pid}/task/{pid}/children")) {
-        Ok(text) => text
-            .split_whitespace()
-            .filter_map(|number| Pid::from_raw(number.parse().ok()?))
-            .collect(),
-        // Not every kernel tells: then every process is asked for its parent.
-        Err(_) => {
-            let is_child = |child: &Pid| state(*child).is_some_and(|(_, parent)| parent == pid);
-            let all = processes().unwrap_or_default();
-            all.into_iter().filter(is_child).collect()
-        }
+    if let Ok(text) = fs_err::read_to_string(format!("/proc/{pid}/task/{pid}/children")) {
+        let number = |word: &str| Pid::from_raw(word.parse().ok()?);
+        return text.split_whitespace().filter_map(number).collect();
     }
+    // Not every kernel tells: then every process is asked for its parent.
+    let is_child = |child: &Pid| state(*child).is_some_and(|(_, parent)| parent == pid);
+    let all = processes().unwrap_or_default();
+    all.into_iter().filter(is_child).collect()
 }
 
 /// Sends a signal to a process that is held; one that has ended already gets none.

@@ -23,18 +23,32 @@ pub(super) const HOSTS: &str = "etc/hosts";
 /// The machine's adapter.
 const ADAPTER: &str = "host0";
 
-/// Opens the control groups and shares mounts, before anything that runs containers. On a computer with the
-/// older control groups they are read-only inside; on others there is nothing to open.
+/// Opens the control groups and shares mounts, before anything that runs containers; nothing else waits for it. On
+/// a computer with the older control groups they are read-only inside; on others there is nothing to open.
 const CGROUPS: &str = "\
 [Unit]
 Description=Control groups and mounts as container runtimes need them
 DefaultDependencies=no
-Before=sysinit.target containerd.service kubelet.service
+Before=containerd.service kubelet.service
 
 [Service]
 Type=oneshot
 RemainAfterExit=yes
-ExecStart=/bin/sh -c 'for group in /sys/fs/cgroup/*; do mountpoint -q $group && mount -o remount,rw,bind $group; done; mount --make-rshared /'
+ExecStart=/bin/sh -c 'while read -r _ group kind _; do case $kind in cgroup|cgroup2) mount -o remount,rw,bind $group;; esac; done < /proc/self/mounts; mount --make-rshared /'
+";
+
+/// Gives the machine its address, in one go and before anybody asks for it.
+const NETWORK: &str = "\
+[Unit]
+Description=The machine's address
+DefaultDependencies=no
+Wants=network.target
+Before=network-pre.target network.target sysinit.target
+
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=/usr/sbin/ip -batch /etc/mullion/network
 ";
 
 /// Lays everything of one machine over its template. The machine does not run, and nothing is mounted.
@@ -64,17 +78,15 @@ pub(super) fn seed(
     )?;
     upper.folder("root/.ssh", 0o700)?;
     upper.put(KEYS, &lines(&wish.authorized_keys), 0o600)?;
+    // The address first: whoever sees the link come up may ask for it.
     let network = format!(
-        "[Unit]\nDescription=The machine's address\nDefaultDependencies=no\n\
-         Wants=network.target\nBefore=network-pre.target network.target sysinit.target\n\n\
-         [Service]\nType=oneshot\nRemainAfterExit=yes\n\
-         ExecStart=/bin/sh -c 'ip link set {ADAPTER} up && ip address replace {address}/{prefix} dev {ADAPTER} \
-         && ip route replace default via {gateway}'\n",
-        address = wish.address,
-        prefix = wish.network.prefix_len(),
+        "address replace {}/{} dev {ADAPTER}\nlink set {ADAPTER} up\nroute replace default via {gateway}\n",
+        wish.address,
+        wish.network.prefix_len(),
     );
+    upper.put("etc/mullion/network", &network, 0o644)?;
     for (unit, text) in [
-        ("mullion-network.service", network.as_str()),
+        ("mullion-network.service", NETWORK),
         ("mullion-cgroups.service", CGROUPS),
     ] {
         upper.put(&format!("etc/systemd/system/{unit}"), text, 0o644)?;

@@ -7,112 +7,117 @@ use mullion_machines::existing::Existing;
 use mullion_machines::{Driver as _, Hosts, Init, Look as _, Stop, quirks};
 use mullion_plan::{Power, Unattended};
 
-use crate::ground::{Ground, alone, login, login_with};
+use crate::ground::{Ground, apart, login, login_with};
 
 #[test]
 #[ignore = "needs root and real machines; cargo xtask test runs it"]
 fn one_machine_boots_and_can_be_logged_in_to() {
-    let _alone = alone();
-    let ground = Ground::new("vertical", 1);
-    let driver = ground.driver();
-    let wish = ground.wish("cp1", 11);
-    let (cluster, name) = (&wish.cluster, &wish.name);
-    driver.make_network(&ground.network(), &Unattended).unwrap();
-    let time = Instant::now();
-    driver.make(&wish, &Unattended).unwrap();
-    println!("make {:.2?}", time.elapsed());
+    apart(|| {
+        let ground = Ground::new("vertical", 1);
+        let driver = ground.driver();
+        let wish = ground.wish("cp1", 11);
+        let (cluster, name) = (&wish.cluster, &wish.name);
+        driver.make_network(&ground.network(), &Unattended).unwrap();
+        let time = Instant::now();
+        driver.make(&wish, &Unattended).unwrap();
+        println!("make {:.2?}", time.elapsed());
 
-    let time = Instant::now();
-    driver.start(cluster, name, &Unattended).unwrap();
-    println!("start, until the login listens {:.2?}", time.elapsed());
-    assert_eq!(login(&ground, name, "hostname"), "cp1\n");
-    println!("start to login {:.2?}", time.elapsed());
-    assert_eq!(
-        login(&ground, name, "systemctl is-system-running --wait"),
-        "running\n"
-    );
-    // Mounts are shared, control groups can be written, and the kernel shows the size that was asked for.
-    assert_eq!(
-        login(&ground, name, "findmnt -no PROPAGATION /"),
-        "shared\n"
-    );
-    let limit = "cat /sys/fs/cgroup/memory/memory.limit_in_bytes /sys/fs/cgroup/memory.max 2>/dev/null || true";
-    if quirks().unwrap().init == Init::Other {
-        assert_eq!(login(&ground, name, limit).trim(), "2147483648");
-    }
-    assert!(login(&ground, name, "echo $HTTP_PROXY").contains("http://proxy:3128"));
-    assert_ne!(login(&ground, name, "cat /etc/machine-id").trim(), "");
+        let time = Instant::now();
+        driver.start(cluster, name, &Unattended).unwrap();
+        println!("start, until the login listens {:.2?}", time.elapsed());
+        assert_eq!(login(&ground, name, "hostname"), "cp1\n");
+        println!("start to login {:.2?}", time.elapsed());
+        assert_eq!(
+            login(&ground, name, "systemctl is-system-running --wait"),
+            "running\n"
+        );
+        // Mounts are shared, control groups can be written, and the kernel shows the size that was asked for.
+        assert_eq!(
+            login(&ground, name, "findmnt -no PROPAGATION /"),
+            "shared\n"
+        );
+        let limit = "cat /sys/fs/cgroup/memory/memory.limit_in_bytes /sys/fs/cgroup/memory.max 2>/dev/null || true";
+        if quirks().unwrap().init == Init::Other {
+            assert_eq!(login(&ground, name, limit).trim(), "2147483648");
+        }
+        assert!(login(&ground, name, "echo $HTTP_PROXY").contains("http://proxy:3128"));
+        assert_ne!(login(&ground, name, "cat /etc/machine-id").trim(), "");
 
-    let time = Instant::now();
-    let found = driver.find(cluster).unwrap();
-    println!("find {:.1?}", time.elapsed());
-    assert_eq!(found.machines[name].power, Power::On);
-    assert!(!driver.console_tail(cluster, name, 3).unwrap().is_empty());
+        let time = Instant::now();
+        let found = driver.find(cluster).unwrap();
+        println!("find {:.1?}", time.elapsed());
+        assert_eq!(found.machines[name].power, Power::On);
+        assert!(!driver.console_tail(cluster, name, 3).unwrap().is_empty());
 
-    let time = Instant::now();
-    driver
-        .stop(cluster, name, Stop::Graceful, &Unattended)
-        .unwrap();
-    println!("graceful stop {:.2?}", time.elapsed());
-    assert_eq!(
-        driver.find(cluster).unwrap().machines[name].power,
-        Power::Off
-    );
-    let time = Instant::now();
-    driver.start(cluster, name, &Unattended).unwrap();
-    login(&ground, name, "true");
-    println!("second start to login {:.2?}", time.elapsed());
+        let service = "systemd-run -q -p ExecStop='touch /root/ended' sleep infinity";
+        login(&ground, name, service);
+        let time = Instant::now();
+        driver
+            .stop(cluster, name, Stop::Graceful, &Unattended)
+            .unwrap();
+        println!("graceful stop {:.2?}", time.elapsed());
+        assert_eq!(
+            driver.find(cluster).unwrap().machines[name].power,
+            Power::Off
+        );
+        let time = Instant::now();
+        driver.start(cluster, name, &Unattended).unwrap();
+        login(&ground, name, "cat /root/ended");
+        println!("second start to login {:.2?}", time.elapsed());
 
-    let time = Instant::now();
-    driver.remove(cluster, name, &Unattended).unwrap();
-    println!("remove while it runs {:.2?}", time.elapsed());
-    driver.remove_network(cluster, &Unattended).unwrap();
+        let time = Instant::now();
+        driver.remove(cluster, name, &Unattended).unwrap();
+        println!("remove while it runs {:.2?}", time.elapsed());
+        driver.remove_network(cluster, &Unattended).unwrap();
+    });
 }
 
 #[test]
 #[ignore = "needs root and real machines; cargo xtask test runs it"]
 fn the_driver_keeps_its_contract() {
-    let _alone = alone();
-    let ground = Ground::new("conform", 2);
-    conform::conforms(&|| Box::new(ground.driver()), &ground.trial()).unwrap();
+    apart(|| {
+        let ground = Ground::new("conform", 2);
+        conform::conforms(&|| Box::new(ground.driver()), &ground.trial()).unwrap();
+    });
 }
 
 #[test]
 #[ignore = "needs root and real machines; cargo xtask test runs it"]
 fn machines_that_we_made_can_be_taken_as_existing_ones() {
-    let _alone = alone();
-    let ground = Ground::new("existing", 3);
-    let driver = ground.driver();
-    let Trial { machines, .. } = ground.trial();
-    driver.make_network(&ground.network(), &Unattended).unwrap();
-    for wish in &machines {
-        driver.make(wish, &Unattended).unwrap();
-        driver
-            .start(&wish.cluster, &wish.name, &Unattended)
-            .unwrap();
-    }
-    let doors = machines.each_ref().map(|wish| {
-        let door = driver.door(&wish.cluster, &wish.name).unwrap();
-        (wish.name.clone(), door)
+    apart(|| {
+        let ground = Ground::new("existing", 3);
+        let driver = ground.driver();
+        let Trial { machines, .. } = ground.trial();
+        driver.make_network(&ground.network(), &Unattended).unwrap();
+        for wish in &machines {
+            driver.make(wish, &Unattended).unwrap();
+            driver
+                .start(&wish.cluster, &wish.name, &Unattended)
+                .unwrap();
+        }
+        let doors = machines.each_ref().map(|wish| {
+            let door = driver.door(&wish.cluster, &wish.name).unwrap();
+            (wish.name.clone(), door)
+        });
+        let existing = Existing::new(ground.cluster.clone(), doors);
+        conform::conforms(&|| Box::new(existing.clone()), &ground.trial()).unwrap();
+        for wish in &machines {
+            let door = existing.door(&ground.cluster, &wish.name).unwrap();
+            let name = login_with(&ground, &door, &ground.key_path(), "hostname");
+            assert_eq!(name, format!("{}\n", wish.name));
+        }
+        ground.remove_all();
     });
-    let existing = Existing::new(ground.cluster.clone(), doors);
-    conform::conforms(&|| Box::new(existing.clone()), &ground.trial()).unwrap();
-    for wish in &machines {
-        let door = existing.door(&ground.cluster, &wish.name).unwrap();
-        let name = login_with(&ground, &door, &ground.key_path(), "hostname");
-        assert_eq!(name, format!("{}\n", wish.name));
-    }
-    ground.remove_all();
 }
 
 #[test]
 #[ignore = "needs root and real machines; cargo xtask test runs it"]
 fn a_machine_runs_containers_out_of_the_templates_store() {
-    let _alone = alone();
-    let ground = Ground::new("containers", 4);
-    let driver = ground.driver();
-    let wish = ground.started("lin1", 11);
-    let script = "set -eu
+    apart(|| {
+        let ground = Ground::new("containers", 4);
+        let driver = ground.driver();
+        let wish = ground.started("lin1", 11);
+        let script = "set -eu
         mkdir -p /etc/containerd
         printf 'version = 3\\n' > /etc/containerd/config.toml
         systemd-run -q --unit=containerd -p Delegate=yes -p KillMode=process /usr/local/bin/containerd
@@ -121,113 +126,118 @@ fn a_machine_runs_containers_out_of_the_templates_store() {
         ctr -n k8s.io run --detach $pause one
         ctr -n k8s.io tasks ls | grep -c RUNNING
         cat /proc/self/cgroup > /dev/null";
-    let answer = login(&ground, &wish.name, script);
-    assert_eq!(answer.trim(), "1", "{answer}");
-    // A running container does not keep a machine from ending.
-    driver
-        .stop(&wish.cluster, &wish.name, Stop::Graceful, &Unattended)
-        .unwrap();
-    // What it changed in its store is its own: the template makes another machine as before.
-    let second = ground.started("lin2", 12);
-    let count = "ls /var/lib/containerd/io.containerd.snapshotter.v1.overlayfs/snapshots | wc -l";
-    let pristine = login(&ground, &second.name, count);
-    driver
-        .start(&wish.cluster, &wish.name, &Unattended)
-        .unwrap();
-    assert_ne!(login(&ground, &wish.name, count), pristine);
-    ground.remove_all();
+        let answer = login(&ground, &wish.name, script);
+        assert_eq!(answer.trim(), "1", "{answer}");
+        // A running container does not keep a machine from ending.
+        driver
+            .stop(&wish.cluster, &wish.name, Stop::Graceful, &Unattended)
+            .unwrap();
+        // What it changed in its store is its own: the template makes another machine as before.
+        let second = ground.started("lin2", 12);
+        let count =
+            "ls /var/lib/containerd/io.containerd.snapshotter.v1.overlayfs/snapshots | wc -l";
+        let pristine = login(&ground, &second.name, count);
+        driver
+            .start(&wish.cluster, &wish.name, &Unattended)
+            .unwrap();
+        assert_ne!(login(&ground, &wish.name, count), pristine);
+        ground.remove_all();
+    });
 }
 
 #[test]
 #[ignore = "needs root and real machines; cargo xtask test runs it"]
 fn a_machine_that_restarts_itself_comes_back() {
-    let _alone = alone();
-    let ground = Ground::new("reboot", 5);
-    let wish = ground.started("lin1", 11);
-    let boot = "cat /proc/sys/kernel/random/boot_id >/dev/null; systemctl show -p UserspaceTimestampMonotonic";
-    let first = login(&ground, &wish.name, boot);
-    // The connection goes down with the machine.
-    login(
-        &ground,
-        &wish.name,
-        "systemd-run -q --on-active=0.1 systemctl reboot",
-    );
-    let begun = Instant::now();
-    while login(&ground, &wish.name, boot) == first {
-        assert!(begun.elapsed().as_secs() < 20, "it did not restart");
-    }
-    let found = ground.driver().find(&ground.cluster).unwrap();
-    assert_eq!(found.machines[&wish.name].power, Power::On);
-    ground.remove_all();
+    apart(|| {
+        let ground = Ground::new("reboot", 5);
+        let wish = ground.started("lin1", 11);
+        let boot = "cat /proc/sys/kernel/random/boot_id >/dev/null; systemctl show -p UserspaceTimestampMonotonic";
+        let first = login(&ground, &wish.name, boot);
+        // The connection goes down with the machine.
+        login(
+            &ground,
+            &wish.name,
+            "systemd-run -q --on-active=0.1 systemctl reboot",
+        );
+        let begun = Instant::now();
+        while login(&ground, &wish.name, boot) == first {
+            assert!(begun.elapsed().as_secs() < 20, "it did not restart");
+        }
+        let found = ground.driver().find(&ground.cluster).unwrap();
+        assert_eq!(found.machines[&wish.name].power, Power::On);
+        ground.remove_all();
+    });
 }
 
 #[test]
 #[ignore = "needs root and real machines; cargo xtask test runs it"]
 fn keys_and_names_reach_a_machine_whether_it_runs_or_not() {
-    let _alone = alone();
-    let ground = Ground::new("inside", 6);
-    let driver = ground.driver();
-    let wish = ground.started("lin1", 11);
-    let (cluster, name) = (&wish.cluster, &wish.name);
-    let door = driver.door(cluster, name).unwrap();
-    let hosts: Hosts = [("win1", [10, 0, 0, 7])].into_iter().collect();
+    apart(|| {
+        let ground = Ground::new("inside", 6);
+        let driver = ground.driver();
+        let wish = ground.started("lin1", 11);
+        let (cluster, name) = (&wish.cluster, &wish.name);
+        let door = driver.door(cluster, name).unwrap();
+        let hosts: Hosts = [("win1", [10, 0, 0, 7])].into_iter().collect();
 
-    // While it runs, as after the loss of a state folder.
-    let (second, public) = ground.another_key("second");
-    driver.authorize(cluster, name, &public).unwrap();
-    driver.set_hosts(cluster, name, &hosts).unwrap();
-    let names = login_with(&ground, &door, &second, "cat /etc/hosts");
-    assert!(
-        names.contains("10.0.0.7 win1") && !names.contains("lin1"),
-        "{names}"
-    );
+        // While it runs, as after the loss of a state folder.
+        let (second, public) = ground.another_key("second");
+        driver.authorize(cluster, name, &public).unwrap();
+        driver.set_hosts(cluster, name, &hosts).unwrap();
+        let names = login_with(&ground, &door, &second, "cat /etc/hosts");
+        assert!(
+            names.contains("10.0.0.7 win1") && !names.contains("lin1"),
+            "{names}"
+        );
 
-    // While it does not.
-    driver
-        .stop(cluster, name, Stop::Graceful, &Unattended)
-        .unwrap();
-    let (third, public) = ground.another_key("third");
-    driver.authorize(cluster, name, &public).unwrap();
-    driver.set_hosts(cluster, name, &wish.hosts).unwrap();
-    driver.start(cluster, name, &Unattended).unwrap();
-    for key in [&third, &second, &ground.key_path()] {
-        let names = login_with(&ground, &door, key, "cat /etc/hosts");
-        assert!(names.contains("lin1") && !names.contains("win1"), "{names}");
-    }
-    ground.remove_all();
+        // While it does not.
+        driver
+            .stop(cluster, name, Stop::Graceful, &Unattended)
+            .unwrap();
+        let (third, public) = ground.another_key("third");
+        driver.authorize(cluster, name, &public).unwrap();
+        driver.set_hosts(cluster, name, &wish.hosts).unwrap();
+        driver.start(cluster, name, &Unattended).unwrap();
+        for key in [&third, &second, &ground.key_path()] {
+            let names = login_with(&ground, &door, key, "cat /etc/hosts");
+            assert!(names.contains("lin1") && !names.contains("win1"), "{names}");
+        }
+        ground.remove_all();
+    });
 }
 
 #[test]
 #[ignore = "needs root and real machines; cargo xtask test runs it"]
 fn clusters_live_side_by_side_with_machines_of_the_same_names() {
-    let _alone = alone();
-    let (one, two) = (Ground::new("left", 7), Ground::new("right", 8));
-    std::thread::scope(|scope| {
-        for ground in [&one, &two] {
-            scope.spawn(|| {
-                let driver = ground.driver();
-                driver.make_network(&ground.network(), &Unattended).unwrap();
-                for (name, last) in [("cp1", 11), ("lin1", 12)] {
-                    let wish = ground.wish(name, last);
-                    driver.make(&wish, &Unattended).unwrap();
-                    driver
-                        .start(&wish.cluster, &wish.name, &Unattended)
-                        .unwrap();
-                }
-            });
-        }
-    });
-    let name = "cp1".parse().unwrap();
-    let address = "ip -brief -4 address show host0";
-    assert!(login(&one, &name, address).contains("10.213.7.11"));
-    assert!(login(&two, &name, address).contains("10.213.8.11"));
-    let found = two.driver().find(&two.cluster).unwrap();
-    assert!(found.foreign.contains(&one.network().network.into()));
-    assert!(found.clusters.contains(&one.cluster));
+    apart(|| {
+        let (one, two) = (Ground::new("left", 7), Ground::new("right", 8));
+        std::thread::scope(|scope| {
+            for ground in [&one, &two] {
+                scope.spawn(|| {
+                    let driver = ground.driver();
+                    driver.make_network(&ground.network(), &Unattended).unwrap();
+                    for (name, last) in [("cp1", 11), ("lin1", 12)] {
+                        let wish = ground.wish(name, last);
+                        driver.make(&wish, &Unattended).unwrap();
+                        driver
+                            .start(&wish.cluster, &wish.name, &Unattended)
+                            .unwrap();
+                    }
+                });
+            }
+        });
+        let name = "cp1".parse().unwrap();
+        let address = "ip -brief -4 address show host0";
+        assert!(login(&one, &name, address).contains("10.213.7.11"));
+        assert!(login(&two, &name, address).contains("10.213.8.11"));
+        let found = two.driver().find(&two.cluster).unwrap();
+        assert!(found.foreign.contains(&one.network().network.into()));
+        assert!(found.clusters.contains(&one.cluster));
 
-    one.remove_all();
-    assert!(login(&two, &name, address).contains("10.213.8.11"));
-    let left = two.driver().find(&two.cluster).unwrap();
-    assert_eq!(left.machines, found.machines);
-    two.remove_all();
+        one.remove_all();
+        assert!(login(&two, &name, address).contains("10.213.8.11"));
+        let left = two.driver().find(&two.cluster).unwrap();
+        assert_eq!(left.machines, found.machines);
+        two.remove_all();
+    });
 }

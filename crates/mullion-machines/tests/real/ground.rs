@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use mullion_machines::conform::Trial;
@@ -67,11 +67,16 @@ impl Ground {
         let _ = template();
         let folder = tempfile::tempdir().unwrap();
         let key = write_key(&folder.path().join("key"));
+        let cluster: ClusterName = format!("test-{name}-{}", std::process::id())
+            .parse()
+            .unwrap();
+        GROUNDS
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(cluster.clone());
         Self {
             folder,
-            cluster: format!("test-{name}-{}", std::process::id())
-                .parse()
-                .unwrap(),
+            cluster,
             number,
             key,
         }
@@ -219,51 +224,67 @@ pub(crate) fn login_with(ground: &Ground, door: &Door, key: &Path, command: &str
     }
 }
 
-/// One test at a time, and at its end the computer is as it was: mounts, interfaces, rules, control groups,
-/// processes, kernel settings, files of ours in memory.
-pub(crate) struct Alone {
-    before: BTreeSet<String>,
-    turn: Option<fs_err::File>,
-}
+/// Tells a process that it has name spaces of its own.
+const APART: &str = "MULLION_TEST_APART";
 
-/// Waits for this test's turn. A child process of a test is part of that test's turn.
-pub(crate) fn alone() -> Alone {
-    let _ = template();
-    let is_child = std::env::var_os(crate::faults::CHILD).is_some();
-    // Between processes too: test runners start one for each test.
-    let turn = (!is_child).then(|| {
-        let path = std::env::temp_dir().join("mullion-real-machines.lock");
-        let file = fs_err::File::create(path).unwrap();
-        file.file().lock().unwrap();
-        file
-    });
-    Alone {
-        before: if is_child { BTreeSet::new() } else { traces() },
-        turn,
+/// Gives a process interfaces, rules and a folder for what is in memory of its own, and a switch and a limit of the
+/// kernel that only look real. Control groups stay the computer's.
+const PREPARE: &str = "set -e
+mount -t tmpfs none /run
+mkdir /run/groups && mount --rbind /sys/fs/cgroup /run/groups
+mount -t sysfs none /sys && mount --rbind /run/groups /sys/fs/cgroup
+umount -R -l /run/groups && rmdir /run/groups
+echo 128 > /run/instances && mount --bind /run/instances /proc/sys/fs/inotify/max_user_instances
+ip link set lo up
+echo 0 > /proc/sys/net/ipv4/ip_forward
+exec \"$@\"";
+
+/// Runs the test that calls it apart from whatever else goes on on this computer, and at its end nothing is
+/// left: no mount, interface, rule, control group, process, setting or file.
+///
+/// The program starts itself again, in name spaces of its own, with this test alone.
+pub(crate) fn apart(body: impl FnOnce()) {
+    if std::env::var_os(APART).is_none() {
+        let thread = std::thread::current();
+        let test = thread.name().unwrap();
+        let output = Command::new("unshare")
+            .args(["--net", "--mount", "sh", "-c", PREPARE, "sh"])
+            .arg(std::env::current_exe().unwrap())
+            .args(["--exact", test, "--include-ignored", "--nocapture"])
+            .env(APART, "yes")
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{said}\n{errors}");
+        assert!(said.contains("1 passed"), "{said}");
+        println!("{said}");
+        return;
     }
-}
-
-impl Drop for Alone {
-    fn drop(&mut self) {
-        if self.turn.is_none() || std::thread::panicking() {
+    if std::env::var_os(CHILD).is_some() {
+        return body();
+    }
+    let before = traces();
+    body();
+    // A network name space goes a moment after its last process.
+    let begun = Instant::now();
+    loop {
+        let after = traces();
+        let come: Vec<_> = after.difference(&before).collect();
+        let gone: Vec<_> = before.difference(&after).collect();
+        if come.is_empty() && gone.is_empty() {
             return;
         }
-        // A network name space goes a moment after its last process.
-        let begun = Instant::now();
-        loop {
-            let after = traces();
-            let come: Vec<_> = after.difference(&self.before).collect();
-            if come.is_empty() {
-                return;
-            }
-            assert!(
-                begun.elapsed() < Duration::from_secs(2),
-                "left behind: {come:#?}"
-            );
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        assert!(
+            begun.elapsed() < Duration::from_secs(2),
+            "left behind: {come:#?}, gone: {gone:#?}"
+        );
+        std::thread::sleep(Duration::from_millis(50));
     }
 }
+
+/// Tells a process of these tests that it is a child of one, and where its parent's machines are.
+pub(crate) const CHILD: &str = "MULLION_TEST_CHILD";
 
 fn traces() -> BTreeSet<String> {
     let run = |line: &str| {
@@ -279,15 +300,40 @@ fn traces() -> BTreeSet<String> {
         ("forwarding", "cat /proc/sys/net/ipv4/ip_forward"),
         ("watches", "cat /proc/sys/fs/inotify/max_user_instances"),
         (
-            "group",
-            "find /sys/fs/cgroup -type d -path '*/mullion/*' -prune",
+            "file",
+            "find /run ! -path '/run/systemd*' ! -path '/run/mount*'",
         ),
-        ("process", "ps -eo stat,args | grep '[n]spawn' | grep -v ^Z"),
-        ("file", "find /run -maxdepth 1 -name 'mullion*'"),
         ("file", "find /run/systemd/nspawn -mindepth 2 2>/dev/null"),
     ] {
         let text = run(line);
-        found.extend(text.lines().map(|text| format!("{kind} {}", text.trim())));
+        // Where name spaces have names, made by tests that use some.
+        let own = text.lines().filter(|line| !line.contains("/run/netns"));
+        found.extend(own.map(|text| format!("{kind} {}", text.trim())));
     }
+    // Others may have machines on this computer: of theirs nothing is told.
+    for name in own_names() {
+        let groups = format!("find /sys/fs/cgroup -type d -name {name}");
+        found.extend(run(&groups).lines().map(|line| format!("group {line}")));
+    }
+    let processes = run("ps -eo stat,args | grep -v ^Z");
+    let own = format!("-{}/machines/", std::process::id());
+    let own = processes.lines().filter(|line| line.contains(&own));
+    found.extend(own.map(|line| format!("process {line}")));
     found
 }
+
+/// What the kernel calls the machines of these tests.
+fn own_names() -> Vec<String> {
+    let grounds = GROUNDS.lock().unwrap_or_else(PoisonError::into_inner);
+    let machines = grounds
+        .iter()
+        .flat_map(|cluster| ["cp1", "lin1", "lin2"].map(|machine| format!("{cluster}/{machine}")));
+    let short = |name: String| {
+        let digest = mullion_wire::Sha256Digest::of(name.as_bytes());
+        format!("mul{}", &digest.as_str()[..8])
+    };
+    machines.map(short).collect()
+}
+
+/// The clusters of these tests so far.
+static GROUNDS: Mutex<Vec<ClusterName>> = Mutex::new(Vec::new());

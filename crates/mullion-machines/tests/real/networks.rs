@@ -1,8 +1,7 @@
-//! Networks, each test in a network name space of its own: nothing of this computer's is touched.
+//! Networks, and whose they are.
 
 use std::net::{IpAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd as _;
-use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 use std::time::Duration;
 
@@ -12,29 +11,7 @@ use mullion_plan::Unattended;
 use mullion_spec::value::ClusterName;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-/// Whether a test is in its own name space already.
-const APART: &str = "MULLION_TEST_APART";
-
-/// Runs a test apart from this computer's networks: the program starts itself again there.
-fn apart(test: &str, body: impl FnOnce()) {
-    if std::env::var_os(APART).is_some() {
-        return body();
-    }
-    let output = Command::new("unshare")
-        .args(["--net", "--mount", "sh", "-c"])
-        .arg("mount -t tmpfs none /run && mount -t sysfs none /sys && ip link set lo up && echo 0 > /proc/sys/net/ipv4/ip_forward && exec \"$@\"")
-        .arg("sh")
-        .arg(std::env::current_exe().unwrap())
-        .args(["--exact", &format!("networks::{test}"), "--include-ignored", "--nocapture"])
-        .env(APART, "yes")
-        .process_group(0)
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}\n{errors}");
-    assert!(said.contains("1 passed"), "{said}");
-}
+use crate::ground::apart;
 
 fn run(line: &str) -> String {
     let output = Command::new("sh").args(["-c", line]).output().unwrap();
@@ -71,6 +48,11 @@ fn outside() {
         ip netns exec outside ip address add 10.215.0.2/24 dev in
         ip netns exec outside ip link set in up
         ip route add default via 10.215.0.2");
+}
+
+/// Takes the way to the outside away again.
+fn no_outside() {
+    run("ip netns delete outside; ip link delete out 2>/dev/null || true");
 }
 
 /// A machine's place in the network: a name space with a cable to the bridge.
@@ -114,58 +96,55 @@ fn reach_outside() {
 /// Everything that a network leaves.
 fn traces() -> String {
     run(
-        "ip -brief address; nft list ruleset; iptables -S; cat /proc/sys/net/ipv4/ip_forward; ls -A /run; cat /proc/sys/fs/inotify/max_user_instances",
-    )
+        "ip -brief address; nft list ruleset; iptables -S; cat /proc/sys/net/ipv4/ip_forward; ls -A /run | grep -v netns; cat /proc/sys/fs/inotify/max_user_instances",
+    ).trim().to_owned()
 }
 
 #[test]
 #[ignore = "needs root and real machines; cargo xtask test runs it"]
 fn machines_reach_the_outside_with_the_computers_address() {
-    apart(
-        "machines_reach_the_outside_with_the_computers_address",
-        || {
-            outside();
-            let before = traces();
-            driver().make_network(&wish(), &Unattended).unwrap();
-            inside();
-            reach_outside();
-            assert_eq!(
-                driver().find(&cluster()).unwrap().network,
-                Some(wish().network)
-            );
-            run("ip netns delete machine");
-            driver().remove_network(&cluster(), &Unattended).unwrap();
-            assert_eq!(traces(), before);
-        },
-    );
+    apart(|| {
+        outside();
+        let before = traces();
+        driver().make_network(&wish(), &Unattended).unwrap();
+        inside();
+        reach_outside();
+        assert_eq!(
+            driver().find(&cluster()).unwrap().network,
+            Some(wish().network)
+        );
+        run("ip netns delete machine");
+        driver().remove_network(&cluster(), &Unattended).unwrap();
+        assert_eq!(traces(), before);
+        no_outside();
+    });
 }
 
 #[test]
 #[ignore = "needs root and real machines; cargo xtask test runs it"]
 fn machines_get_through_a_firewall_that_drops_what_passes() {
-    apart(
-        "machines_get_through_a_firewall_that_drops_what_passes",
-        || {
-            outside();
-            run("iptables -P FORWARD DROP");
-            let before = traces();
-            for _ in 0..2 {
-                driver().make_network(&wish(), &Unattended).unwrap();
-            }
-            inside();
-            reach_outside();
-            assert_eq!(run("iptables -S FORWARD | grep -c ACCEPT").trim(), "2");
-            run("ip netns delete machine");
-            driver().remove_network(&cluster(), &Unattended).unwrap();
-            assert_eq!(traces(), before);
-        },
-    );
+    apart(|| {
+        outside();
+        run("iptables -P FORWARD DROP");
+        let before = traces();
+        for _ in 0..2 {
+            driver().make_network(&wish(), &Unattended).unwrap();
+        }
+        inside();
+        reach_outside();
+        assert_eq!(run("iptables -S FORWARD | grep -c ACCEPT").trim(), "2");
+        run("ip netns delete machine");
+        driver().remove_network(&cluster(), &Unattended).unwrap();
+        assert_eq!(traces(), before);
+        run("iptables -P FORWARD ACCEPT && nft delete table ip filter");
+        no_outside();
+    });
 }
 
 #[test]
 #[ignore = "needs root and real machines; cargo xtask test runs it"]
 fn a_computer_without_a_way_out_gives_none() {
-    apart("a_computer_without_a_way_out_gives_none", || {
+    apart(|| {
         let before = traces();
         driver().make_network(&wish(), &Unattended).unwrap();
         assert_eq!(run("nft list tables"), "");
@@ -178,46 +157,44 @@ fn a_computer_without_a_way_out_gives_none() {
 #[test]
 #[ignore = "needs root and real machines; cargo xtask test runs it"]
 fn somebody_elses_bridge_and_addresses_are_refused_and_left_alone() {
-    apart(
-        "somebody_elses_bridge_and_addresses_are_refused_and_left_alone",
-        || {
-            driver().make_network(&wish(), &Unattended).unwrap();
-            let bridge = bridge();
-            driver().remove_network(&cluster(), &Unattended).unwrap();
+    apart(|| {
+        driver().make_network(&wish(), &Unattended).unwrap();
+        let bridge = bridge();
+        driver().remove_network(&cluster(), &Unattended).unwrap();
 
-            // The name is taken.
-            run(&format!(
-                "ip link add {bridge} type bridge && ip link set {bridge} alias mine up"
-            ));
-            let before = traces();
-            let refused = driver().make_network(&wish(), &Unattended);
-            assert!(
-                matches!(refused, Err(DriverError::NotOurs { .. })),
-                "{refused:?}"
-            );
-            driver().remove_network(&cluster(), &Unattended).unwrap();
-            assert_eq!(traces(), before);
-            run(&format!("ip link delete {bridge}"));
+        // The name is taken.
+        run(&format!(
+            "ip link add {bridge} type bridge && ip link set {bridge} alias mine up"
+        ));
+        let before = traces();
+        let refused = driver().make_network(&wish(), &Unattended);
+        assert!(
+            matches!(refused, Err(DriverError::NotOurs { .. })),
+            "{refused:?}"
+        );
+        driver().remove_network(&cluster(), &Unattended).unwrap();
+        assert_eq!(traces(), before);
+        run(&format!("ip link delete {bridge}"));
 
-            // The addresses are taken.
-            run(
-                "ip link add other type bridge && ip address add 10.77.0.200/16 dev other && ip link set other up",
-            );
-            let before = traces();
-            let refused = driver().make_network(&wish(), &Unattended);
-            assert!(
-                matches!(refused, Err(DriverError::Taken { .. })),
-                "{refused:?}"
-            );
-            assert_eq!(traces(), before);
-        },
-    );
+        // The addresses are taken.
+        run(
+            "ip link add other type bridge && ip address add 10.77.0.200/16 dev other && ip link set other up",
+        );
+        let before = traces();
+        let refused = driver().make_network(&wish(), &Unattended);
+        assert!(
+            matches!(refused, Err(DriverError::Taken { .. })),
+            "{refused:?}"
+        );
+        assert_eq!(traces(), before);
+        run("ip link delete other");
+    });
 }
 
 #[test]
 #[ignore = "needs root and real machines; cargo xtask test runs it"]
 fn a_network_that_was_begun_is_finished_or_removed() {
-    apart("a_network_that_was_begun_is_finished_or_removed", || {
+    apart(|| {
         driver().make_network(&wish(), &Unattended).unwrap();
         let bridge = bridge();
         driver().remove_network(&cluster(), &Unattended).unwrap();
@@ -249,7 +226,7 @@ fn a_network_that_was_begun_is_finished_or_removed() {
 #[test]
 #[ignore = "needs root and real machines; cargo xtask test runs it"]
 fn the_last_network_puts_the_kernels_settings_back() {
-    apart("the_last_network_puts_the_kernels_settings_back", || {
+    apart(|| {
         outside();
         let before = traces();
         let other = NetworkWish {
@@ -264,5 +241,6 @@ fn the_last_network_puts_the_kernels_settings_back() {
             .remove_network(&other.cluster, &Unattended)
             .unwrap();
         assert_eq!(traces(), before);
+        no_outside();
     });
 }

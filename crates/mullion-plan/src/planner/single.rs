@@ -1,6 +1,7 @@
 //! One machine, treated by itself because somebody asked for it: reset, or started anew.
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 
 use mullion_spec::value::MachineName;
 
@@ -10,6 +11,7 @@ use crate::observed::Observed;
 use crate::obstacle::Obstacle;
 use crate::plan::Plan;
 use crate::stage::Stage;
+use crate::wanted::API_PORT;
 
 /// What takes a machine out of its cluster, so that a plan after it joins it anew.
 ///
@@ -41,7 +43,8 @@ pub fn plan_reset(observed: &Observed, machine: &MachineName) -> Plan {
     Sheet::default().single(machine, actions, "is to join anew")
 }
 
-/// What starts a machine anew and waits until it is back; until its node is Ready, where the API server knows one.
+/// What starts a machine anew and waits until it is back: a control plane until its API server answers, a node until it
+/// is Ready.
 ///
 /// Pure and total, as [`crate::plan()`] is. A machine that was not found gives an empty plan.
 pub fn plan_reboot(observed: &Observed, machine: &MachineName) -> Plan {
@@ -50,16 +53,23 @@ pub fn plan_reboot(observed: &Observed, machine: &MachineName) -> Plan {
     };
     let address = facts.address.map(|address| address.to_string());
     let address = address.unwrap_or_default();
+    let endpoint = facts
+        .address
+        .map(|address| SocketAddr::new(address, API_PORT).to_string());
     let mut actions = vec![
         (Stage::Machines, Action::Reboot),
         (Stage::Machines, Action::Reach { address }),
     ];
     let cluster = observed.cluster.as_ref();
+    let inside = facts.inside.as_ref();
+    let is_control_plane = inside.is_some_and(|inside| inside.control_plane)
+        || cluster.is_some_and(|cluster| cluster.members.contains(machine));
+    // An API server that has just begun knows nobody's rights yet: asked for a node, it refuses.
+    if is_control_plane && let Some(endpoint) = endpoint {
+        actions.push((Stage::ControlPlane, Action::AwaitApi { endpoint }));
+    }
     // Also of a silent cluster: it may be silent because this machine has to be started anew.
-    let belongs = facts
-        .inside
-        .as_ref()
-        .is_some_and(|inside| inside.joined.is_some() || inside.control_plane);
+    let belongs = inside.is_some_and(|inside| inside.joined.is_some() || inside.control_plane);
     let is_node = |cluster: &crate::observed::ClusterFacts| {
         cluster.nodes.contains_key(machine.as_str()) || (!cluster.answers && belongs)
     };
@@ -89,9 +99,7 @@ mod tests {
     use mullion_spec::words::Driver;
 
     use super::*;
-    use crate::observed::{
-        ClusterFacts, ClusterId, Inside, MachineFacts, NodeFacts, Place, Power,
-    };
+    use crate::observed::{ClusterFacts, ClusterId, Inside, MachineFacts, NodeFacts, Place, Power};
 
     fn world(answers: bool, reached: bool) -> Observed {
         let mut observed = Observed::default();
@@ -178,7 +186,12 @@ mod tests {
             }
         );
         let silent = reboot(&world(false, true), "cp1");
-        assert_eq!(ids(&silent), ["reboot/cp1", "reach/cp1", "ready/cp1"]);
+        assert_eq!(
+            ids(&silent),
+            ["reboot/cp1", "reach/cp1", "api/cp1", "ready/cp1"]
+        );
+        let endpoint = "10.99.0.2:6443".into();
+        assert_eq!(silent.steps()[2].action, Action::AwaitApi { endpoint });
         let balancer = reboot(&world(true, true), "lb1");
         assert_eq!(ids(&balancer), ["reboot/lb1", "reach/lb1"]);
         assert!(reboot(&Observed::default(), "lin1").is_empty());

@@ -67,7 +67,11 @@ fn go_folder(
         return Ok(None);
     }
     let unusable = |error: &dyn std::error::Error| {
-        Failure::new(Class::ThisComputer, "no Go could be had that builds Kubernetes").because(error)
+        Failure::new(
+            Class::ThisComputer,
+            "no Go could be had that builds Kubernetes",
+        )
+        .because(error)
     };
     let store = Store::open(&environment.cache).map_err(|error| unusable(&error))?;
     let mut sources = workshop::sources(model, environment);

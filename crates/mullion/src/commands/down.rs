@@ -1,6 +1,5 @@
 //! `mullion down`: remove everything that `up` made.
 
-
 use mullion_catalog::Judgement;
 use mullion_engine::RunOutcome;
 use mullion_plan::{Rest, plan_down};
@@ -30,7 +29,8 @@ pub fn down(
     };
     let reasons = workshop::needs_root(model);
     if !reasons.is_empty()
-        && let Elevation::Done(code) = elevate(console, environment, invocation.arguments, &reasons)?
+        && let Elevation::Done(code) =
+            elevate(console, environment, invocation.arguments, &reasons)?
     {
         return Ok(code);
     }
@@ -67,7 +67,11 @@ pub fn down(
     }
     if code == 0 {
         let forget = |error: &dyn std::error::Error| {
-            Failure::new(Class::ThisComputer, "what was kept of the cluster could not be removed").because(error)
+            Failure::new(
+                Class::ThisComputer,
+                "what was kept of the cluster could not be removed",
+            )
+            .because(error)
         };
         let state = hands.state().clone();
         state.remove().map_err(|error| forget(&error))?;
@@ -75,7 +79,11 @@ pub fn down(
             hands.purge().map_err(|error| forget(&error))?;
         }
         if console.format == Format::Text {
-            let what = if plan.is_empty() { "there was nothing to remove" } else { "nothing is left" };
+            let what = if plan.is_empty() {
+                "there was nothing to remove"
+            } else {
+                "nothing is left"
+            };
             writeln!(console.err, "cluster `{name}`: {what}")?;
         }
     }

@@ -12,7 +12,6 @@ use std::path::{Path, PathBuf};
 use mullion_catalog::{Judgement, Model};
 use mullion_plan::Stage;
 use mullion_spec::edit::{self, EditError};
-use mullion_spec::finding::Severity;
 use mullion_spec::source::Source;
 use mullion_spec::value::{GroupName, MachineName};
 
@@ -204,12 +203,19 @@ fn change_file(
         let wrote = console.styled_err(GOOD, "changed");
         writeln!(console.err, "{wrote} {}\n", place.name)?;
     }
-    debug_assert!(judgement.verdict.count(Severity::Error) == 0);
     let wishes = UpArguments {
         yes,
         ..UpArguments::default()
     };
-    up(console, &judgement, &wishes, environment, invocation)
+    let result = up(console, &judgement, &wishes, environment, invocation);
+    if !matches!(result, Ok(0)) && console.format == Format::Text {
+        let name = &place.name;
+        writeln!(
+            console.err,
+            "`{name}` stays changed: go on with `mullion up`, not with this command again"
+        )?;
+    }
+    result
 }
 
 fn changed(text: &str, what: What<'_>) -> Result<String, EditError> {

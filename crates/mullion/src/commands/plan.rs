@@ -184,7 +184,10 @@ fn show(
 
 /// The exit code of a plan that something is in the way of.
 pub fn obstructed(plan: &Plan) -> u8 {
-    let classes = plan.obstacles().iter().map(|obstacle| class(obstacle.class()));
+    let classes = plan
+        .obstacles()
+        .iter()
+        .map(|obstacle| class(obstacle.class()));
     classes.max().map_or(0, Class::exit_code)
 }
 

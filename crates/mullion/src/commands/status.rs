@@ -80,7 +80,11 @@ pub struct NodeStatus {
 }
 
 /// Says what there is.
-pub fn status(console: &mut Console<'_>, judgement: &Judgement, environment: &Environment) -> Result<u8, Failure> {
+pub fn status(
+    console: &mut Console<'_>,
+    judgement: &Judgement,
+    environment: &Environment,
+) -> Result<u8, Failure> {
     let Some(model) = &judgement.model else {
         return refuse(console, &judgement.verdict);
     };
@@ -89,8 +93,15 @@ pub fn status(console: &mut Console<'_>, judgement: &Judgement, environment: &En
     let view = observed.cluster.as_ref().filter(|cluster| cluster.answers);
     let view = view.and_then(|_| hands.cluster_view());
     let holder = Lock::holder(&environment.state, hands.cluster_name());
-    let mut names: Vec<_> = wanted.cluster.machines().map(|machine| machine.name).collect();
-    let extra = observed.machines.iter().filter(|(name, facts)| facts.ours && !names.contains(name));
+    let mut names: Vec<_> = wanted
+        .cluster
+        .machines()
+        .map(|machine| machine.name)
+        .collect();
+    let extra = observed
+        .machines
+        .iter()
+        .filter(|(name, facts)| facts.ours && !names.contains(name));
     let extra: Vec<_> = extra.map(|(name, _)| name.clone()).collect();
     names.extend(extra);
     let document = StatusDocument {
@@ -101,10 +112,21 @@ pub fn status(console: &mut Console<'_>, judgement: &Judgement, environment: &En
             Some(_) => "silent",
             None => "absent",
         },
-        endpoint: observed.cluster.as_ref().and_then(|cluster| cluster.endpoint.clone()),
-        machines: names.iter().map(|name| machine_status(name, &observed, view.as_ref())).collect(),
+        endpoint: observed
+            .cluster
+            .as_ref()
+            .and_then(|cluster| cluster.endpoint.clone()),
+        machines: names
+            .iter()
+            .map(|name| machine_status(name, &observed, view.as_ref()))
+            .collect(),
         differences: differences(&plan),
-        run: holder.map(|holder| format!("`{}` (process {} since {})", holder.command, holder.pid, holder.since)),
+        run: holder.map(|holder| {
+            format!(
+                "`{}` (process {} since {})",
+                holder.command, holder.pid, holder.since
+            )
+        }),
     };
     match console.format {
         Format::Json => console.json("Status", &document)?,
@@ -116,13 +138,19 @@ pub fn status(console: &mut Console<'_>, judgement: &Judgement, environment: &En
     Ok(0)
 }
 
-fn machine_status(name: &MachineName, observed: &Observed, view: Option<&ClusterView>) -> MachineStatus {
+fn machine_status(
+    name: &MachineName,
+    observed: &Observed,
+    view: Option<&ClusterView>,
+) -> MachineStatus {
     let facts = observed.machines.get(name);
     MachineStatus {
         name: name.to_string(),
         machine: facts.map_or("absent", state),
         driver: facts.map(|facts| facts.driver.to_string()),
-        address: facts.and_then(|facts| facts.address).map(|address| address.to_string()),
+        address: facts
+            .and_then(|facts| facts.address)
+            .map(|address| address.to_string()),
         answers: facts.is_some_and(|facts| facts.inside.is_some()),
         node: view.and_then(|view| node_status(name, view)),
     }
@@ -143,14 +171,23 @@ fn node_status(name: &MachineName, view: &ClusterView) -> Option<NodeStatus> {
     let facts = view.facts.nodes.get(name.as_str())?;
     let node = view.nodes.get(name.as_str())?;
     let is_trouble = |condition: &&mullion_kube::Condition| {
-        let good = if condition.kind == "Ready" { "True" } else { "False" };
+        let good = if condition.kind == "Ready" {
+            "True"
+        } else {
+            "False"
+        };
         condition.status != good
     };
     let mut trouble: Vec<_> = node
         .conditions
         .iter()
         .filter(is_trouble)
-        .map(|condition| format!("{}={}: {}", condition.kind, condition.status, condition.words))
+        .map(|condition| {
+            format!(
+                "{}={}: {}",
+                condition.kind, condition.status, condition.words
+            )
+        })
         .collect();
     if facts.cordoned {
         trouble.push("takes no new pods".into());
@@ -169,7 +206,10 @@ fn node_status(name: &MachineName, view: &ClusterView) -> Option<NodeStatus> {
 /// What a run would have to do, one line each.
 fn differences(plan: &Plan) -> Vec<String> {
     let obstacles = plan.obstacles().iter().map(mullion_plan::Obstacle::words);
-    let steps = plan.steps().iter().map(|step| format!("{}: {}", step.title(), step.reason));
+    let steps = plan
+        .steps()
+        .iter()
+        .map(|step| format!("{}: {}", step.title(), step.reason));
     obstacles.chain(steps).collect()
 }
 
@@ -177,7 +217,10 @@ const SHOWN: usize = 10;
 
 fn text(document: &StatusDocument, now: Timestamp) -> String {
     let mut out = String::new();
-    let endpoint = document.endpoint.as_deref().map(|endpoint| format!(" at {endpoint}"));
+    let endpoint = document
+        .endpoint
+        .as_deref()
+        .map(|endpoint| format!(" at {endpoint}"));
     let _ = writeln!(
         out,
         "cluster `{}`, Kubernetes {}, API server {}{}\n",
@@ -186,7 +229,12 @@ fn text(document: &StatusDocument, now: Timestamp) -> String {
         document.api_server,
         endpoint.unwrap_or_default()
     );
-    let mut rows = vec![["MACHINE", "STATE", "ADDRESS", "NODE", "ROLES", "KUBELET", "RUNTIME", "SINCE"].map(String::from)];
+    let mut rows = vec![
+        [
+            "MACHINE", "STATE", "ADDRESS", "NODE", "ROLES", "KUBELET", "RUNTIME", "SINCE",
+        ]
+        .map(String::from),
+    ];
     for machine in &document.machines {
         let node = machine.node.as_ref();
         let dash = || "-".to_owned();
@@ -194,11 +242,24 @@ fn text(document: &StatusDocument, now: Timestamp) -> String {
             machine.name.clone(),
             machine.machine.to_owned(),
             machine.address.clone().unwrap_or_else(dash),
-            node.map_or_else(dash, |node| if node.ready { "Ready".into() } else { "NotReady".into() }),
-            node.map_or_else(dash, |node| if node.roles.is_empty() { "worker".into() } else { node.roles.join(",") }),
+            node.map_or_else(dash, |node| {
+                if node.ready {
+                    "Ready".into()
+                } else {
+                    "NotReady".into()
+                }
+            }),
+            node.map_or_else(dash, |node| {
+                if node.roles.is_empty() {
+                    "worker".into()
+                } else {
+                    node.roles.join(",")
+                }
+            }),
             node.map_or_else(dash, |node| node.kubelet.clone()),
             node.map_or_else(dash, |node| node.runtime.clone()),
-            node.and_then(|node| node.since.as_deref()).map_or_else(dash, |since| age(since, now)),
+            node.and_then(|node| node.since.as_deref())
+                .map_or_else(dash, |since| age(since, now)),
         ]);
     }
     let mut widths = [0; 8];
@@ -208,7 +269,10 @@ fn text(document: &StatusDocument, now: Timestamp) -> String {
         }
     }
     for row in &rows {
-        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}"));
+        let cells = row
+            .iter()
+            .zip(widths)
+            .map(|(cell, width)| format!("{cell:<width$}"));
         let line: Vec<_> = cells.collect();
         let _ = writeln!(out, "{}", line.join("  ").trim_end());
     }
@@ -225,7 +289,11 @@ fn text(document: &StatusDocument, now: Timestamp) -> String {
         let _ = writeln!(out, "nothing differs from the file");
         return out;
     }
-    let _ = writeln!(out, "differs from the file; `mullion up` would do {}:", plural(document.differences.len(), "thing"));
+    let _ = writeln!(
+        out,
+        "differs from the file; `mullion up` would do {}:",
+        plural(document.differences.len(), "thing")
+    );
     for difference in document.differences.iter().take(SHOWN) {
         let _ = writeln!(out, "  {difference}");
     }

@@ -33,7 +33,11 @@ pub struct Invocation<'a> {
 impl Invocation<'_> {
     /// What was typed, on one line.
     pub fn line(&self) -> String {
-        let words = self.arguments.iter().skip(1).map(|word| word.to_string_lossy());
+        let words = self
+            .arguments
+            .iter()
+            .skip(1)
+            .map(|word| word.to_string_lossy());
         let words: Vec<_> = words.collect();
         format!("mullion {}", words.join(" "))
     }
@@ -55,7 +59,8 @@ pub fn up(
     }
     let reasons = workshop::needs_root(model);
     if !reasons.is_empty()
-        && let Elevation::Done(code) = elevate(console, environment, invocation.arguments, &reasons)?
+        && let Elevation::Done(code) =
+            elevate(console, environment, invocation.arguments, &reasons)?
     {
         return Ok(code);
     }
@@ -63,7 +68,9 @@ pub fn up(
     let line = invocation.line();
     let _lock = take_lock(environment, &hands, &line)?;
     let kept = hands.state().keep_file(judgement.verdict.source.text());
-    kept.map_err(|error| Failure::new(Class::ThisComputer, "the cluster file could not be kept").because(&error))?;
+    kept.map_err(|error| {
+        Failure::new(Class::ThisComputer, "the cluster file could not be kept").because(&error)
+    })?;
     let result = make_so(console, model, wishes, environment, &hands, invocation);
     give_back(environment.owner, &[&environment.state, &environment.cache]);
     result
@@ -104,7 +111,17 @@ fn make_so(
         };
         let report = conduct(console, environment, hands, &plan, &errand)?;
         let is_done = report.outcome == RunOutcome::Done;
+        let is_overtaken = lost_its_network(model, &report);
         last = Some(report);
+        if is_overtaken {
+            if console.format == Format::Text {
+                writeln!(
+                    console.err,
+                    "another cluster took that network meanwhile: choosing again"
+                )?;
+            }
+            continue;
+        }
         if !is_done || !looks_again(&plan) {
             break;
         }
@@ -135,10 +152,14 @@ fn part(model: &Model, plan: Plan, wishes: &UpArguments) -> Result<Plan, Failure
             Failure::new(Class::Usage, error.to_string())
                 .hint(format!("there are {}", error.known.join(", ")))
         })?;
-        plan = select::only(&plan, &machines).map_err(|error| ours(&error))?.plan;
+        plan = select::only(&plan, &machines)
+            .map_err(|error| ours(&error))?
+            .plan;
     }
     if let Some(stage) = wishes.until {
-        plan = select::until(&plan, stage).map_err(|error| ours(&error))?.plan;
+        plan = select::until(&plan, stage)
+            .map_err(|error| ours(&error))?
+            .plan;
     }
     Ok(plan)
 }
@@ -155,11 +176,10 @@ fn confirmed(console: &mut Console<'_>, plan: &Plan, yes: bool) -> Result<bool, 
         return Ok(true);
     }
     if console.presence == Presence::Unattended {
-        return Err(Failure::new(
-            Class::Usage,
-            format!("this would {}", removals.join(", ")),
-        )
-        .hint("say that it may with `--yes`"));
+        return Err(
+            Failure::new(Class::Usage, format!("this would {}", removals.join(", ")))
+                .hint("say that it may with `--yes`"),
+        );
     }
     ask(console, &format!("{}: go on?", removals.join(", ")))
 }
@@ -182,13 +202,27 @@ fn looks_again(plan: &Plan) -> bool {
             mullion_plan::Action::AwaitApi { .. } | mullion_plan::Action::Reach { .. }
         )
     };
-    let makes = |step: &mullion_plan::Step| matches!(step.action, mullion_plan::Action::MakeMachine { .. });
+    let makes =
+        |step: &mullion_plan::Step| matches!(step.action, mullion_plan::Action::MakeMachine { .. });
     let steps = plan.steps();
     steps.iter().any(unseen) && !steps.iter().any(makes)
 }
 
+/// Whether the run came to nothing because another cluster took the network that was chosen for this one.
+fn lost_its_network(model: &Model, report: &Report) -> bool {
+    let is_taken = |cause: &mullion_engine::Cause| {
+        cause.tag.stage == Stage::Hosts
+            && cause.error.class == mullion_engine::FailureClass::NotOurs
+    };
+    let is_chosen = model.cluster().network.machines.is_none();
+    is_chosen && !report.causes.is_empty() && report.causes.iter().all(is_taken)
+}
+
 /// What planning makes of what there is now: for whoever only shows it.
-pub fn plan_now<'a>(hands: &Hands<'a>, model: &'a Model) -> Result<(Wanted<'a>, Observed, Plan), Failure> {
+pub fn plan_now<'a>(
+    hands: &Hands<'a>,
+    model: &'a Model,
+) -> Result<(Wanted<'a>, Observed, Plan), Failure> {
     let wanted = hands.wanted();
     let observed = look(hands, model)?;
     let plan = planned(&wanted, &observed);

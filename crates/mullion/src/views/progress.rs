@@ -95,7 +95,11 @@ impl Progress {
                 under_way,
                 called_off,
             } => {
-                let how = if *called_off { "ending now" } else { "ending after" };
+                let how = if *called_off {
+                    "ending now"
+                } else {
+                    "ending after"
+                };
                 let steps: Vec<_> = under_way.iter().map(StepId::as_str).collect();
                 vec![self.line(at, "-", &format!("called off, {how}: {}", steps.join(", ")))]
             }
@@ -134,9 +138,13 @@ impl Progress {
                 && row.machine.is_some()
                 && let Some(stage) = row.stage
             {
-                let state = if row.has_failed { "FAILED" } else { "done so far" };
+                let verdict = if row.has_failed {
+                    "FAILED"
+                } else {
+                    "done so far"
+                };
                 let stage = stage.row().word;
-                lines.push(format!("{:>8}  {who:<10} {stage:<13} {state}", ""));
+                lines.push(format!("{:>8}  {who:<10} {stage:<13} {verdict}", ""));
             }
         }
         for line in &mut lines {
@@ -195,7 +203,11 @@ fn bar(done: u64, total: Option<u64>, unit: &str) -> String {
         return words;
     };
     let filled = usize::try_from(done.min(total) * BAR as u64 / total).unwrap_or(BAR);
-    format!("[{}{}] {words}", "#".repeat(filled), ".".repeat(BAR - filled))
+    format!(
+        "[{}{}] {words}",
+        "#".repeat(filled),
+        ".".repeat(BAR - filled)
+    )
 }
 
 #[cfg(test)]
@@ -302,6 +314,10 @@ mod tests {
         let frame = progress.frame(at(4), 200);
         assert_eq!(frame[0], "   4.0 s  2 of 3 steps");
         assert_eq!(frame.len(), 3);
-        assert!(frame[2].ends_with("cp1        prepare       done so far"), "{}", frame[2]);
+        assert!(
+            frame[2].ends_with("cp1        prepare       done so far"),
+            "{}",
+            frame[2]
+        );
     }
 }

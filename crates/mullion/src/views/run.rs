@@ -32,15 +32,32 @@ pub struct RunDocument<'a> {
 }
 
 /// Says what is about to happen.
-pub fn begin(console: &mut Console<'_>, model: &Model, plan: &Plan, round: usize) -> Result<(), Failure> {
+pub fn begin(
+    console: &mut Console<'_>,
+    model: &Model,
+    plan: &Plan,
+    round: usize,
+) -> Result<(), Failure> {
     let cluster = model.cluster();
     if round > 0 {
-        writeln!(console.err, "\nsome things could only be seen now: {}", plural(plan.steps().len(), "more step"))?;
+        writeln!(
+            console.err,
+            "\nsome things could only be seen now: {}",
+            plural(plan.steps().len(), "more step")
+        )?;
         return Ok(());
     }
-    let count = |os: Os| cluster.machines().filter(|machine| machine.group.system.os() == os).count();
+    let count = |os: Os| {
+        cluster
+            .machines()
+            .filter(|machine| machine.group.system.os() == os)
+            .count()
+    };
     let mut machines = Vec::new();
-    for (os, word) in [(Os::Linux, "Linux machine"), (Os::Windows, "Windows machine")] {
+    for (os, word) in [
+        (Os::Linux, "Linux machine"),
+        (Os::Windows, "Windows machine"),
+    ] {
         if count(os) > 0 {
             machines.push(plural(count(os), word));
         }
@@ -54,7 +71,11 @@ pub fn begin(console: &mut Console<'_>, model: &Model, plan: &Plan, round: usize
         plural(plan.steps().len(), "step"),
     )?;
     let stages = mullion_plan::STAGES.iter().filter_map(|row| {
-        let steps = plan.steps().iter().filter(|step| step.stage == row.stage).count();
+        let steps = plan
+            .steps()
+            .iter()
+            .filter(|step| step.stage == row.stage)
+            .count();
         (steps > 0).then(|| format!("  {:<14} {} ({steps})", row.word, row.title))
     });
     for line in stages {
@@ -75,13 +96,21 @@ pub fn nothing(console: &mut Console<'_>, model: &Model) -> Result<(), Failure> 
                 report: None,
             },
         )?,
-        Format::Text => writeln!(console.out, "nothing to do: cluster `{cluster}` is as the file says")?,
+        Format::Text => writeln!(
+            console.out,
+            "nothing to do: cluster `{cluster}` is as the file says"
+        )?,
     }
     Ok(())
 }
 
 /// Says what came of a run.
-pub fn end(console: &mut Console<'_>, model: &Model, report: &Report, environment: &Environment) -> Result<(), Failure> {
+pub fn end(
+    console: &mut Console<'_>,
+    model: &Model,
+    report: &Report,
+    environment: &Environment,
+) -> Result<(), Failure> {
     let cluster = &model.cluster().name;
     if console.format == Format::Json {
         let document = RunDocument {
@@ -93,31 +122,36 @@ pub fn end(console: &mut Console<'_>, model: &Model, report: &Report, environmen
     }
     let text = stages(report);
     console.err.write_all(text.as_bytes())?;
-    match report.outcome {
-        RunOutcome::Done => {
-            let good = console.styled_err(GOOD, "done");
-            let took = short(Duration::from_millis(report.took_ms));
-            writeln!(console.err, "\n{good}: cluster `{cluster}` is up after {took}\n\nnext:")?;
-            let flag = flag(model, environment);
-            for (command, what) in [
-                (format!("mullion{flag} status"), "machines, nodes and what differs from the file"),
-                (format!("mullion{flag} kubectl get pods -A"), "what runs"),
-                (format!("mullion{flag} down"), "remove everything again"),
-            ] {
-                writeln!(console.err, "  {command:<34} {what}")?;
-            }
+    if report.outcome == RunOutcome::Done {
+        let good = console.styled_err(GOOD, "done");
+        let took = short(Duration::from_millis(report.took_ms));
+        writeln!(
+            console.err,
+            "\n{good}: cluster `{cluster}` is up after {took}\n\nnext:"
+        )?;
+        let flag = flag(model, environment);
+        for (command, what) in [
+            (
+                format!("mullion{flag} status"),
+                "machines, nodes and what differs from the file",
+            ),
+            (format!("mullion{flag} kubectl get pods -A"), "what runs"),
+            (format!("mullion{flag} down"), "remove everything again"),
+        ] {
+            writeln!(console.err, "  {command:<34} {what}")?;
         }
-        _ => {
-            let bad = console.styled_err(BAD, "error");
-            console.err.write_all(failures(report, &bad).as_bytes())?;
-        }
+    } else {
+        let bad = console.styled_err(BAD, "error");
+        console.err.write_all(failures(report, &bad).as_bytes())?;
     }
     Ok(())
 }
 
 /// What to add so that a command means the same cluster.
 fn flag(model: &Model, environment: &Environment) -> String {
-    if environment.folder.join(crate::file::USUAL).exists() || model.cluster().name.as_str() == "mullion" {
+    if environment.folder.join(crate::file::USUAL).exists()
+        || model.cluster().name.as_str() == "mullion"
+    {
         String::new()
     } else {
         format!(" --cluster {}", model.cluster().name)
@@ -136,7 +170,13 @@ fn stages(report: &Report) -> String {
         let time = short(Duration::from_millis(stage.wall_ms));
         let _ = writeln!(out, "{:<14} {steps:>5} {time:>10}", stage.stage);
     }
-    let _ = writeln!(out, "{:<14} {:>5} {:>10}", "together", report.steps.len(), short(Duration::from_millis(report.took_ms)));
+    let _ = writeln!(
+        out,
+        "{:<14} {:>5} {:>10}",
+        "together",
+        report.steps.len(),
+        short(Duration::from_millis(report.took_ms))
+    );
     out
 }
 
@@ -144,8 +184,16 @@ fn stages(report: &Report) -> String {
 fn failures(report: &Report, bad: &str) -> String {
     let mut out = String::new();
     for cause in &report.causes {
-        let machine = cause.tag.machine.as_ref().map_or(String::new(), |name| format!(" on {name}"));
-        let _ = writeln!(out, "\n{bad}: {}{machine} (stage {}): {}", cause.tag.title, cause.tag.stage, cause.error.words);
+        let machine = cause
+            .tag
+            .machine
+            .as_ref()
+            .map_or(String::new(), |name| format!(" on {name}"));
+        let _ = writeln!(
+            out,
+            "\n{bad}: {}{machine} (stage {}): {}",
+            cause.tag.title, cause.tag.stage, cause.error.words
+        );
         for because in &cause.error.causes {
             let _ = writeln!(out, "  because: {because}");
         }
@@ -156,7 +204,11 @@ fn failures(report: &Report, bad: &str) -> String {
             }
         }
         if !cause.blocks.is_empty() {
-            let _ = writeln!(out, "  blocked by this: {}", plural(cause.blocks.len(), "step"));
+            let _ = writeln!(
+                out,
+                "  blocked by this: {}",
+                plural(cause.blocks.len(), "step")
+            );
         }
         for hint in &cause.error.hints {
             let _ = writeln!(out, "hint: {hint}");
@@ -165,11 +217,20 @@ fn failures(report: &Report, bad: &str) -> String {
     let _ = writeln!(out);
     match report.outcome {
         RunOutcome::Cancelled => {
-            let _ = writeln!(out, "called off; everything that was begun is either done or taken up again by the next run");
+            let _ = writeln!(
+                out,
+                "called off; everything that was begun is either done or taken up again by the next run"
+            );
         }
         RunOutcome::JournalLost => {
-            let trouble = report.journal_trouble.as_deref().unwrap_or("it is not known why");
-            let _ = writeln!(out, "{bad}: the journal could not be written any more: {trouble}");
+            let trouble = report
+                .journal_trouble
+                .as_deref()
+                .unwrap_or("it is not known why");
+            let _ = writeln!(
+                out,
+                "{bad}: the journal could not be written any more: {trouble}"
+            );
         }
         _ => {}
     }
@@ -196,9 +257,13 @@ pub fn exit_code(report: &Report) -> u8 {
 fn class(report: &Report) -> Class {
     let of_cause = |cause: &mullion_engine::Cause| match (cause.error.class, &cause.tag.machine) {
         (mullion_engine::FailureClass::Bug, _) => Class::OurBug,
-        (_, Some(_)) => Class::Machine,
         (_, None) if cause.tag.stage <= mullion_plan::Stage::Hosts => Class::ThisComputer,
-        (_, None) => Class::Machine,
+        _ => Class::Machine,
     };
-    report.causes.iter().map(of_cause).max().unwrap_or(Class::Machine)
+    report
+        .causes
+        .iter()
+        .map(of_cause)
+        .max()
+        .unwrap_or(Class::Machine)
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use mullion_wire::Sha256Digest;
@@ -37,21 +38,32 @@ pub(crate) fn processes_of(cluster: &str, machine: &str) -> Vec<i32> {
     processes().into_iter().filter(is_inside).collect()
 }
 
-/// The process that carries a machine, where it runs.
-pub(crate) fn carrier(lab: &Lab, machine: &str) -> Option<i32> {
-    let root = format!("--directory={}", lab.machine(machine).join("disk/root").display());
+/// The processes that carry a machine: the container program, and whoever keeps that running.
+pub(crate) fn carriers(lab: &Lab, machine: &str) -> Vec<i32> {
+    let root = format!(
+        "--directory={}",
+        lab.machine(machine).join("disk/root").display()
+    );
     let carries = |pid: &i32| shown(*pid, "cmdline").split(' ').any(|word| word == root);
-    processes().into_iter().find(carries)
+    processes().into_iter().filter(carries).collect()
 }
 
-/// Ends a machine as a power cut does.
+/// Ends a machine as a power cut does: its container program is killed.
+#[track_caller]
 pub(crate) fn cut_power(lab: &Lab, machine: &str) {
-    let pid = carrier(lab, machine).unwrap_or_else(|| panic!("{machine} does not run"));
-    kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
+    let program = |pid: &&i32| shown(**pid, "comm").trim() != "sh";
+    let found = carriers(lab, machine);
+    let pid = found
+        .iter()
+        .find(program)
+        .unwrap_or_else(|| panic!("{machine} does not run"));
+    kill_process(Pid::from_raw(*pid).unwrap(), Signal::KILL).unwrap();
     until("the machine ends", Duration::from_secs(10), || {
-        match carrier(lab, machine) {
-            None => Ok(()),
-            Some(pid) => Err(format!("process {pid} is there")),
+        let left = carriers(lab, machine);
+        if left.is_empty() {
+            Ok(())
+        } else {
+            Err(format!("processes {left:?} are there"))
         }
     });
 }
@@ -67,7 +79,11 @@ pub(crate) fn restart(lab: &Lab, machines: &[&str]) {
                 // One that has just ended is as wanted.
                 let _ = kill_process(pid, Signal::KILL);
             }
-            if left.is_empty() { Ok(()) } else { Err(format!("{left:?}")) }
+            if left.is_empty() {
+                Ok(())
+            } else {
+                Err(format!("{left:?}"))
+            }
         });
         for group in groups(&short(&format!("{}/{machine}", lab.name))) {
             remove_group(&group);
@@ -79,7 +95,11 @@ pub(crate) fn restart(lab: &Lab, machines: &[&str]) {
         tool("nft", &["delete", "table", "ip", &bridge]);
     }
     let mine = lab.machine("");
-    for line in fs_err::read_to_string("/proc/self/mountinfo").unwrap().lines().rev() {
+    for line in fs_err::read_to_string("/proc/self/mountinfo")
+        .unwrap()
+        .lines()
+        .rev()
+    {
         let point = line.split(' ').nth(4).unwrap();
         if Path::new(point).starts_with(&mine) {
             tool("umount", &[point]);
@@ -117,20 +137,72 @@ fn remove_group(group: &Path) {
     });
 }
 
-/// How the kernel calls what belongs to clusters that are not these tests': somebody works with them meanwhile.
-pub(crate) fn names_of_others() -> BTreeSet<String> {
-    let mut names = BTreeSet::new();
-    for cluster in folder(&Path::new(PLACE).join("clusters")) {
-        if cluster.starts_with("t-") {
-            continue;
+/// The clusters of these tests.
+static OURS: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+
+/// Takes down that a cluster is one of these tests'.
+pub(crate) fn is_ours(cluster: &str) {
+    OURS.lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .insert(cluster.to_owned());
+}
+
+/// What other people work with on this computer meanwhile.
+pub(crate) struct Others {
+    /// Short names of what the tests' own clusters have.
+    ours: BTreeSet<String>,
+    /// Words by which things of others are known.
+    words: Vec<String>,
+    /// Whether others have clusters.
+    pub(crate) have_clusters: bool,
+}
+
+impl Others {
+    pub(crate) fn look() -> Self {
+        let clusters = OURS.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let machines = ["cp", "lin", "lb", "box"].iter().flat_map(|group| {
+            let numbers = 1..=9;
+            numbers.map(move |number| format!("{group}{number}"))
+        });
+        let machines: Vec<_> = machines.collect();
+        let mut ours = BTreeSet::new();
+        for cluster in &clusters {
+            ours.insert(short(cluster));
+            ours.extend(
+                machines
+                    .iter()
+                    .map(|machine| short(&format!("{cluster}/{machine}"))),
+            );
         }
-        names.insert(short(&cluster));
-        for machine in folder(&Path::new(PLACE).join("clusters").join(&cluster).join("machines")) {
-            names.insert(short(&format!("{cluster}/{machine}")));
+        let told = std::env::var("MULLION_OTHERS").unwrap_or_default();
+        let told = told.split(',').filter(|word| !word.is_empty());
+        let mut words: Vec<_> = told.map(str::to_owned).collect();
+        let clusters_here = folder(&Path::new(PLACE).join("clusters"));
+        let theirs = clusters_here
+            .iter()
+            .filter(|cluster| !clusters.contains(*cluster));
+        words.extend(theirs.map(|cluster| format!("{PLACE}/clusters/{cluster}")));
+        let bridges = tool("ip", &["-details", "address"]);
+        let labels = bridges.split("mullion.dev/cluster=").skip(1);
+        let mut labels = labels.filter_map(|rest| rest.split_whitespace().next());
+        let have_clusters = labels.any(|cluster| !clusters.contains(cluster));
+        Self {
+            ours,
+            words,
+            have_clusters,
         }
-        names.insert(format!("{PLACE}/clusters/{cluster}"));
     }
-    names
+
+    /// Whether a line tells of something of theirs: by a word of theirs, or by a short name that is not ours.
+    pub(crate) fn have(&self, line: &str) -> bool {
+        let names = line
+            .match_indices("mul")
+            .filter_map(|(at, _)| line.get(at..at + 11));
+        let is_short = |name: &&str| name[3..].bytes().all(|byte| byte.is_ascii_hexdigit());
+        let names: Vec<_> = names.filter(is_short).collect();
+        let is_named = !names.is_empty() && !names.iter().any(|name| self.ours.contains(*name));
+        is_named || self.words.iter().any(|word| line.contains(word))
+    }
 }
 
 /// The names in a folder; none where it is not there.

@@ -10,7 +10,7 @@ use crate::ran::Ran;
 use crate::trial::until;
 
 /// How long a pod may take to run, on a computer that does other things too.
-pub(crate) const SETTLE: Duration = Duration::from_secs(120);
+pub(crate) const SETTLE: Duration = Duration::from_mins(2);
 
 /// The image with servers and clients, which is on every node from the start.
 const IMAGE: &str = "registry.k8s.io/e2e-test-images/agnhost:2.63.0";
@@ -65,7 +65,12 @@ impl Lab {
         if ran.code == 0 {
             Ok(())
         } else {
-            Err(format!("{} does not connect to {address}: {}{}", pod_name(node), ran.out, ran.err))
+            Err(format!(
+                "{} does not connect to {address}: {}{}",
+                pod_name(node),
+                ran.out,
+                ran.err
+            ))
         }
     }
 
@@ -77,6 +82,13 @@ impl Lab {
         ready.map(name).collect()
     }
 
+    /// These are the nodes, and all of them are Ready.
+    #[track_caller]
+    pub(crate) fn ready(&self, nodes: &[&str]) {
+        let nodes: BTreeSet<_> = nodes.iter().map(|node| (*node).to_owned()).collect();
+        assert_eq!(self.ready_nodes(), nodes);
+    }
+
     /// Every pod of the cluster runs and is Ready.
     #[track_caller]
     pub(crate) fn all_pods_run(&self) {
@@ -84,7 +96,9 @@ impl Lab {
             let pods = self.list(&["pods", "--all-namespaces"]);
             let runs = |pod: &Value| pod["status"]["phase"] == "Running" && is_so(pod, "Ready");
             let lazy = pods.iter().filter(|pod| !runs(pod));
-            let lazy: Vec<_> = lazy.map(|pod| format!("{} {}", name(pod), pod["status"])).collect();
+            let lazy: Vec<_> = lazy
+                .map(|pod| format!("{} {}", name(pod), pod["status"]))
+                .collect();
             match (pods.len(), lazy.is_empty()) {
                 (0, _) => Err("there are none".into()),
                 (_, true) => Ok(()),

@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::computer;
 use crate::ran::{Ran, Running};
 use crate::trial::say;
 
@@ -30,7 +31,10 @@ pub(crate) struct Lab {
 impl Lab {
     /// A cluster whose file is `text`, with `NAME` replaced by its name.
     pub(crate) fn new(word: &str, text: &str) -> Self {
-        let folder = tempfile::Builder::new().prefix("mullion-real-").tempdir().unwrap();
+        let folder = tempfile::Builder::new()
+            .prefix("mullion-real-")
+            .tempdir()
+            .unwrap();
         let random: String = folder
             .path()
             .to_string_lossy()
@@ -49,6 +53,7 @@ impl Lab {
             ran: RefCell::default(),
             count: Cell::default(),
         };
+        computer::is_ours(&lab.name);
         fs_err::create_dir(lab.path("output")).unwrap();
         lab.write(text);
         lab
@@ -89,9 +94,15 @@ impl Lab {
 
     /// The folder of a machine.
     pub(crate) fn machine(&self, machine: &str) -> PathBuf {
-        let named = self.environment.iter().find(|(name, _)| name == "MULLION_PLACE");
+        let named = self
+            .environment
+            .iter()
+            .find(|(name, _)| name == "MULLION_PLACE");
         let place = named.map_or(PLACE, |(_, place)| place);
-        let machines = Path::new(place).join("clusters").join(&self.name).join("machines");
+        let machines = Path::new(place)
+            .join("clusters")
+            .join(&self.name)
+            .join("machines");
         machines.join(machine)
     }
 
@@ -168,13 +179,22 @@ impl Lab {
     pub(crate) fn is_up(&self, machines: &[&str]) {
         let status = self.status();
         let found = status["machines"].as_array().unwrap();
-        let names: Vec<_> = found.iter().filter_map(|machine| machine["name"].as_str()).collect();
+        let names: Vec<_> = found
+            .iter()
+            .filter_map(|machine| machine["name"].as_str())
+            .collect();
         assert_eq!(names, machines, "{status:#}");
         for machine in found {
-            let is_node = machine["name"].as_str().is_some_and(|name| !name.starts_with("lb"));
+            let is_node = machine["name"]
+                .as_str()
+                .is_some_and(|name| !name.starts_with("lb"));
             if is_node {
                 assert_eq!(machine["node"]["ready"], true, "{status:#}");
-                assert_eq!(machine["node"]["trouble"], serde_json::json!([]), "{status:#}");
+                assert_eq!(
+                    machine["node"]["trouble"],
+                    serde_json::json!([]),
+                    "{status:#}"
+                );
             }
             assert_eq!(machine["answers"], true, "{status:#}");
         }
@@ -194,7 +214,10 @@ impl Lab {
     /// The folders of its runs, the oldest first.
     pub(crate) fn runs(&self) -> Vec<PathBuf> {
         let entries = fs_err::read_dir(self.state().join("runs"));
-        let entries = entries.into_iter().flatten().map(|entry| entry.unwrap().path());
+        let entries = entries
+            .into_iter()
+            .flatten()
+            .map(|entry| entry.unwrap().path());
         let mut runs: Vec<_> = entries.collect();
         runs.sort();
         runs
@@ -229,7 +252,10 @@ impl Drop for Lab {
             return;
         }
         // By its name: the file may be one that the program refuses.
-        for arguments in [["down", "--yes"].as_slice(), &["down", "--yes", "--cluster", &self.name]] {
+        for arguments in [
+            ["down", "--yes"].as_slice(),
+            &["down", "--yes", "--cluster", &self.name],
+        ] {
             match self.start(arguments).wait(PATIENCE) {
                 Ok(ran) if ran.code == 0 && !self.machine("").exists() => return,
                 Ok(ran) | Err(ran) => say(&format!("            not removed:\n{ran}")),

@@ -8,6 +8,7 @@
 //! MULLION_PROGRAM   the program that is tried, instead of the one of this build
 //! MULLION_SLOW      set: the long ones too, and more of what is random
 //! MULLION_SEED      the seed of what is random, as a failed test printed it
+//! MULLION_OTHERS    words, with commas between: what has one of them in its name is somebody else's, who works meanwhile
 //! MULLION_KEEP      set: what a failed test made is left for a look at it
 //! ```
 //!

@@ -11,7 +11,7 @@ use crate::lab::Lab;
 use crate::trial::until;
 
 /// How long a rule of the network may take to reach every node.
-const RULES: Duration = Duration::from_secs(60);
+const RULES: Duration = Duration::from_mins(1);
 
 /// What a server answers to that path.
 pub(crate) fn http(address: &str, path: &str) -> Result<String, String> {
@@ -26,7 +26,9 @@ pub(crate) fn http(address: &str, path: &str) -> Result<String, String> {
         .write_all(request.as_bytes())
         .and_then(|()| stream.read_to_string(&mut answer))
         .map_err(|error| words(&error))?;
-    let (head, body) = answer.split_once("\r\n\r\n").ok_or_else(|| words(&"no answer"))?;
+    let (head, body) = answer
+        .split_once("\r\n\r\n")
+        .ok_or_else(|| words(&"no answer"))?;
     if head.starts_with("HTTP/1.1 200") {
         Ok(body.to_owned())
     } else {
@@ -39,7 +41,11 @@ pub(crate) fn http(address: &str, path: &str) -> Result<String, String> {
 pub(crate) fn services_are_reached(lab: &Lab, nodes: &[&str]) {
     for from in nodes {
         let names = ["kubernetes.default.svc.cluster.local:443".to_owned()].into_iter();
-        let names = names.chain(nodes.iter().map(|to| format!("{}.{SPACE}:80", pod_name(to))));
+        let names = names.chain(
+            nodes
+                .iter()
+                .map(|to| format!("{}.{SPACE}:80", pod_name(to))),
+        );
         let addresses = nodes.iter().map(|to| format!("{}:80", lab.service(to).0));
         for address in names.chain(addresses) {
             until("a pod connects", SETTLE, || lab.connects(from, &address));
@@ -63,7 +69,9 @@ pub(crate) fn ports_are_open(lab: &Lab, nodes: &[&str]) {
         let (_, port) = lab.service(to);
         for through in nodes {
             let place = format!("{}:{port}", lab.address(through));
-            let body = until("a node's port answers", SETTLE, || http(&place, "/hostname"));
+            let body = until("a node's port answers", SETTLE, || {
+                http(&place, "/hostname")
+            });
             assert_eq!(body, pod_name(to), "{place}");
         }
     }
@@ -73,7 +81,8 @@ pub(crate) fn ports_are_open(lab: &Lab, nodes: &[&str]) {
 #[track_caller]
 pub(crate) fn policies_are_obeyed(lab: &Lab, nodes: [&str; 2]) {
     let [friend, stranger] = nodes;
-    let reaches = |from: &str, to: &str| lab.connects(from, &format!("{}.{SPACE}:80", pod_name(to)));
+    let reaches =
+        |from: &str, to: &str| lab.connects(from, &format!("{}.{SPACE}:80", pod_name(to)));
     let policy = |ingress: serde_json::Value| {
         json!({
             "apiVersion": "networking.k8s.io/v1",
@@ -84,7 +93,13 @@ pub(crate) fn policies_are_obeyed(lab: &Lab, nodes: [&str; 2]) {
     };
     let is_kept_out = |from: &str, to: &str| match reaches(from, to) {
         Ok(()) => Err(format!("{from} still reaches {to}")),
-        Err(words) if words.contains("TIMEOUT") || words.contains("REFUSED") || words.contains("OTHER") => Ok(()),
+        Err(words)
+            if words.contains("TIMEOUT")
+                || words.contains("REFUSED")
+                || words.contains("OTHER") =>
+        {
+            Ok(())
+        }
         Err(words) => panic!("no answer about the network: {words}"),
     };
     lab.apply(&[policy(json!([]))]);
@@ -92,11 +107,17 @@ pub(crate) fn policies_are_obeyed(lab: &Lab, nodes: [&str; 2]) {
         until("nobody is let in", RULES, || is_kept_out(from, to));
     }
     let from_friend = json!({"podSelector": {"matchLabels": {"on": friend}}});
-    lab.apply(&[policy(json!([{"from": [from_friend], "ports": [{"port": PORT}]}]))]);
+    lab.apply(&[policy(
+        json!([{"from": [from_friend], "ports": [{"port": PORT}]}]),
+    )]);
     until("the friend is let in", RULES, || reaches(friend, stranger));
-    until("the stranger is not", RULES, || is_kept_out(stranger, friend));
+    until("the stranger is not", RULES, || {
+        is_kept_out(stranger, friend)
+    });
     let space = format!("--namespace={SPACE}");
-    let _ = lab.kubectl(&["delete", "networkpolicy", "door", &space]).good();
+    let _ = lab
+        .kubectl(&["delete", "networkpolicy", "door", &space])
+        .good();
     for (from, to) in [(friend, stranger), (stranger, friend)] {
         until("everybody is let in again", RULES, || reaches(from, to));
     }
@@ -112,11 +133,21 @@ pub(crate) fn kubelets_serve(lab: &Lab, nodes: &[&str]) {
         assert!(!ran.out.is_empty(), "{ran}");
         let ran = lab.kubectl(&["logs", &space, &pod]).good();
         assert!(!ran.out.is_empty(), "{ran}");
-        let forward = lab.start(&["kubectl", "port-forward", &space, &format!("pod/{pod}"), &format!(":{PORT}")]);
+        let forward = lab.start(&[
+            "kubectl",
+            "port-forward",
+            &space,
+            &format!("pod/{pod}"),
+            &format!(":{PORT}"),
+        ]);
         let place = until("the port is forwarded", SETTLE, || {
             let said = forward.out();
-            let place = said.split_whitespace().find(|word| word.starts_with("127.0.0.1:"));
-            place.map(str::to_owned).ok_or_else(|| said.clone() + &forward.err())
+            let place = said
+                .split_whitespace()
+                .find(|word| word.starts_with("127.0.0.1:"));
+            place
+                .map(str::to_owned)
+                .ok_or_else(|| said.clone() + &forward.err())
         });
         assert_eq!(http(&place, "/hostname").unwrap(), pod);
     }
@@ -126,10 +157,19 @@ pub(crate) fn kubelets_serve(lab: &Lab, nodes: &[&str]) {
         request["spec"]["signerName"] == "kubernetes.io/kubelet-serving"
             && request["status"]["certificate"].is_string()
     });
-    let asked: Vec<_> = serving.filter_map(|request| request["spec"]["username"].as_str()).collect();
+    let asked: Vec<_> = serving
+        .filter_map(|request| request["spec"]["username"].as_str())
+        .collect();
     for node in nodes {
-        assert!(asked.contains(&format!("system:node:{node}").as_str()), "{asked:?}");
+        assert!(
+            asked.contains(&format!("system:node:{node}").as_str()),
+            "{asked:?}"
+        );
     }
-    let is_known = |user: &&str| nodes.iter().any(|node| *user == format!("system:node:{node}"));
+    let is_known = |user: &&str| {
+        nodes
+            .iter()
+            .any(|node| *user == format!("system:node:{node}"))
+    };
     assert!(asked.iter().all(is_known), "{asked:?}");
 }

@@ -55,7 +55,11 @@ impl Ran {
 
 impl Display for Ran {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
-        writeln!(out, "$ {}   # {} after {:?}", self.line, self.code, self.took)?;
+        writeln!(
+            out,
+            "$ {}   # {} after {:?}",
+            self.line, self.code, self.took
+        )?;
         writeln!(out, "{}{}", self.out, self.err)
     }
 }

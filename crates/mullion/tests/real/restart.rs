@@ -54,7 +54,7 @@ fn after_a_restart_of_the_computer_up_starts_what_is_stopped() {
 #[track_caller]
 fn is_the_same(lab: &Lab, cluster: &str, labels: &[Value]) {
     lab.is_up(&NODES);
-    lab.has_nothing_to_do();
+    let _ = lab.has_nothing_to_do();
     assert_eq!(cluster_id(lab), cluster);
     assert_eq!(self::labels(lab), labels);
     lab.all_pods_run();

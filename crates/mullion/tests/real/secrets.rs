@@ -19,7 +19,9 @@ pub(crate) fn secrets(text: &str) -> Vec<String> {
         let is_word = |byte: &&u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
         let left = before.iter().rev().take_while(is_word).count();
         let right = after.iter().take_while(is_word).count();
-        let ends = |byte: Option<&u8>| byte.is_none_or(|byte| !byte.is_ascii_alphanumeric() && !b".-_/".contains(byte));
+        let ends = |byte: Option<&u8>| {
+            byte.is_none_or(|byte| !byte.is_ascii_alphanumeric() && !b".-_/".contains(byte))
+        };
         let is_alone = ends(before.iter().rev().nth(left)) && ends(after.get(right));
         // A word of letters alone is a name, such as that of a file.
         let token = &text.as_bytes()[at - left..at + 1 + right];
@@ -36,7 +38,9 @@ pub(crate) fn secrets(text: &str) -> Vec<String> {
 
 /// The last characters before a place.
 fn around(text: &str, at: usize) -> String {
-    let start = (0..=at.saturating_sub(60)).rev().find(|start| text.is_char_boundary(*start));
+    let start = (0..=at.saturating_sub(60))
+        .rev()
+        .find(|start| text.is_char_boundary(*start));
     text[start.unwrap_or(0)..at].to_owned()
 }
 
@@ -55,7 +59,8 @@ impl Watcher {
             while !over.load(Ordering::SeqCst) {
                 for pid in processes() {
                     let line = shown(pid, "cmdline");
-                    let is_ours = shown(pid, "cgroup").contains("/mullion/") || line.contains("mullion");
+                    let is_ours =
+                        shown(pid, "cgroup").contains("/mullion/") || line.contains("mullion");
                     if !is_ours {
                         continue;
                     }
@@ -92,14 +97,22 @@ pub(crate) fn are_in_no_log(lab: &Lab, machines: &[&str]) {
     for machine in machines {
         files.push(lab.machine(machine).join("console.log"));
         // What the agent keeps on the machine.
-        all_files(&lab.machine(machine).join("disk/upper/var/lib/mullion"), &mut files);
-        let ran = lab.run(&["ssh", machine, "--", "journalctl", "--no-pager", "--quiet"]).good();
+        all_files(
+            &lab.machine(machine).join("disk/upper/var/lib/mullion"),
+            &mut files,
+        );
+        let ran = lab
+            .run(&["ssh", machine, "--", "journalctl", "--no-pager", "--quiet"])
+            .good();
         assert!(ran.out.lines().count() > 10, "{ran}");
         texts.push((format!("the journal of {machine}"), ran.out));
     }
     for file in files {
         let bytes = fs_err::read(&file).unwrap();
-        texts.push((file.display().to_string(), String::from_utf8_lossy(&bytes).into_owned()));
+        texts.push((
+            file.display().to_string(),
+            String::from_utf8_lossy(&bytes).into_owned(),
+        ));
     }
     let found = texts.iter().flat_map(|(place, text)| {
         let secrets = secrets(text).into_iter();
@@ -107,7 +120,11 @@ pub(crate) fn are_in_no_log(lab: &Lab, machines: &[&str]) {
     });
     let found: Vec<_> = found.collect();
     assert!(found.is_empty(), "{found:#?}");
-    let tokens = lab.list(&["secrets", "--namespace=kube-system", "--field-selector=type=bootstrap.kubernetes.io/token"]);
+    let tokens = lab.list(&[
+        "secrets",
+        "--namespace=kube-system",
+        "--field-selector=type=bootstrap.kubernetes.io/token",
+    ]);
     assert!(tokens.is_empty(), "{tokens:#?}");
 }
 
@@ -132,7 +149,9 @@ pub(crate) fn are_private(lab: &Lab) {
 
 /// Every file below a folder.
 pub(crate) fn all_files(folder: &Path, found: &mut Vec<PathBuf>) {
-    let Ok(entries) = fs_err::read_dir(folder) else { return };
+    let Ok(entries) = fs_err::read_dir(folder) else {
+        return;
+    };
     for entry in entries {
         let entry = entry.unwrap();
         let kind = entry.file_type().unwrap();
@@ -146,8 +165,14 @@ pub(crate) fn all_files(folder: &Path, found: &mut Vec<PathBuf>) {
 
 #[test]
 fn a_token_and_a_key_are_seen_and_a_name_is_not() {
-    assert_eq!(secrets("kubeadm join --token abc123.0123456789abcdef x").len(), 1);
+    assert_eq!(
+        secrets("kubeadm join --token abc123.0123456789abcdef x").len(),
+        1
+    );
     assert_eq!(secrets("-----BEGIN EC PRIVATE KEY-----").len(), 1);
     assert_eq!(secrets("client-key-data: AAAA").len(), 1);
-    assert_eq!(secrets("flanneld.0123456789abcdef system.slice-and-more k8s.io/a.b"), Vec::<String>::new());
+    assert_eq!(
+        secrets("flanneld.0123456789abcdef system.slice-and-more k8s.io/a.b"),
+        Vec::<String>::new()
+    );
 }

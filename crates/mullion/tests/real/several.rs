@@ -21,7 +21,11 @@ fn two_clusters_side_by_side() {
         std::thread::sleep(Duration::from_millis(20));
     }
     let second = labs[0].run(&["up"]).code(4);
-    let _ = second.says(&["another run of cluster", "mullion up", &format!("process {}", ups[0].pid())]);
+    let _ = second.says(&[
+        "another run of cluster",
+        "mullion up",
+        &format!("process {}", ups[0].pid()),
+    ]);
     let status = labs[0].status();
     let run = status["run"].as_str().unwrap_or_default();
     assert!(run.contains("mullion up"), "{status:#}");
@@ -34,7 +38,7 @@ fn two_clusters_side_by_side() {
     trial.lap("two clusters come up at once");
     for lab in &labs {
         lab.is_up(&NODES);
-        lab.has_nothing_to_do();
+        let _ = lab.has_nothing_to_do();
         lab.all_pods_run();
     }
     let [one, two] = labs.each_ref().map(|lab| lab.address("cp1"));

@@ -6,14 +6,14 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::computer::{folder, hierarchies, names_of_others, processes, shown};
+use crate::computer::{Others, folder, hierarchies, processes, shown};
 use crate::lab::PLACE;
 
 /// What there is, by kind, one line each.
 pub(crate) struct Snapshot {
     lines: BTreeMap<&'static str, BTreeSet<String>>,
-    /// What belongs to clusters of somebody else at this moment.
-    others: BTreeSet<String>,
+    /// Who else works here at this moment.
+    others: Others,
 }
 
 impl Snapshot {
@@ -27,25 +27,32 @@ impl Snapshot {
             ("packet rule", packet_rules()),
             ("old packet rule", asked("iptables-save", &[])),
             ("file", files()),
+            ("file below /run", runtime_files()),
             ("control group", control_groups()),
             ("network name space", asked("ip", &["netns", "list"])),
             ("kernel setting", kernel_settings()),
-            ("loop device", asked("losetup", &["--list", "--noheadings", "--output", "NAME,BACK-FILE"])),
+            (
+                "loop device",
+                asked(
+                    "losetup",
+                    &["--list", "--noheadings", "--output", "NAME,BACK-FILE"],
+                ),
+            ),
         ]);
         Self {
             lines,
-            others: names_of_others(),
+            others: Others::look(),
         }
     }
 
     /// What came and what went between this look and a later one, clusters of somebody else aside.
     pub(crate) fn differences(&self, later: &Self) -> Vec<String> {
-        let others: BTreeSet<_> = self.others.union(&later.others).collect();
-        let is_ours = |line: &&String| !others.iter().any(|name| line.contains(name.as_str()));
+        let is_ours = |line: &&String| !self.others.have(line) && !later.others.have(line);
+        let is_shared = self.others.have_clusters || later.others.have_clusters;
         let mut found = Vec::new();
         for (kind, before) in &self.lines {
-            // A setting is put back with the last cluster of the computer.
-            if *kind == "kernel setting" && !others.is_empty() {
+            // Both are put back with the last cluster of the computer.
+            if is_shared && matches!(*kind, "kernel setting" | "file below /run") {
                 continue;
             }
             let after = &later.lines[kind];
@@ -65,9 +72,16 @@ fn asked(program: &str, arguments: &[&str]) -> BTreeSet<String> {
     let text = text.unwrap_or_default();
     // Comments have dates, and chains have counters.
     let lines = text.lines().filter(|line| !line.starts_with('#'));
-    let plain = lines.map(|line| line.split(" [").next().unwrap_or_default().trim().to_owned());
+    let plain = lines.map(|line| {
+        line.split(" [")
+            .next()
+            .unwrap_or_default()
+            .trim()
+            .to_owned()
+    });
     // The kernel makes and forgets these by itself.
-    let lasting = plain.filter(|line| !line.is_empty() && !line.contains("cache") && !line.contains("fe80:"));
+    let lasting =
+        plain.filter(|line| !line.is_empty() && !line.contains("cache") && !line.contains("fe80:"));
     lasting.collect()
 }
 
@@ -86,11 +100,14 @@ fn machine_processes() -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for pid in processes() {
         let line = shown(pid, "cmdline");
+        // One that has ended is there until its parent takes note.
+        if line.is_empty() {
+            continue;
+        }
         let group = shown(pid, "cgroup");
+        let mut words = line.split(' ');
         let is_of_machine = group.contains("/mullion/")
-            || line.contains("--directory=")
-            || line.contains(&format!("{PLACE}/clusters"))
-            || line.contains("mullion-machine");
+            || words.any(|word| word == "mullion-machine" || word.starts_with("--directory="));
         if is_of_machine {
             // A group tells whose it is where the words do not.
             let group = group.lines().find_map(|line| line.split_once("/mullion/"));
@@ -102,7 +119,10 @@ fn machine_processes() -> BTreeSet<String> {
 }
 
 fn interfaces() -> BTreeSet<String> {
-    let output = Command::new("ip").args(["-json", "-details", "address"]).output().unwrap();
+    let output = Command::new("ip")
+        .args(["-json", "-details", "address"])
+        .output()
+        .unwrap();
     let links: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
     let links = links.iter().map(|link| {
         let addresses = link["addr_info"].as_array().into_iter().flatten();
@@ -143,7 +163,6 @@ fn files() -> BTreeSet<String> {
     let tops = [
         PathBuf::from(PLACE),
         clusters.clone(),
-        Path::new(PLACE).join("templates"),
         "/run/netns".into(),
         "/run/systemd/nspawn".into(),
         "/run/systemd/machines".into(),
@@ -162,15 +181,14 @@ fn files() -> BTreeSet<String> {
             found.insert(top.join(name).display().to_string());
         }
     }
-    for name in folder(Path::new("/run")) {
-        // The network's lock is there as long as any cluster is.
-        if name.contains("mullion") && names_of_others().is_empty() {
-            found.insert(format!("/run/{name}"));
-        }
-    }
     // The folder itself is there as long as any cluster is.
     found.remove(&clusters.display().to_string());
     found
+}
+
+fn runtime_files() -> BTreeSet<String> {
+    let names = folder(Path::new("/run")).into_iter();
+    names.filter(|name| name.contains("mullion")).collect()
 }
 
 fn control_groups() -> BTreeSet<String> {

@@ -39,7 +39,10 @@ impl Trial {
 
     /// Says how long something took: all that happened since it was said last.
     pub(crate) fn lap(&mut self, what: &str) {
-        say(&format!("  {:>6.1} s  {what}", self.lap.elapsed().as_secs_f32()));
+        say(&format!(
+            "  {:>6.1} s  {what}",
+            self.lap.elapsed().as_secs_f32()
+        ));
         self.lap = Instant::now();
     }
 
@@ -112,13 +115,13 @@ impl Luck {
         let given = std::env::var("MULLION_SEED").ok();
         let seed = given.and_then(|text| text.parse().ok()).unwrap_or_else(|| {
             let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-            now.as_millis() as u64
+            u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
         });
         say(&format!("            MULLION_SEED={seed}"));
         Self(seed)
     }
 
-    /// The next number below a limit (SplitMix64).
+    /// The next number below a limit (`SplitMix64`).
     pub(crate) fn below(&mut self, limit: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;

@@ -18,7 +18,12 @@ fn a_cluster_comes_up_works_and_goes() {
     let lab = Lab::linux("whole", 1);
 
     let watcher = Watcher::start();
-    let _ = lab.up().says(&["is up after", "mullion status", "mullion kubectl", "mullion down"]);
+    let _ = lab.up().says(&[
+        "is up after",
+        "mullion status",
+        "mullion kubectl",
+        "mullion down",
+    ]);
     watcher.saw_nothing();
     trial.lap("up");
 
@@ -26,10 +31,13 @@ fn a_cluster_comes_up_works_and_goes() {
     let nodes: Vec<_> = lab.list(&["nodes"]).iter().map(name).collect();
     assert_eq!(nodes, NODES);
     lab.all_pods_run();
-    let _ = lab.run(&["status"]).good().says(&["Ready", "nothing differs from the file"]);
+    let _ = lab
+        .run(&["status"])
+        .good()
+        .says(&["Ready", "nothing differs from the file"]);
     trial.lap("status: all Ready, nothing differs");
 
-    lab.has_nothing_to_do();
+    let _ = lab.has_nothing_to_do();
     trial.lap("up again: nothing to do");
 
     lab.serve(&NODES);
@@ -55,9 +63,16 @@ fn a_cluster_comes_up_works_and_goes() {
     trial.lap(&format!("down ({:.1} s)", took.as_secs_f32()));
     assert!(!lab.kept().exists(), "{} is left", lab.kept().display());
     trial.nothing_is_left();
-    let _ = lab.run(&["down", "--yes"]).good().says(&["nothing to remove"]);
+    let _ = lab
+        .run(&["down", "--yes"])
+        .good()
+        .says(&["nothing to remove"]);
     let _ = lab.run(&["kubectl", "get", "nodes"]).code(5);
-    assert!(!lab.kept().exists(), "{} is there again", lab.kept().display());
+    assert!(
+        !lab.kept().exists(),
+        "{} is there again",
+        lab.kept().display()
+    );
     trial.nothing_is_left();
     trial.lap("nothing is left, and down again finds nothing");
 }
@@ -71,16 +86,35 @@ fn other_commands(lab: &Lab) {
     fs_err::write(&file, own).unwrap();
     fs_err::set_permissions(&file, std::fs::Permissions::from_mode(0o640)).unwrap();
     let path = file.display().to_string();
-    let _ = lab.run(&["kubeconfig", "--merge", &path, "--context", "ours"]).good();
+    let _ = lab
+        .run(&["kubeconfig", "--merge", &path, "--context", "ours"])
+        .good();
     let mode = fs_err::metadata(&file).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o640);
-    let view = ["kubectl", "config", "view", "--output=json", "--kubeconfig", &path];
+    let view = [
+        "kubectl",
+        "config",
+        "view",
+        "--output=json",
+        "--kubeconfig",
+        &path,
+    ];
     let merged = lab.run(&view).good().json();
     let contexts: Vec<_> = merged["contexts"].as_array().unwrap().iter().collect();
     for wanted in ["mine", "ours"] {
-        assert!(contexts.iter().any(|context| context["name"] == wanted), "{merged:#}");
+        assert!(
+            contexts.iter().any(|context| context["name"] == wanted),
+            "{merged:#}"
+        );
     }
-    let nodes = ["kubectl", "--kubeconfig", &path, "--context=ours", "get", "nodes"];
+    let nodes = [
+        "kubectl",
+        "--kubeconfig",
+        &path,
+        "--context=ours",
+        "get",
+        "nodes",
+    ];
     let _ = lab.run(&nodes).good().says(&NODES);
     let printed = lab.run(&["kubeconfig"]).good().out;
     assert!(printed.contains("client-key-data"), "no kubeconfig");
@@ -110,15 +144,17 @@ fn a_dead_worker_is_repaired(lab: &Lab) {
     assert_eq!(status["machines"][1]["name"], "lin1", "{status:#}");
     assert_eq!(status["machines"][1]["machine"], "off", "{status:#}");
     let differences = status["differences"].as_array().unwrap();
-    let is_told = |line: &serde_json::Value| line.as_str().is_some_and(|line| line.contains("lin1"));
+    let is_told =
+        |line: &serde_json::Value| line.as_str().is_some_and(|line| line.contains("lin1"));
     assert!(differences.iter().any(is_told), "{status:#}");
     let _ = lab.up();
     lab.is_up(&NODES);
-    lab.has_nothing_to_do();
+    let _ = lab.has_nothing_to_do();
     lab.all_pods_run();
     for from in NODES {
         until("the pods serve again", SETTLE, || {
-            lab.connects(from, "on-lin1.proof:80").and_then(|()| lab.connects(from, "on-cp1.proof:80"))
+            lab.connects(from, "on-lin1.proof:80")
+                .and_then(|()| lab.connects(from, "on-cp1.proof:80"))
         });
     }
 }

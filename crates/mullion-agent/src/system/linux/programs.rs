@@ -212,7 +212,7 @@ fn plain(line: &str) -> String {
         if sign == '\u{1b}' {
             if signs.next_if_eq(&'[').is_some() {
                 // Up to its letter.
-                let _ = signs.by_ref().find(|sign| sign.is_ascii_alphabetic());
+                let _ = signs.by_ref().find(char::is_ascii_alphabetic);
             }
         } else if sign == '\t' || !sign.is_control() {
             plain.push(sign);
