@@ -275,7 +275,7 @@ impl Obstacle {
                 "write `version: \"{found}\"`; this release does not upgrade a running cluster"
             ),
             Self::NotOurs { machine } => {
-                format!("rename the group in the file, or remove `{machine}` yourself")
+                format!("rename the group in the file, or take `{machine}` out of what it belongs to")
             }
             Self::MachineDiffers { .. } => {
                 "undo the change in the file, or give the group another name, so that its machines are made anew"

@@ -10,7 +10,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use mullion_plan::Attend;
@@ -64,19 +64,24 @@ pub(crate) fn fill(
     archives: &[PathBuf],
     attendant: &dyn Attend,
 ) -> Result<BTreeSet<String>, TemplateError> {
+    let folder = &fs_err::canonicalize(folder)?;
     let store = folder.join("containerd");
     fs_err::create_dir_all(&store)?;
     if archives.is_empty() {
         return Ok(BTreeSet::new());
     }
-    let programs = folder.join("root/usr/local/bin");
     for needed in ["containerd", "ctr"] {
-        if !programs.join(needed).is_file() {
+        if !folder.join("root/usr/local/bin").join(needed).is_file() {
             return Err(TemplateError::MissingProgram(needed));
         }
     }
-    let containerd = Containerd::start(&programs, &store, attendant)?;
-    containerd.import(archives, attendant)?;
+    // Programs that work in another folder must find them too.
+    let archives = archives
+        .iter()
+        .map(fs_err::canonicalize)
+        .collect::<Result<Vec<_>, _>>()?;
+    let containerd = Containerd::start(folder, &store, attendant)?;
+    containerd.import(&archives, attendant)?;
     let references = containerd.label()?;
     containerd.stop()?;
     Ok(references)
@@ -86,53 +91,37 @@ pub(crate) fn fill(
 #[derive(Debug)]
 struct Containerd {
     ctr: PathBuf,
-    /// Its socket, state and log. In a short path: a socket's has at most 107 characters.
+    /// Its socket, state and log, inside the template that grows: what a killed build leaves goes with it.
     runtime: PathBuf,
     child: Child,
 }
 
-/// Tells the folders of several in one process apart.
-static NEXT: AtomicU64 = AtomicU64::new(0);
+/// Where containerd listens. A socket's path has at most 107 characters, and the template's may be longer: both
+/// sides work in the folder of the socket and name it by that.
+const SOCKET: &str = "/proc/self/cwd/containerd.sock";
 
 impl Containerd {
-    fn start(programs: &Path, store: &Path, attendant: &dyn Attend) -> Result<Self, TemplateError> {
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let runtime =
-            Path::new("/run").join(format!("mullion-store-{}-{number}", std::process::id()));
-        // A dead process of the same number may have left one.
-        crate::lock::remove_tree(&runtime)?;
+    fn start(folder: &Path, store: &Path, attendant: &dyn Attend) -> Result<Self, TemplateError> {
+        let runtime = folder.join("runtime");
         fs_err::create_dir(&runtime)?;
+        let programs = folder.join("root/usr/local/bin");
         let config = runtime.join("config.toml");
-        let written = fs_err::write(&config, settings(store, &runtime))
-            .and_then(|()| fs_err::File::create(runtime.join("log")));
-        let log = match written {
-            Ok(log) => log.into_parts().0,
-            Err(error) => {
-                let _ = crate::lock::remove_tree(&runtime);
-                return Err(error.into());
-            }
-        };
-        let started = log.try_clone().and_then(|errors| {
-            program("setpriv")
-                .args(["--pdeathsig", "KILL", "unshare", "--mount"])
-                .arg(programs.join("containerd"))
-                .arg("--config")
-                .arg(&config)
-                .stdin(Stdio::null())
-                .stdout(log)
-                .stderr(errors)
-                .spawn()
-        });
-        let child = match started {
-            Ok(child) => child,
-            Err(cause) => {
-                let _ = crate::lock::remove_tree(&runtime);
-                return Err(TemplateError::Start {
-                    program: "setpriv".into(),
-                    cause,
-                });
-            }
-        };
+        fs_err::write(&config, settings(store, &runtime))?;
+        let log = fs_err::File::create(runtime.join("log"))?.into_parts().0;
+        let child = program("setpriv")
+            .args(["--pdeathsig", "KILL", "unshare", "--mount"])
+            .arg(programs.join("containerd"))
+            .arg("--config")
+            .arg(&config)
+            .current_dir(&runtime)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .spawn()
+            .map_err(|cause| TemplateError::Start {
+                program: "setpriv".into(),
+                cause,
+            })?;
         let mut containerd = Self {
             ctr: programs.join("ctr"),
             runtime,
@@ -153,7 +142,7 @@ impl Containerd {
                 let tail = tail_of(&self.runtime.join("log"));
                 return Err(TemplateError::Store { tail });
             }
-            if self.runtime.join("s").exists() && self.ask(&["version"]).is_ok() {
+            if self.runtime.join("containerd.sock").exists() && self.ask(&["version"]).is_ok() {
                 return Ok(());
             }
             std::thread::sleep(PAUSE);
@@ -276,8 +265,8 @@ impl Containerd {
             .env_clear()
             .env("PATH", PATH)
             .process_group(0)
-            .arg("--address")
-            .arg(self.runtime.join("s"))
+            .current_dir(&self.runtime)
+            .args(["--address", SOCKET])
             .args(["--namespace", NAMESPACE])
             .args(args);
         command
@@ -326,8 +315,8 @@ fn settings(store: &Path, runtime: &Path) -> String {
     let disabled = DISABLED.map(toml_string).join(", ");
     let store = quoted(store.to_owned());
     let state = quoted(runtime.join("state"));
-    let socket = quoted(runtime.join("s"));
-    let ttrpc = quoted(runtime.join("t"));
+    let socket = toml_string(SOCKET);
+    let ttrpc = toml_string(&format!("{SOCKET}.ttrpc"));
     let opt = quoted(runtime.join("opt"));
     format!(
         "version = 3\nroot = {store}\nstate = {state}\ndisabled_plugins = [{disabled}]\n\
@@ -384,7 +373,7 @@ mod tests {
     fn settings_survive_any_path() {
         let text = settings(Path::new("/a\"b\\c"), Path::new("/run/x"));
         assert!(text.contains(r#"root = "/a\"b\\c""#), "{text}");
-        assert!(text.contains(r#"address = "/run/x/s""#), "{text}");
+        assert!(text.contains(r#"state = "/run/x/state""#), "{text}");
     }
 
     #[test]

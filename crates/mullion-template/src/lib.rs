@@ -166,7 +166,6 @@ impl Templates {
             }
             lock::sync_folder(&self.place)?;
         }
-        lock.release()?;
         Ok(path)
     }
 
@@ -186,10 +185,9 @@ impl Templates {
         let path = self.path(id);
         // First it stops being a template, then it goes: a removal that is cut off leaves no half of one.
         match fs_err::remove_file(path.join(RECORD)) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
-            _ => lock::remove_tree(&path)?,
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
+            _ => lock::remove_tree(&path),
         }
-        lock.release()
     }
 
     /// Removes what dead builds left: of the template whose lock is held, and of every other whose lock is free.
@@ -204,9 +202,8 @@ impl Templates {
             };
             if held.is_of(folder) {
                 lock::remove_tree(&path)?;
-            } else if let Some(lock) = lock::Lock::try_now(&self.place, folder)? {
+            } else if let Some(_lock) = lock::Lock::try_now(&self.place, folder)? {
                 lock::remove_tree(&path)?;
-                lock.release()?;
             }
         }
         Ok(())
@@ -318,7 +315,7 @@ mod tests {
         let lock = lock::Lock::try_now(folder.path(), &busy).unwrap().unwrap();
         templates.remove(&id("a"), &Unattended).unwrap();
         assert!(partial.is_dir());
-        lock.release().unwrap();
+        drop(lock);
         templates.remove(&id("a"), &Unattended).unwrap();
         assert!(!partial.exists());
     }

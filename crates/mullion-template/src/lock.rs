@@ -68,10 +68,12 @@ impl Lock {
     pub(crate) fn is_of(&self, folder: &str) -> bool {
         self.folder == folder
     }
+}
 
-    /// Gives it back and leaves no file behind.
-    pub(crate) fn release(self) -> Result<(), TemplateError> {
-        Ok(fs_err::remove_file(&self.path)?)
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // While it is held: whoever waits for this file looks again. One that cannot be removed does no harm.
+        let _ = fs_err::remove_file(&self.path);
     }
 }
 
@@ -106,16 +108,16 @@ mod tests {
         let first = Lock::try_now(folder.path(), "a").unwrap().unwrap();
         assert!(Lock::try_now(folder.path(), "a").unwrap().is_none());
         assert!(Lock::try_now(folder.path(), "b").unwrap().is_some());
-        first.release().unwrap();
+        drop(first);
         let second = Lock::wait(folder.path(), "a", &Unattended).unwrap();
-        second.release().unwrap();
+        drop(second);
         assert!(!folder.path().join("a.lock").exists());
     }
 
     #[test]
-    fn a_lock_that_its_holder_lost_is_free() {
+    fn a_file_that_a_killed_holder_left_is_no_lock() {
         let folder = tempfile::tempdir().unwrap();
-        drop(Lock::try_now(folder.path(), "a").unwrap().unwrap());
+        fs_err::write(folder.path().join("a.lock"), "").unwrap();
         assert!(Lock::try_now(folder.path(), "a").unwrap().is_some());
     }
 

@@ -234,7 +234,10 @@ impl Hands<'_> {
             .get(&super::key_name(wish))
             .cloned()
             .ok_or_else(|| {
-                let words = format!("there is no key to log in to {machine} with");
+                let words = format!(
+                    "there is no key to log in to {machine} with: {}",
+                    super::key_name(wish)
+                );
                 StepError::new(ErrorClass::Refused, words)
                     .hint("name one with `ssh.key`, or start an SSH agent that holds it")
             })?;

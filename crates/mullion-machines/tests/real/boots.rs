@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use mullion_machines::conform::{self, Trial};
 use mullion_machines::existing::Existing;
-use mullion_machines::{Driver as _, Hosts, Init, Look as _, Stop, quirks};
+use mullion_machines::{Driver as _, Hosts, Init, Look as _, MachineWish, Stop, quirks};
 use mullion_plan::{Power, Unattended};
 
 use crate::ground::{Ground, apart, login, login_with};
@@ -239,5 +239,40 @@ fn clusters_live_side_by_side_with_machines_of_the_same_names() {
         let left = two.driver().find(&two.cluster).unwrap();
         assert_eq!(left.machines, found.machines);
         two.remove_all();
+    });
+}
+
+#[test]
+#[ignore = "needs root and real machines; cargo xtask test runs it"]
+fn nine_machines_are_made_started_and_removed_at_once() {
+    apart(|| {
+        let ground = Ground::new("nine", 9);
+        let driver = ground.driver();
+        driver.make_network(&ground.network(), &Unattended).unwrap();
+        let names: Vec<_> = (1..=9).map(|number| format!("lin{number}")).collect();
+        let at_once = |what: &str, verb: &(dyn Fn(&MachineWish) + Sync)| {
+            let time = Instant::now();
+            std::thread::scope(|scope| {
+                for (name, last) in names.iter().zip(11..) {
+                    let wish = ground.wish(name, last);
+                    scope.spawn(move || verb(&wish));
+                }
+            });
+            println!("{what} nine at once {:.2?}", time.elapsed());
+        };
+        at_once("make", &|wish| driver.make(wish, &Unattended).unwrap());
+        at_once("start", &|wish| {
+            let (cluster, name) = (&wish.cluster, &wish.name);
+            driver.start(cluster, name, &Unattended).unwrap();
+        });
+        at_once("login", &|wish| {
+            let name = format!("{}\n", wish.name);
+            assert_eq!(login(&ground, &wish.name, "hostname"), name);
+        });
+        at_once("remove", &|wish| {
+            let (cluster, name) = (&wish.cluster, &wish.name);
+            driver.remove(cluster, name, &Unattended).unwrap();
+        });
+        driver.remove_network(&ground.cluster, &Unattended).unwrap();
     });
 }

@@ -259,6 +259,17 @@ impl<'a> View<'a> {
                 carrier.driver().to_string(),
             );
             let Carrier::Made { host, size, .. } = carrier else {
+                // One that another cluster uses is not taken from it.
+                if !facts.ours
+                    && facts
+                        .inside
+                        .as_ref()
+                        .is_some_and(|inside| self.is_elsewhere(inside))
+                {
+                    obstacles.insert(Obstacle::NotOurs {
+                        machine: name.clone(),
+                    });
+                }
                 continue;
             };
             if !facts.ours {
@@ -280,6 +291,13 @@ impl<'a> View<'a> {
                 differs("template", found.name.clone(), wish.name().into());
             }
         }
+    }
+
+    /// Whether a machine that does not carry our label is prepared for a cluster, or a node of one that is not this.
+    fn is_elsewhere(&self, inside: &Inside) -> bool {
+        let own = self.observed.cluster.as_ref().map(|cluster| &cluster.id);
+        let joined = inside.joined.as_ref();
+        inside.blueprint.is_some() || (joined.is_some() && joined != own)
     }
 
     fn cluster_obstacles(&self, obstacles: &mut BTreeSet<Obstacle>) {

@@ -108,7 +108,7 @@ fn each_thing_that_no_step_can_cure_is_said_with_its_way_out() {
         (
             &|o| o.machines.get_mut(&name).unwrap().ours = false,
             "a machine `lin1` exists that does not belong to this cluster",
-            "rename the group in the file, or remove `lin1` yourself",
+            "rename the group in the file, or take `lin1` out of what it belongs to",
         ),
         (
             &|o| o.machines.get_mut(&name).unwrap().driver = Driver::Qemu,
@@ -150,4 +150,17 @@ fn an_existing_cluster_that_does_not_answer_is_in_the_way() {
     let cluster = read(text);
     let plan = plan(&wanted(&cluster, &Sketch::small()), &Observed::default());
     assert_eq!(only_obstacle(&plan), &Obstacle::ExistingSilent);
+}
+
+#[test]
+fn a_machine_that_another_cluster_uses_is_not_taken_from_it() {
+    let mut sketch = Sketch::small();
+    sketch.old_linux.count = 1;
+    let mut observed = look(&up(&sketch), &sketch);
+    let mut machines = observed.machines.iter_mut();
+    let (name, facts) = machines.find(|(_, facts)| !facts.made).unwrap();
+    facts.ours = false;
+    let machine = name.clone();
+    let plan = planned(&sketch, &observed);
+    assert_eq!(only_obstacle(&plan), &Obstacle::NotOurs { machine });
 }

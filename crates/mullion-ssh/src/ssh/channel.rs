@@ -107,10 +107,12 @@ impl Gate {
         self.places.clone().acquire_owned().await
     }
 
-    /// The server allows fewer: takes a place away, so that calls wait for each other here instead of asking it again
-    /// and again. One is always left.
+    /// The server allows fewer. Where others have channels open, a place is taken away, so that calls wait for each
+    /// other here instead of asking it again and again. Two are always left: whoever listens may use the transport.
+    /// Where none has, a command that was given up is about to end.
     async fn narrow(&self, permit: OwnedSemaphorePermit) {
-        let fewer = |left: usize| (left > 1).then(|| left - 1);
+        let free = self.places.available_permits();
+        let fewer = |left: usize| (left > 2 && left > free + 1).then(|| left - 1);
         let narrowed = self
             .left
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, fewer);
@@ -226,20 +228,25 @@ impl Session {
         let (mut read, write) = channel.split();
         let write = Arc::new(write);
         let mut announcement = Announcement::new();
-        self.engine()
-            .wait(write.exec(true, announcement.line(line)))
-            .map_err(|_| self.lost(watch.doing))?;
-        let mut on_message = |stream, bytes: &[u8]| match stream {
-            Stream::Out => on_bytes(stream, bytes),
-            Stream::Err => announcement.take(bytes, &mut |bytes| on_bytes(stream, bytes)),
-        };
-        let result = self.attend(&mut read, &write, stdin, watch, &mut on_message);
-        announcement.finish(&mut |bytes| on_bytes(Stream::Err, bytes));
+        let asked = self.watched(watch, async {
+            let asked = write.exec(true, announcement.line(line)).await;
+            asked.map_err(|_| self.lost(watch.doing))
+        });
+        let result = asked.and_then(|()| {
+            let mut on_message = |stream, bytes: &[u8]| match stream {
+                Stream::Out => announcement.take(bytes, &mut |bytes| on_bytes(stream, bytes)),
+                Stream::Err => on_bytes(stream, bytes),
+            };
+            self.attend(&mut read, &write, stdin, watch, &mut on_message)
+        });
+        announcement.finish(&mut |bytes| on_bytes(Stream::Out, bytes));
         if result.is_err() && self.is_open() {
             let leaving = leave(self.clone(), read, write, announcement);
             let leaving = self.engine().spawn(leaving);
             if watch.parting == Parting::Awaited {
-                let _ = self.engine().wait(timeout(limits::CLEAN_UP, leaving));
+                let _ = self
+                    .engine()
+                    .wait(async { timeout(limits::CLEAN_UP, leaving).await });
             }
         }
         result
@@ -274,8 +281,10 @@ impl Session {
         let mut feed = if let Some(source) = &mut stdin {
             Some(self.feed(write, *source, watch)?)
         } else {
-            let ended = engine.wait(write.eof());
-            ended.map_err(|_| self.lost(watch.doing))?;
+            self.watched(watch, async {
+                let ended = write.eof().await;
+                ended.map_err(|_| self.lost(watch.doing))
+            })?;
             None
         };
         let mut ending = None;

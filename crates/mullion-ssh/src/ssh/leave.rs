@@ -1,7 +1,8 @@
 //! Commands that are given up are ended.
 //!
 //! OpenSSH passes signals on only to users who are not root, and lets everything run on when its channel is closed. So
-//! every command first says which process it is, and another command ends that.
+//! every command first says which process it is, and another command ends that. What comes before that word is not the
+//! command's but its shell's, whose settings may print what they like; it is left out.
 
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use crate::limits;
 use crate::quote::quoted;
 
 /// Says which process it is, then becomes the command.
-const ANNOUNCE: &str = "echo \"$0 $$\" >&2; exec \"$@\"";
+const ANNOUNCE: &str = "echo \"$0 $$\"; exec \"$@\"";
 
 /// Ends a process and its group: politely, then not. `$1` the process, `$2` the tenths of seconds between the two.
 const FAREWELL: &str = "kill -s TERM -- \"-$1\" 2> /dev/null || exit 0
@@ -31,7 +32,7 @@ exit 0";
 /// More than this before the announcement, and there is none.
 const NOISE: usize = 64 * 1024;
 
-/// Takes the announcement out of what a command writes to standard error.
+/// Takes the announcement out of what comes on standard output, and everything before it.
 pub(super) struct Announcement {
     token: String,
     begun: Vec<u8>,
@@ -60,35 +61,37 @@ impl Announcement {
         format!("exec sh -c {} {} {command}", quoted(ANNOUNCE), self.token)
     }
 
-    /// Takes bytes of standard error, and passes on those that are the command's.
+    /// Takes bytes of standard output, and passes on those that are the command's.
     pub(super) fn take(&mut self, bytes: &[u8], pass: &mut dyn FnMut(&[u8])) {
-        if !matches!(self.state, State::Awaited) {
+        if self.state != State::Awaited {
             pass(bytes);
             return;
         }
         self.begun.extend_from_slice(bytes);
-        // A shell may have said something before.
-        while let Some(end) = self.begun.iter().position(|byte| *byte == b'\n') {
-            let rest = self.begun.split_off(end + 1);
-            let line = std::mem::replace(&mut self.begun, rest);
-            let text = String::from_utf8_lossy(&line);
-            let process = text
-                .strip_prefix(&self.token)
-                .map(|rest| rest.trim().parse());
-            if let Some(Ok(process)) = process {
-                self.state = State::Heard(process);
-                self.finish(pass);
-                return;
-            }
-            pass(&line);
-        }
-        if self.begun.len() > NOISE {
+        if let Some((process, end)) = self.found() {
+            self.state = State::Heard(process);
+            self.begun.drain(..end);
+            self.finish(pass);
+        } else if self.begun.len() > NOISE {
             self.state = State::Missed;
             self.finish(pass);
         }
     }
 
-    /// Passes on what is left.
+    /// The process that was announced, and where its line ends. The shell's words before it need not end a line.
+    fn found(&self) -> Option<(u32, usize)> {
+        let token = self.token.as_bytes();
+        let start = self
+            .begun
+            .windows(token.len())
+            .position(|part| part == token)?;
+        let after = start + token.len();
+        let length = self.begun[after..].iter().position(|byte| *byte == b'\n')?;
+        let process = std::str::from_utf8(&self.begun[after..after + length]).ok()?;
+        Some((process.trim().parse().ok()?, after + length + 1))
+    }
+
+    /// Passes on what is left: without an announcement, all that came. A shell that runs nothing says why.
     pub(super) fn finish(&mut self, pass: &mut dyn FnMut(&[u8])) {
         if !self.begun.is_empty() {
             pass(&std::mem::take(&mut self.begun));
@@ -107,9 +110,7 @@ pub(super) async fn leave(
     let listening = async {
         while let State::Awaited = announcement.state {
             match read.wait().await {
-                Some(ChannelMsg::ExtendedData { data, ext: 1 }) => {
-                    announcement.take(&data, &mut |_| {});
-                }
+                Some(ChannelMsg::Data { data }) => announcement.take(&data, &mut |_| {}),
                 Some(ChannelMsg::Close) | None => return,
                 Some(_) => {}
             }
@@ -156,11 +157,11 @@ mod tests {
     #[test]
     fn only_the_announcement_is_taken_wherever_it_is_cut() {
         let mut announcement = Announcement::new();
-        let text = format!("noise\n{} 4711\nmine\nrest", announcement.token);
+        let text = format!("noise\nmore{} 4711\nmine\nrest", announcement.token);
         for cut in 0..text.len() {
             let (one, two) = text.as_bytes().split_at(cut);
             announcement.state = State::Awaited;
-            assert_eq!(passed(&mut announcement, &[one, two]), "noise\nmine\nrest");
+            assert_eq!(passed(&mut announcement, &[one, two]), "mine\nrest");
             assert_eq!(announcement.state, State::Heard(4711));
         }
     }

@@ -146,6 +146,9 @@ async fn dial(login: &Login) -> Result<TcpStream, TransportError> {
     .map_err(|error| unreachable(login, error.to_string()))?;
     // Small packets are what a conversation is made of. Where this cannot be set, it is only slower.
     let _ = stream.set_nodelay(true);
+    // A server waits for our kernel's answer to its first packets before it sends the next: 40 ms for nothing.
+    #[cfg(target_os = "linux")]
+    let _ = stream.set_quickack(true);
     Ok(stream)
 }
 

@@ -21,29 +21,47 @@ use crate::error::{Cause, TransportError};
 use crate::keys::unique;
 use crate::limits;
 
+/// The digest of a file, as a function for the scripts. Of large files by openssl where it is found: with the
+/// processor's own instructions it took a fifth of the time.
+macro_rules! digest {
+    () => {
+        r#"
+digest() {
+    if [ "$(wc -c < "$1")" -gt 4000000 ]; then openssl dgst -sha256 -r < "$1" 2> /dev/null && return; fi
+    sha256sum < "$1"
+}"#
+    };
+}
+
 /// Looks whether the file is there already, and makes room for it otherwise. `$1` path, `$2` size, `$3` digest,
 /// `$4` mode, `$5` minutes after which the rest of an earlier upload is nobody's.
-const PREPARE: &str = r#"
+const PREPARE: &str = concat!(
+    digest!(),
+    r#"
 if [ -d "$1" ]; then echo "there is a folder of that name" >&2; exit 1; fi
 if [ -f "$1" ] && [ "$(wc -c < "$1")" -eq "$2" ]; then
-    found=$(sha256sum < "$1") || exit 1
+    found=$(digest "$1") || exit 1
     if [ "${found%% *}" = "$3" ]; then chmod "$4" "$1" && echo there; exit; fi
 fi
 mkdir -p "${1%/*}/" || exit 1
 for old in "$1".*.part; do
     [ -f "$old" ] && find "$old" -mmin "+$5" -exec rm -f {} \; 2> /dev/null
 done
-echo wanted"#;
+echo wanted"#
+);
 
 /// Writes what comes. `$1` the file.
 const RECEIVE: &str = r#"umask 077; exec cat > "$1""#;
 
 /// Compares, and puts in place. `$1` the file as sent, `$2` path, `$3` digest, `$4` mode.
-const FINISH: &str = r#"
-found=$(sha256sum < "$1") || exit 1
+const FINISH: &str = concat!(
+    digest!(),
+    r#"
+found=$(digest "$1") || exit 1
 found=${found%% *}
 if [ "$found" != "$3" ]; then rm -f "$1"; echo "$found"; exit 65; fi
-chmod "$4" "$1" && mv -f "$1" "$2""#;
+chmod "$4" "$1" && mv -f "$1" "$2""#
+);
 
 /// The status by which [`FINISH`] says that the digest is another one.
 const OTHER_DIGEST: i32 = 65;

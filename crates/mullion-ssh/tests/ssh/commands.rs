@@ -75,6 +75,25 @@ fn words_reach_the_program_as_they_are() {
 }
 
 #[test]
+fn what_a_shell_prints_at_its_start_is_left_out() {
+    let server = Server::start();
+    // Read by bash when sshd starts it; other shells have their own.
+    let settings = "echo welcome; printf 'without end'; echo careful >&2";
+    fs_err::write(server.folder().join(".bashrc"), settings).unwrap();
+    let session = server.connect();
+    assert_eq!(
+        session
+            .output(&Command::new("echo").arg("mine"))
+            .unwrap()
+            .out,
+        "mine\n"
+    );
+    let file = format!("{}/file", server.scratch());
+    session.put_bytes(&file, b"mine", 0o644).unwrap();
+    assert_eq!(session.read_file(&file, 4).unwrap(), b"mine");
+}
+
+#[test]
 fn a_command_that_leaves_a_process_behind_is_not_ended_for_it() {
     let server = Server::start();
     let session = server.connect();

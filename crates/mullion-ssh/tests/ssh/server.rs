@@ -90,6 +90,8 @@ impl Setup {
         let mut settings = vec![
             format!("Port {port}"),
             format!("HostKey {}", host_file.display()),
+            // What the user's own shell does at its start is not our matter.
+            format!("SetEnv HOME={}", folder.path().display()),
             format!(
                 "AuthorizedKeysFile {}",
                 folder.path().join("authorized_keys").display()

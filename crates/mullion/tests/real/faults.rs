@@ -162,6 +162,7 @@ fn a_login_that_fails_is_told_and_repaired() {
     assert_eq!(status["apiServer"], "answers", "{status:#}");
     trial.lap("with the port free it goes on");
     let _ = lab.down();
+    drop(lab);
     let _ = metal.lab.down();
     trial.nothing_is_left();
 }
@@ -189,18 +190,27 @@ impl Drop for Interface {
 #[ignore = "needs root and real machines; cargo xtask test runs it"]
 fn a_network_that_is_taken_is_told() {
     let mut trial = Trial::begin("a_network_that_is_taken_is_told");
-    let lab = Lab::new(
-        "taken",
-        "metadata: {name: NAME}\nnetwork: {machineCIDR: 10.123.45.0/24}\nmachines: {linux: 1}\n",
-    );
+    let text =
+        "metadata: {name: NAME}\nnetwork: {machineCIDR: 10.123.45.0/24}\nmachines: {linux: 1}\n";
+    let lab = Lab::new("taken", text);
     {
+        // What is not ours is in the file's way, which names it.
         let _taken = Interface::new("mtaken0", "10.123.45.1/24");
         let _ = lab
             .run(&["up"])
-            .code(4)
+            .code(3)
             .says(&["10.123.45.0/24", "mtaken0", "machineCIDR"]);
         assert!(!lab.machine("").exists());
     }
+    // Another cluster's may go, or not.
+    let other = Lab::new("first", text);
+    let _ = other.run(&["up", "--until", "hosts"]).good();
+    let _ = lab
+        .run(&["up"])
+        .code(4)
+        .says(&["10.123.45.0/24", "machineCIDR"]);
+    assert!(!lab.machine("").exists());
+    let _ = other.down();
     let _ = lab.run(&["up", "--until", "hosts"]).good();
     let _ = lab.down();
     trial.nothing_is_left();

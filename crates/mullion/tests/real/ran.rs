@@ -127,7 +127,6 @@ impl Running {
     }
 
     /// What came of it; as an error, of one that did not end in that time and was killed.
-    #[expect(clippy::result_large_err, reason = "both are what a command gave")]
     pub(crate) fn wait(mut self, patience: Duration) -> Result<Ran, Ran> {
         let mut status = None;
         while status.is_none() && self.began.elapsed() < patience {

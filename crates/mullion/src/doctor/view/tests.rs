@@ -60,7 +60,7 @@ fn what_is_missing_is_told_with_what_it_blocks_and_how_to_cure_it() {
     This computer: Debian GNU/Linux 12 (bookworm), kernel 6.1.0-54-amd64
 
     Linux machines on this computer: not ready, lacking mmdebstrap
-    Windows stand-ins on this computer: not ready, lacking mmdebstrap
+    Windows stand-ins on this computer: not ready, lacking mmdebstrap (not needed now)
     Linux virtual machines on this computer: not ready, lacking qemu-system-x86_64 (not needed now)
     Windows virtual machines on this computer: not ready, lacking qemu-system-x86_64 (not needed now)
     Machines that exist already, by SSH: ready
