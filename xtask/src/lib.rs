@@ -12,7 +12,8 @@
 //!
 //! - Made for Linux. On Windows a running `xtask` could not be rebuilt by the `test` command.
 //! - Peak memory is read from `/proc`; elsewhere `bench` shows it as not measured.
-//! - `up` installs no host package yet: planning needs none.
+//! - Packages are installed on Debian and Ubuntu; elsewhere `mullion doctor` names them.
+//! - Figures of whole clusters (`bench/by-hand.sh` is the peer) are not measured by `bench` yet.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,

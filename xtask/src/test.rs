@@ -77,6 +77,7 @@ pub enum Pace {
 pub fn run(pace: Pace) -> Result<(), XtaskError> {
     let mut steps = Steps::default();
     steps.run("tools", || {
+        tools::ensure_ssh_server()?;
         tools::ensure_cargo_deny().map(|()| Outcome::Done)
     })?;
     for step in STEPS {
@@ -101,7 +102,12 @@ pub fn run(pace: Pace) -> Result<(), XtaskError> {
     Ok(())
 }
 
+/// The test that takes a cluster from nothing to nothing, with everything that must work in between.
+const WHOLE: &str = "whole";
+
 /// The tests that make real machines: they need root, and packages that `doctor --fix` installs.
+///
+/// The long ones, which build programs anew or break machines in every way, are run with `--slow` alone.
 fn real_machines(program: &Path, pace: Pace) -> Result<Outcome, XtaskError> {
     if !rustix::process::geteuid().is_root() {
         return Ok(Outcome::Skipped("they need root: run it with sudo".into()));
@@ -109,15 +115,49 @@ fn real_machines(program: &Path, pace: Pace) -> Result<Outcome, XtaskError> {
     let empty = tempfile::tempdir()?;
     let mut doctor = Command::new(program);
     tools::run(doctor.args(["doctor", "--fix"]).current_dir(empty.path()))?;
-    let mut tests = tools::cargo(&["test", "--quiet", "--workspace", "--", "--ignored"]);
+    let mut fetch = Command::new(program);
+    tools::run(fetch.args(["artifacts", "fetch"]).current_dir(empty.path()))?;
+    let mut tests = tools::cargo(&["test", "--quiet"]);
+    match pace {
+        Pace::Usual => tests.args(["--package=mullion", "--test=real", WHOLE]),
+        Pace::Slow => tests.arg("--workspace").env("MULLION_SLOW", "1"),
+    };
     // They share this computer's networks and cores, so they take turns.
     tests
-        .arg("--test-threads=1")
+        .args(["--", "--ignored", "--test-threads=1"])
         .env("MULLION_PROGRAM", program);
-    if pace == Pace::Slow {
-        tests.env("MULLION_SLOW", "1");
-    }
+    let programs = tempfile::tempdir()?;
+    tests.env("MULLION_TEST_BIN", programs.path());
+    link_programs(program, programs.path())?;
     tools::run(&mut tests).map(|()| Outcome::Done)
+}
+
+/// Puts every Linux program of the cache into one folder, for tests that hold our documents against upstream's programs.
+fn link_programs(program: &Path, folder: &Path) -> Result<(), XtaskError> {
+    let mut list = Command::new(program);
+    let empty = tempfile::tempdir()?;
+    list.args(["artifacts", "list", "--json"])
+        .current_dir(empty.path());
+    let text = tools::read(&mut list)?;
+    let answer = |detail: &str| XtaskError::Answer {
+        command: tools::shown(&list),
+        detail: detail.into(),
+    };
+    let listed: serde_json::Value =
+        serde_json::from_str(&text).map_err(|error| answer(&error.to_string()))?;
+    let cache = listed["cache"].as_str();
+    let cache = cache.ok_or_else(|| answer("it does not name the cache"))?;
+    let parts = listed["artifacts"].as_array();
+    let parts = parts.ok_or_else(|| answer("it lists nothing"))?;
+    for part in parts {
+        let text = |key: &str| part[key].as_str().unwrap_or_default();
+        if (text("kind"), text("os")) == ("program", "linux") {
+            let place = format!("{}@{}", text("name"), text("version"));
+            let below = Path::new(cache).join("parts/linux/program").join(place);
+            std::os::unix::fs::symlink(below.join(text("name")), folder.join(text("name")))?;
+        }
+    }
+    Ok(())
 }
 
 fn run_cargo(step: &CargoStep) -> Result<Outcome, XtaskError> {

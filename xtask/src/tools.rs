@@ -128,6 +128,21 @@ pub fn ensure_cargo_deny() -> Result<(), XtaskError> {
     ]))
 }
 
+/// The SSH server is there, which logins are tested against: installed where we may, and told where not.
+pub fn ensure_ssh_server() -> Result<(), XtaskError> {
+    if Path::new("/usr/sbin/sshd").exists() || !rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    println!("   installing openssh-server and openssh-client");
+    let mut install = Command::new("apt-get");
+    install
+        .args(["install", "-y", "--no-install-recommends"])
+        .args(["openssh-server", "openssh-client"])
+        .env("DEBIAN_FRONTEND", "noninteractive");
+    run(Command::new("apt-get").args(["update", "--quiet"]))?;
+    run(&mut install)
+}
+
 fn is_cargo_deny(answer: &str, version: &str) -> bool {
     answer.trim() == format!("cargo-deny {version}")
 }

@@ -250,6 +250,11 @@ fn begin(
         authority,
     });
     work.state.secrets = call.secrets.iter().map(|(path, _)| path.clone()).collect();
+    // kubeadm makes this folder and leaves it behind.
+    let manifests = format!("{}/manifests", work.system.paths().kubernetes);
+    if work.system.look(&manifests)?.is_none() {
+        work.state.folders.insert(manifests);
+    }
     work.save()
 }
 

@@ -92,6 +92,8 @@ fn config(line: &ContainerdLine, ground: Ground, pause: &str, has_mirror: bool) 
     let mut lines = vec![
         "# Written by Mullion.".to_owned(),
         format!("version = {}", line.config_version),
+        // It makes folders below /opt for programs that nobody installs.
+        "disabled_plugins = ['io.containerd.internal.v1.opt']".to_owned(),
     ];
     for (table, keys) in &tables.0 {
         lines.push(format!("\n[{table}]"));

@@ -62,6 +62,12 @@ pub(crate) const WINDOW: u32 = 8 * 1024 * 1024;
 /// The largest packet that a server may send us: russh's own upper bound.
 pub(crate) const PACKET: u32 = 65_535;
 
+/// Reads of a new connection that the kernel is to confirm at once: enough for the handshake, the login and a command.
+pub(crate) const PROMPT_READS: u32 = 100;
+
+/// What is read from a connection at once: two of the largest packets.
+pub(crate) const READ_BUFFER: usize = 128 * 1024;
+
 /// Packets of a channel that wait for whoever reads its output. When they are full the whole connection waits, so
 /// there is room for a reader that is busy for a moment.
 pub(crate) const QUEUE: usize = 4096;

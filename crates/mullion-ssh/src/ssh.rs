@@ -5,6 +5,7 @@ mod guard;
 mod leave;
 mod link;
 mod session;
+mod stream;
 mod upload;
 
 use std::future::Future;

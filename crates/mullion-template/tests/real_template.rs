@@ -87,6 +87,8 @@ fn a_template_is_made_whole_and_leaves_nothing_else_behind() {
         record.images
     );
     assert!(path.join("root/usr/local/bin/containerd").is_file());
+    let identity = "containerd/io.containerd.grpc.v1.introspection";
+    assert!(!path.join(identity).exists());
     let store = path.join("containerd/io.containerd.snapshotter.v1.overlayfs/snapshots");
     assert!(files(&store).len() >= wish.images.len());
     assert_eq!(templates.find().unwrap(), BTreeSet::from([wish.id.clone()]));

@@ -139,7 +139,7 @@ fn remove_files(work: &mut Work<'_, '_>) -> Result<(), AgentError> {
             doomed.push(format!("{}/{name}", paths.kubernetes));
         }
     }
-    // These folders may be mounts or come from the blueprint: what is in them goes.
+    // These folders may be mounts or come from the blueprint: they stay, and what is in them goes.
     let manifests = format!("{}/manifests", paths.kubernetes);
     for folder in [&manifests, &paths.network] {
         let names = system.list(folder)?;
@@ -157,7 +157,5 @@ fn remove_files(work: &mut Work<'_, '_>) -> Result<(), AgentError> {
             work.report.doing(format!("removed `{path}`"));
         }
     }
-    // kubeadm made it; the next one does so again.
-    system.remove_empty(&manifests)?;
     Ok(())
 }

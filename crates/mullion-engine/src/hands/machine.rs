@@ -544,10 +544,9 @@ impl Hands<'_> {
         attendant: &dyn Attend,
     ) -> Result<(), StepError> {
         let session = self.session(machine)?;
-        let folder = talk::AGENT
-            .rsplit_once('/')
-            .map_or(talk::AGENT, |(folder, _)| folder);
-        let command = Command::new("rm").args(["-rf", "--", folder, "/var/lib/mullion"]);
+        // A driver may keep something of its own beside the agent.
+        let script = r#"rm -f -- "$1" && rm -rf -- /var/lib/mullion && rmdir --ignore-fail-on-non-empty -- "${1%/*}""#;
+        let command = Command::script(script, [talk::AGENT]);
         session
             .succeed(&command, attendant)
             .map_err(|error| lost(machine.as_str(), &error))

@@ -7,7 +7,7 @@ use mullion_machines::existing::Existing;
 use mullion_machines::{Driver as _, Hosts, Init, Look as _, MachineWish, Stop, quirks};
 use mullion_plan::{Power, Unattended};
 
-use crate::ground::{Ground, apart, login, login_with};
+use crate::ground::{Ground, LAYERS, apart, login, login_with};
 
 #[test]
 #[ignore = "needs root and real machines; cargo xtask test runs it"]
@@ -124,10 +124,20 @@ fn a_machine_runs_containers_out_of_the_templates_store() {
         for _ in $(seq 50); do ctr version >/dev/null 2>&1 && break; sleep 0.1; done
         pause=$(ctr -n k8s.io images ls -q | grep /pause: | head -1)
         ctr -n k8s.io run --detach $pause one
-        ctr -n k8s.io tasks ls | grep -c RUNNING; many=$(ctr -n k8s.io images ls -q | grep many || true); [ -z "$many" ] || { ctr -n k8s.io run --detach $many two; ls /run/containerd/io.containerd.runtime.v2.task/k8s.io/two/rootfs/etc; ctr -n k8s.io leases ls; ctr -n k8s.io snapshots ls; journalctl -u containerd | grep -i "mount" | tail; }
+        ctr -n k8s.io tasks ls | grep -c RUNNING
         cat /proc/self/cgroup > /dev/null";
         let answer = login(&ground, &wish.name, script);
         assert_eq!(answer.trim(), "1", "{answer}");
+        // Several layers, of which the upper ones take away what the lower ones have.
+        let script = format!(
+            "ctr -n k8s.io run --rm {LAYERS} two /ctr --version
+            ctr -n k8s.io images mount {LAYERS} /mnt >/dev/null && ls /mnt/etc && umount /mnt"
+        );
+        let answer = login(&ground, &wish.name, &script);
+        assert!(
+            answer.starts_with("ctr ") && answer.ends_with("\nc\n"),
+            "{answer}"
+        );
         // A running container does not keep a machine from ending.
         driver
             .stop(&wish.cluster, &wish.name, Stop::Graceful, &Unattended)

@@ -30,7 +30,12 @@ fn template() -> &'static (TemplateId, PathBuf) {
             .into_iter()
             .map(|path| Program::new(path.file_name().unwrap().to_str().unwrap(), &path))
             .collect();
-        let images = files(&parts.join("images"));
+        let layers = parts.join("layers.tar");
+        if !layers.is_file() {
+            write_layers(&parts.join("bin/ctr"), &layers);
+        }
+        let mut images = files(&parts.join("images"));
+        images.push(layers);
         let contents: Vec<_> = programs
             .iter()
             .map(|program| &program.source)
@@ -51,6 +56,57 @@ fn template() -> &'static (TemplateId, PathBuf) {
         let path = templates.build_linux(&wish, &Unattended).unwrap();
         (id, path)
     })
+}
+
+/// An image of several layers.
+pub(crate) const LAYERS: &str = "test.invalid/layers:1";
+
+/// Writes an archive of an image whose layers hide each other's files: in the end `/etc` holds `c` alone.
+fn write_layers(program: &Path, archive: &Path) {
+    let program = fs_err::read(program).unwrap();
+    let layers = [
+        tarred(&[("ctr", &program), ("etc/a", b"a")]),
+        tarred(&[("etc/.wh.a", b""), ("etc/b", b"b")]),
+        tarred(&[("etc/.wh..wh..opq", b""), ("etc/c", b"c")]),
+    ];
+    let digests = layers.each_ref().map(|layer| {
+        let digest = mullion_wire::Sha256Digest::of(layer);
+        format!("sha256:{digest}")
+    });
+    let config = serde_json::json!({
+        "architecture": if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" },
+        "os": "linux",
+        "config": { "Entrypoint": ["/ctr"] },
+        "rootfs": { "type": "layers", "diff_ids": digests },
+    });
+    let manifest = serde_json::json!([{
+        "Config": "config.json",
+        "RepoTags": [LAYERS],
+        "Layers": ["0.tar", "1.tar", "2.tar"],
+    }]);
+    let whole = tarred(&[
+        ("config.json", config.to_string().as_bytes()),
+        ("0.tar", &layers[0]),
+        ("1.tar", &layers[1]),
+        ("2.tar", &layers[2]),
+        ("manifest.json", manifest.to_string().as_bytes()),
+    ]);
+    // Another process may look for it meanwhile.
+    let draft = archive.with_extension(std::process::id().to_string());
+    fs_err::write(&draft, whole).unwrap();
+    fs_err::rename(&draft, archive).unwrap();
+}
+
+/// A tar file of programs.
+fn tarred(files: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut builder = tar::Builder::new(Vec::new());
+    for (name, bytes) in files {
+        let mut header = tar::Header::new_ustar();
+        header.set_size(bytes.len() as u64);
+        header.set_mode(0o755);
+        builder.append_data(&mut header, name, *bytes).unwrap();
+    }
+    builder.into_inner().unwrap()
 }
 
 /// A cluster of a test, with a folder, a network and a login key of its own.

@@ -15,6 +15,7 @@ use tokio::time::timeout;
 
 use super::Engine;
 use super::guard::{Guard, Seen, in_words};
+use super::stream::prompt;
 use crate::error::{Cause, TransportError};
 use crate::keys::{Pin, fingerprint_of, line_of, private_key};
 use crate::limits;
@@ -134,7 +135,9 @@ where
     within(login, limits::HANDSHAKE, "exchanging keys", greeting).await
 }
 
-async fn dial(login: &Login) -> Result<TcpStream, TransportError> {
+async fn dial(
+    login: &Login,
+) -> Result<impl AsyncRead + AsyncWrite + Unpin + Send + use<>, TransportError> {
     let address = (login.address.as_str(), login.port);
     let stream = within(
         login,
@@ -144,12 +147,7 @@ async fn dial(login: &Login) -> Result<TcpStream, TransportError> {
     )
     .await?
     .map_err(|error| unreachable(login, error.to_string()))?;
-    // Small packets are what a conversation is made of. Where this cannot be set, it is only slower.
-    let _ = stream.set_nodelay(true);
-    // A server waits for our kernel's answer to its first packets before it sends the next: 40 ms for nothing.
-    #[cfg(target_os = "linux")]
-    let _ = stream.set_quickack(true);
-    Ok(stream)
+    Ok(prompt(stream))
 }
 
 async fn tunnel(
