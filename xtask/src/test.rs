@@ -102,8 +102,9 @@ pub fn run(pace: Pace) -> Result<(), XtaskError> {
     Ok(())
 }
 
-/// The test that takes a cluster from nothing to nothing, with everything that must work in between.
-const WHOLE: &str = "whole";
+/// The tests that every change must pass: a cluster from nothing to nothing with everything that must work in between,
+/// and one whose making is killed again and again.
+const USUAL: [&str; 2] = ["whole", "killed"];
 
 /// The tests that make real machines: they need root, and packages that `doctor --fix` installs.
 ///
@@ -119,13 +120,15 @@ fn real_machines(program: &Path, pace: Pace) -> Result<Outcome, XtaskError> {
     tools::run(fetch.args(["artifacts", "fetch"]).current_dir(empty.path()))?;
     let mut tests = tools::cargo(&["test", "--quiet"]);
     match pace {
-        Pace::Usual => tests.args(["--package=mullion", "--test=real", WHOLE]),
+        Pace::Usual => tests.args(["--package=mullion", "--test=real"]),
         Pace::Slow => tests.arg("--workspace").env("MULLION_SLOW", "1"),
     };
     // They share this computer's networks and cores, so they take turns.
-    tests
-        .args(["--", "--ignored", "--test-threads=1"])
-        .env("MULLION_PROGRAM", program);
+    tests.args(["--", "--ignored", "--test-threads=1"]);
+    if pace == Pace::Usual {
+        tests.args(USUAL);
+    }
+    tests.env("MULLION_PROGRAM", program);
     let programs = tempfile::tempdir()?;
     tests.env("MULLION_TEST_BIN", programs.path());
     link_programs(program, programs.path())?;

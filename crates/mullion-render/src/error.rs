@@ -52,9 +52,6 @@ pub enum RenderError {
         /// The minor release.
         minor: Minor,
     },
-    /// A further control plane needs the key that the certificates were uploaded with.
-    #[error("control plane `{0}` cannot join without a certificate key")]
-    NoCertificateKey(MachineName),
     /// The network of services has no tenth address, which the cluster's DNS has.
     #[error("the service network `{0}` is too small for the cluster's DNS")]
     NoDnsAddress(ipnet::Ipv4Net),

@@ -39,7 +39,7 @@ pub struct InitKeys {
 pub struct JoinKeys {
     /// A join token.
     pub token: Secret,
-    /// The key that certificates were uploaded under, for a control plane.
+    /// The key that certificates were uploaded under, for a control plane; none where it was given the authorities.
     pub certificate_key: Option<Secret>,
 }
 
@@ -139,12 +139,10 @@ pub fn join_config(
         "patches": {"directory": kubelet::PATCHES_FOLDER},
     });
     if seat.group.duty == Duty::ControlPlane {
-        let key = keys.certificate_key.as_ref();
-        let key = key.ok_or_else(|| RenderError::NoCertificateKey(machine.clone()))?;
-        join["controlPlane"] = json!({
-            "certificateKey": key.reveal(),
-            "localAPIEndpoint": local_endpoint(seat),
-        });
+        join["controlPlane"] = json!({"localAPIEndpoint": local_endpoint(seat)});
+        if let Some(key) = &keys.certificate_key {
+            join["controlPlane"]["certificateKey"] = key.reveal().into();
+        }
     }
     Ok(documents(&[join]))
 }

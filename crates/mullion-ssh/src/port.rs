@@ -26,10 +26,11 @@ use crate::probe::Probe;
 
 /// Looks at a machine, and cannot change it: the compiler refuses.
 ///
-/// ```compile_fail
-/// fn change(machine: &dyn mullion_ssh::ReadTransport) {
-///     let command = mullion_ssh::Command::new("reboot");
-///     machine.run(&command, &mullion_plan::Unattended, &mut |_, _| {});
+/// ```compile_fail,E0599
+/// use mullion_ssh::{Command, ReadTransport, Transport};
+///
+/// fn change(machine: &dyn ReadTransport) {
+///     let _ = machine.run(&Command::new("reboot"), &mullion_plan::Unattended, &mut |_, _| {});
 /// }
 /// ```
 pub trait ReadTransport: Send + Sync {
@@ -56,6 +57,14 @@ pub trait ReadTransport: Send + Sync {
 }
 
 /// Changes a machine.
+///
+/// ```
+/// use mullion_ssh::{Command, Transport};
+///
+/// fn change(machine: &dyn Transport) {
+///     let _ = machine.run(&Command::new("reboot"), &mullion_plan::Unattended, &mut |_, _| {});
+/// }
+/// ```
 pub trait Transport: ReadTransport {
     /// Runs a command, and hands on its lines as they come.
     ///

@@ -121,7 +121,12 @@ impl Ground {
     /// The number makes the network one that no other test has.
     pub(crate) fn new(name: &str, number: u8) -> Self {
         let _ = template();
-        let folder = tempfile::tempdir().unwrap();
+        // A child that is killed leaves its folder in its parent's.
+        let folder = match std::env::var_os("MULLION_TEST_FOLDER") {
+            Some(parents) => tempfile::tempdir_in(parents),
+            None => tempfile::tempdir(),
+        };
+        let folder = folder.unwrap();
         let key = write_key(&folder.path().join("key"));
         let cluster: ClusterName = format!("test-{name}-{}", std::process::id())
             .parse()

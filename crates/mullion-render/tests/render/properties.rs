@@ -358,9 +358,9 @@ fn what_is_missing_is_named() {
     );
     let mut keys = join_keys();
     keys.certificate_key = None;
-    let error = join(&whole, &name("cp2"), &keys, Secret::new("")).unwrap_err();
-    assert_eq!(error, RenderError::NoCertificateKey(name("cp2")));
-    assert!(join(&whole, &name("app1"), &keys, Secret::new("")).is_ok());
+    for machine in ["cp2", "app1"] {
+        assert!(join(&whole, &name(machine), &keys, Secret::new("")).is_ok());
+    }
     let error = init(&whole, &name("app1"), &init_keys()).unwrap_err();
     assert!(matches!(error, RenderError::OtherDuty { .. }), "{error}");
 }

@@ -260,11 +260,8 @@ async fn authenticate(
         (None, Key::Agent { socket }) => {
             return authenticate_by_agent(link, login, socket).await;
         }
-        (None, key) => {
-            return Err(TransportError::KeyEncrypted {
-                key: key.to_string(),
-            });
-        }
+        // Not reached: a key is read before anybody is called, unless nobody may be let in anyway.
+        (None, Key::File(_) | Key::Pem(_)) => return Err(unreachable(login, "no key was read")),
     };
     judge(link, login, &result)
 }

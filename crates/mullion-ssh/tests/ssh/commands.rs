@@ -38,6 +38,12 @@ fn a_session_conforms_on_a_server_that_allows_few_channels() {
 }
 
 #[test]
+fn a_session_conforms_while_keys_are_exchanged_anew_again_and_again() {
+    let server = Setup::new().line("RekeyLimit 512K").start();
+    conforms(&server.connect(), &server.scratch()).unwrap();
+}
+
+#[test]
 fn a_server_that_allows_no_channel_is_told_apart() {
     let server = Setup::new().line("MaxSessions 0").start();
     let error = server.connect().answer(&Probe::Alive).unwrap_err();
@@ -174,6 +180,14 @@ fn an_agent_is_asked_for_its_facts() {
         mullion_wire::read_request(request).unwrap(),
         mullion_wire::Request::Facts
     );
+}
+
+#[test]
+fn sessions_and_what_makes_them_can_be_shared_by_threads() {
+    fn is_shared<T: Send + Sync>() {}
+    is_shared::<Ssh>();
+    is_shared::<mullion_ssh::Session>();
+    is_shared::<mullion_ssh::memory::Memory>();
 }
 
 #[test]

@@ -120,6 +120,8 @@ impl Read for Stopping<'_> {
 fn silent_during_a_command() {
     let server = Server::start();
     let session = server.connect();
+    // Before its first command a server may still start a process of its own.
+    assert!(session.answer(&Probe::Alive).unwrap().exit.is_success());
     server.signal_serving("STOP");
     let began = Instant::now();
     let error = session.answer(&Probe::Alive).unwrap_err();

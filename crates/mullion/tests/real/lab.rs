@@ -24,6 +24,8 @@ pub(crate) struct Lab {
     pub(crate) name: String,
     /// What its commands find in their environment, besides this process's.
     pub(crate) environment: Vec<(String, String)>,
+    /// The words of a program that runs its commands, where that is not this process.
+    pub(crate) through: Vec<String>,
     ran: RefCell<Vec<Ran>>,
     count: Cell<usize>,
 }
@@ -50,6 +52,7 @@ impl Lab {
                 folder.path().join("state").display().to_string(),
             )],
             folder,
+            through: Vec::new(),
             ran: RefCell::default(),
             count: Cell::default(),
         };
@@ -108,8 +111,11 @@ impl Lab {
 
     /// The program, about to be run in the lab's folder.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(program());
+        let program = program().display().to_string();
+        let mut words = self.through.iter().cloned().chain([program]);
+        let mut command = Command::new(words.next().unwrap());
         command
+            .args(words)
             .args(arguments)
             .current_dir(self.folder.path())
             .env_remove("MULLION_FILE")

@@ -1,1 +1,117 @@
-//! x
+//! A cluster from one file, where nothing else can be reached.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::lab::Lab;
+use crate::ran::tool;
+use crate::trial::Trial;
+
+const NODES: [&str; 2] = ["cp1", "lin1"];
+
+/// A network name space with nothing but a loopback in it.
+struct Island(&'static str);
+
+impl Island {
+    fn new(name: &'static str) -> Self {
+        tool("ip", &["netns", "add", name]);
+        let island = Self(name);
+        tool("ip", &["-netns", name, "link", "set", "lo", "up"]);
+        assert_eq!(tool("ip", &["-netns", name, "route"]), "");
+        island
+    }
+
+    /// Where the kernel shows it. Entered by this alone: what else `ip netns exec` changes is in a machine's way.
+    fn path(&self) -> String {
+        format!("--net=/run/netns/{}", self.0)
+    }
+
+    /// How many packets had nowhere to go.
+    fn refused(&self) -> u64 {
+        let text = tool("nsenter", &[&self.path(), "cat", "/proc/net/snmp"]);
+        let mut lines = text.lines().filter(|line| line.starts_with("Ip:"));
+        let (names, values) = (lines.next().unwrap(), lines.next().unwrap());
+        let mut pairs = names.split(' ').zip(values.split(' '));
+        let (_, count) = pairs.find(|(name, _)| *name == "OutNoRoutes").unwrap();
+        count.parse().unwrap()
+    }
+}
+
+impl Drop for Island {
+    fn drop(&mut self) {
+        let _ = Command::new("ip")
+            .args(["netns", "delete", self.0])
+            .status();
+    }
+}
+
+#[test]
+#[ignore = "needs root and real machines; cargo xtask test runs it"]
+fn a_bundle_is_all_that_is_needed() {
+    let mut trial = Trial::begin("a_bundle_is_all_that_is_needed");
+    // Not below the temporary folder, which may be memory.
+    let store = tempfile::Builder::new()
+        .prefix("mullion-island-")
+        .tempdir_in("/var/tmp")
+        .unwrap();
+    let island = Island::new("mullion-island");
+    let mut lab = Lab::linux("island", 1);
+    let bundle = store.path().join("bundle");
+    let _ = lab
+        .run(&["artifacts", "bundle", &bundle.display().to_string()])
+        .good();
+    let size = fs_err::metadata(&bundle).unwrap().len() >> 20;
+    trial.lap(&format!("a bundle of {size} MiB"));
+
+    let at = |name: &str| store.path().join(name).display().to_string();
+    lab.environment.extend([
+        ("XDG_CACHE_HOME".into(), at("cache")),
+        ("MULLION_PLACE".into(), at("place")),
+    ]);
+    // Whatever leads outside would not, and must not be asked for.
+    for name in [
+        "http_proxy",
+        "https_proxy",
+        "HTTP_PROXY",
+        "HTTPS_PROXY",
+        "all_proxy",
+        "ALL_PROXY",
+    ] {
+        lab.environment.push((name.into(), String::new()));
+    }
+    let offline = format!(
+        "artifacts: {{offline: true, bundle: {}}}\n",
+        bundle.display()
+    );
+    lab.write(&(Lab::text(1) + &offline));
+    lab.through = vec!["nsenter".into(), island.path()];
+    let _ = lab.up();
+    trial.lap("up, with no cache and no template");
+    lab.is_up(&NODES);
+    lab.all_pods_run();
+    let _ = lab.has_nothing_to_do();
+    assert_eq!(island.refused(), 0, "somebody looked for a way out");
+    trial.lap("all Ready, and nobody looked for a way out");
+    let _ = lab.down();
+    assert!(!lab.machine("").exists(), "machines are left");
+    let links = tool("ip", &["-netns", "mullion-island", "-brief", "link"]);
+    assert_eq!(links.lines().count(), 1, "{links}");
+    drop(lab);
+    drop(island);
+    no_mount_is_below(store.path());
+    store.close().unwrap();
+    trial.nothing_is_left();
+    trial.lap("down leaves nothing");
+}
+
+/// Removing a folder removes what is mounted there too.
+#[track_caller]
+fn no_mount_is_below(folder: &Path) {
+    let mounts = fs_err::read_to_string("/proc/self/mountinfo").unwrap();
+    let is_below = |line: &&str| {
+        let point = line.split(' ').nth(4);
+        point.is_some_and(|point| Path::new(point).starts_with(folder))
+    };
+    let below: Vec<_> = mounts.lines().filter(is_below).collect();
+    assert!(below.is_empty(), "{below:#?}");
+}
