@@ -43,6 +43,9 @@ pub(crate) const CLEAN_UP: Duration = Duration::from_secs(5);
 /// How long a command that was given up may take to end before it is killed.
 pub(crate) const FAREWELL: Duration = Duration::from_secs(10);
 
+/// How long whoever gave it up waits for its end. Most end at once; a person at Ctrl-C is not kept.
+pub(crate) const PARTING: Duration = Duration::from_secs(3);
+
 /// How often whoever ordered the work is asked whether it is called off: soon enough for a person at Ctrl-C.
 pub(crate) const ASK_EVERY: Duration = Duration::from_millis(100);
 

@@ -10,7 +10,7 @@
 //! - **Whoever listens is quick:** while a listener does not return, others of the same connection may wait. It may
 //!   use the same transport.
 //! - **Cancellation:** a call ends within a moment after it was called off. A command that was running is asked to
-//!   end, and killed where it does not; nobody waits for that.
+//!   end, which is awaited for that moment, and killed later where it does not.
 //! - **Concurrency:** all calls may be made at once, from any threads that are not part of an async runtime.
 
 use std::io::Read;

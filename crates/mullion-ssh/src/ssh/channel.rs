@@ -32,16 +32,6 @@ pub(super) struct Watch<'a> {
     pub(super) attendant: &'a dyn Attend,
     pub(super) began: Instant,
     pub(super) deadline: Option<Duration>,
-    pub(super) parting: Parting,
-}
-
-/// Whether anybody waits for the end of a command that is given up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Parting {
-    /// Nobody: it ends by itself.
-    Alone,
-    /// For a moment: what it writes is to be removed.
-    Awaited,
 }
 
 impl<'a> Watch<'a> {
@@ -55,7 +45,6 @@ impl<'a> Watch<'a> {
             attendant,
             began: Instant::now(),
             deadline,
-            parting: Parting::Alone,
         }
     }
 
@@ -240,14 +229,20 @@ impl Session {
             self.attend(&mut read, &write, stdin, watch, &mut on_message)
         });
         announcement.finish(&mut |bytes| on_bytes(Stream::Out, bytes));
-        if result.is_err() && self.is_open() {
-            let leaving = leave(self.clone(), read, write, announcement);
-            let leaving = self.engine().spawn(leaving);
-            if watch.parting == Parting::Awaited {
+        match &result {
+            // Nothing runs there.
+            Err(TransportError::Channel { .. }) => {
+                self.engine().spawn(async move { write.close().await });
+            }
+            Err(_) if self.is_open() => {
+                let leaving = leave(self.clone(), read, write, announcement);
+                let leaving = self.engine().spawn(leaving);
+                // A moment is worth it: what is tried again must not meet what was given up.
                 let _ = self
                     .engine()
-                    .wait(async { timeout(limits::CLEAN_UP, leaving).await });
+                    .wait(async { timeout(limits::PARTING, leaving).await });
             }
+            Ok(_) | Err(_) => {}
         }
         result
     }

@@ -117,11 +117,15 @@ pub(super) async fn leave(
         }
     };
     let _ = timeout(limits::FAREWELL, listening).await;
+    // Whoever it reaches ends sooner; for the others there is `dismiss`.
     let _ = write.signal(Sig::TERM).await;
-    let _ = write.close().await;
-    // What still comes is read and forgotten, so that it holds up nobody else.
+    // What still comes is read and forgotten, so that it holds up nobody else. russh forgets a channel only when the
+    // server closes it, so that is awaited.
     let emptying = async { while read.wait().await.is_some() {} };
-    tokio::join!(dismiss(&session, &announcement), emptying);
+    let ended = async { tokio::join!(dismiss(&session, &announcement), emptying) };
+    if timeout(2 * limits::FAREWELL, ended).await.is_err() {
+        let _ = write.close().await;
+    }
 }
 
 async fn dismiss(session: &Session, announcement: &Announcement) {
@@ -135,8 +139,7 @@ async fn dismiss(session: &Session, announcement: &Announcement) {
         return;
     };
     if channel.exec(true, line).await.is_ok() {
-        let ended = async { while channel.wait().await.is_some() {} };
-        let _ = timeout(2 * limits::FAREWELL, ended).await;
+        while channel.wait().await.is_some() {}
     }
 }
 

@@ -6,7 +6,8 @@ use std::time::Instant;
 
 use mullion_plan::{Attend, News, Unattended, Unit};
 use mullion_wire::Sha256Digest;
-use russh::ChannelMsg;
+use russh::client::Msg;
+use russh::{Channel, ChannelMsg};
 use russh_sftp::client::{Config, SftpSession};
 use russh_sftp::protocol::{FileAttributes, OpenFlags};
 use tokio::io::AsyncWriteExt as _;
@@ -14,7 +15,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
-use super::channel::{Parting, Watch, piece_of};
+use super::channel::{Watch, piece_of};
 use super::session::{Rise, Session};
 use crate::command::{Command, Exit, Put, Stream, Upload, absolute};
 use crate::error::{Cause, TransportError};
@@ -116,9 +117,11 @@ impl Read for Counted<'_, '_> {
     }
 }
 
-/// Whether a server has SFTP.
+/// What SFTP was good for.
 enum Sftp {
-    Sent,
+    /// It did what was asked.
+    Done,
+    /// The server has none.
     Missing,
 }
 
@@ -131,10 +134,7 @@ impl Session {
     ) -> Result<Put, TransportError> {
         let path = absolute(&upload.path)?;
         let doing = format!("put {path}");
-        let watch = Watch {
-            parting: Parting::Awaited,
-            ..Watch::new(&doing, attendant, None)
-        };
+        let watch = Watch::new(&doing, attendant, None);
         let digest = upload.sha256.to_string();
         let mode = format!("{:o}", upload.mode);
         let prepare = Command::script(
@@ -192,7 +192,7 @@ impl Session {
             self.rise()? == Rise::Not && !self.is_without_sftp().load(Ordering::Relaxed);
         if is_possible {
             match self.send_by_sftp(part, path, &mut source, watch)? {
-                Sftp::Sent => return Ok(()),
+                Sftp::Done => return Ok(()),
                 Sftp::Missing => self.is_without_sftp().store(true, Ordering::Relaxed),
             }
         }
@@ -224,33 +224,7 @@ impl Session {
         watch: &Watch<'_>,
     ) -> Result<Sftp, TransportError> {
         let (channel, _permit) = self.channel(watch)?;
-        let started = self.watched(watch, async {
-            let mut channel = channel;
-            let asked = channel.request_subsystem(true, "sftp").await;
-            asked.map_err(|_| self.lost(watch.doing))?;
-            loop {
-                match channel.wait().await {
-                    Some(ChannelMsg::Success) => break,
-                    Some(ChannelMsg::Failure | ChannelMsg::Close) => return Ok(None),
-                    Some(_) => {}
-                    None => return Err(self.lost(watch.doing)),
-                }
-            }
-            let config = Config {
-                max_packet_len: limits::SFTP_PACKET,
-                max_write_packet_len: limits::SFTP_PACKET,
-                max_concurrent_writes: limits::SFTP_WRITES,
-                request_timeout_secs: limits::SFTP_ANSWER_SECONDS,
-                ..Config::default()
-            };
-            match SftpSession::new_with_config(channel.into_stream(), config).await {
-                Ok(sftp) => Ok(Some(sftp)),
-                // The server would start a program that is not there.
-                Err(_) if self.is_open() => Ok(None),
-                Err(_) => Err(self.lost(watch.doing)),
-            }
-        })?;
-        let Some(sftp) = started else {
+        let Some(sftp) = self.start_sftp(channel, watch)? else {
             return Ok(Sftp::Missing);
         };
         let failed = |error: &dyn std::error::Error| {
@@ -282,7 +256,49 @@ impl Session {
             task.abort();
         }
         poured?.map_err(|error| failed(&error))?;
-        Ok(Sftp::Sent)
+        Ok(Sftp::Done)
+    }
+
+    /// Starts the server's SFTP, where it has one.
+    fn start_sftp(
+        &self,
+        mut channel: Channel<Msg>,
+        watch: &Watch<'_>,
+    ) -> Result<Option<SftpSession>, TransportError> {
+        let lost = || self.lost(watch.doing);
+        let answer = self.watched(watch, async {
+            let asked = channel.request_subsystem(true, "sftp").await;
+            asked.map_err(|_| lost())?;
+            loop {
+                match channel.wait().await {
+                    Some(ChannelMsg::Success) => return Ok(Sftp::Done),
+                    Some(ChannelMsg::Failure | ChannelMsg::Close) => return Ok(Sftp::Missing),
+                    Some(_) => {}
+                    None => return Err(lost()),
+                }
+            }
+        });
+        if !matches!(answer, Ok(Sftp::Done)) {
+            self.engine().spawn(async move { channel.close().await });
+            return answer.map(|_| None);
+        }
+        let config = Config {
+            max_packet_len: limits::SFTP_PACKET,
+            max_write_packet_len: limits::SFTP_PACKET,
+            max_concurrent_writes: limits::SFTP_WRITES,
+            request_timeout_secs: limits::SFTP_ANSWER_SECONDS,
+            ..Config::default()
+        };
+        // Closed when it is dropped.
+        let stream = channel.into_stream();
+        self.watched(watch, async {
+            match SftpSession::new_with_config(stream, config).await {
+                Ok(sftp) => Ok(Some(sftp)),
+                // The server would start a program that is not there.
+                Err(_) if self.is_open() => Ok(None),
+                Err(_) => Err(lost()),
+            }
+        })
     }
 
     /// Hands all pieces of a source to a task, and waits for its end.

@@ -15,8 +15,18 @@ mod surface;
 
 use std::path::Path;
 use std::process::Output;
+use std::sync::LazyLock;
 
 use tempfile::TempDir;
+
+/// Whether the program can be given a network of its own, so that a cluster that the developer has up on this computer
+/// is in nobody's way. That needs root; another user's tests see the computer's networks.
+static HAS_NETWORK_OF_ITS_OWN: LazyLock<bool> = LazyLock::new(|| {
+    let tried = std::process::Command::new("unshare")
+        .args(["--net", "true"])
+        .output();
+    tried.is_ok_and(|output| output.status.success())
+});
 
 /// A folder to work in, with nothing of the developer's environment.
 pub(crate) struct Bench {
@@ -54,7 +64,14 @@ impl Bench {
     }
 
     pub(crate) fn command(&self) -> assert_cmd::Command {
-        let mut command = assert_cmd::Command::cargo_bin("mullion").unwrap();
+        let program = assert_cmd::cargo::cargo_bin("mullion");
+        let mut command = if *HAS_NETWORK_OF_ITS_OWN {
+            let mut command = assert_cmd::Command::new("unshare");
+            command.args(["--net", "--"]).arg(program);
+            command
+        } else {
+            assert_cmd::Command::new(program)
+        };
         command
             .env_clear()
             .env("HOME", self.path())
