@@ -138,12 +138,14 @@ pub enum AgentError {
         source: serde_json::Error,
     },
     /// kubeadm failed.
-    #[error("`kubeadm {step}` {how}")]
+    #[error("`kubeadm {step}` {how}{}", if *has_starved { ", and memory ran out meanwhile" } else { "" })]
     Kubeadm {
         /// `init` or `join`.
         step: &'static str,
         /// How it ended.
         how: String,
+        /// Whether programs were ended for want of memory meanwhile.
+        has_starved: bool,
         /// Its last lines, and kubelet's where that is not well.
         tail: Vec<String>,
     },
@@ -226,6 +228,11 @@ impl AgentError {
             Self::System(SystemError::Busy { .. }) => "wait until it has ended, and run it again",
             Self::Packages { .. } => {
                 "check that the machine reaches its package sources, through the proxy where there is one"
+            }
+            Self::Kubeadm {
+                has_starved: true, ..
+            } => {
+                "give the machine more memory (`memory` of its group in the cluster file), then run `mullion up` again"
             }
             _ => return None,
         };

@@ -304,6 +304,7 @@ fn watch_kubeadm(
         .within(DEADLINE)
         .holding_lock();
     let mut tail = Tail::default();
+    let starved = work.system.starved();
     let report = &mut *work.report;
     let ended = work.system.run(&program, &mut |line| {
         tail.push(line);
@@ -325,5 +326,11 @@ fn watch_kubeadm(
         let lines = log::telling(&log, KUBELET_LINES);
         tail.extend(lines.into_iter().map(|line| format!("kubelet: {line}")));
     }
-    Err(AgentError::Kubeadm { step, how, tail })
+    let has_starved = work.system.starved() > starved;
+    Err(AgentError::Kubeadm {
+        step,
+        how,
+        has_starved,
+        tail,
+    })
 }

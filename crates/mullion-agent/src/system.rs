@@ -350,6 +350,8 @@ pub trait System: Files + Services + Settings + Packages + Programs {
     fn lock(&self, words: &str, wait: Duration) -> Result<(), SystemError>;
     /// Whether something on this machine answers well to an HTTP request.
     fn answers(&self, port: u16, path: &str) -> bool;
+    /// How many programs the system has ended for want of memory since it started; 0 where it does not tell.
+    fn starved(&self) -> u64;
     /// Ends containers that nobody watches any more, and removes links, rules and sets of a pod network.
     fn clear_pods(&self, on_line: &mut dyn FnMut(&str)) -> Result<(), SystemError>;
 }

@@ -159,6 +159,14 @@ impl System for Linux {
         ask().unwrap_or(false)
     }
 
+    fn starved(&self) -> u64 {
+        let counters = self.text("/proc/vmstat");
+        let count = counters
+            .lines()
+            .find_map(|line| line.strip_prefix("oom_kill "));
+        count.and_then(|count| count.parse().ok()).unwrap_or(0)
+    }
+
     fn clear_pods(&self, on_line: &mut dyn FnMut(&str)) -> Result<(), SystemError> {
         pods::clear(self, on_line)
     }

@@ -79,6 +79,7 @@ struct Inner {
     /// Services that do not come up.
     broken: BTreeSet<String>,
     is_kubelet_well: bool,
+    starved: u64,
     /// Who else holds the lock.
     holder: Option<String>,
     operations: u64,
@@ -127,6 +128,7 @@ impl Memory {
                 programs: BTreeMap::new(),
                 broken: BTreeSet::new(),
                 is_kubelet_well: false,
+                starved: 0,
                 holder: None,
                 operations: 0,
                 kill_at: None,
@@ -225,6 +227,11 @@ impl Memory {
     /// Lets kubelet answer well, or not.
     pub fn set_kubelet_health(&self, is_well: bool) {
         self.inner.borrow_mut().is_kubelet_well = is_well;
+    }
+
+    /// Lets memory run out once: a program is ended for want of it.
+    pub fn starve(&self) {
+        self.inner.borrow_mut().starved += 1;
     }
 
     /// Kills the agent at the n-th operation from now, from 1: that operation does not happen, save that half of a file
@@ -358,6 +365,10 @@ impl System for Memory {
 
     fn answers(&self, _port: u16, _path: &str) -> bool {
         self.inner.borrow().is_kubelet_well
+    }
+
+    fn starved(&self) -> u64 {
+        self.inner.borrow().starved
     }
 
     fn clear_pods(&self, _on_line: &mut dyn FnMut(&str)) -> Result<(), SystemError> {

@@ -242,6 +242,27 @@ fn a_failed_join_tells_kubeadms_and_kubelets_last_lines_without_secrets() {
 }
 
 #[test]
+fn memory_that_ran_out_is_told_with_what_to_do() {
+    let machine = node();
+    machine.put_program(
+        "kubeadm",
+        Rc::new(|machine, _, _| {
+            machine.starve();
+            Ok(Ended::Signal(9))
+        }),
+    );
+    let words = ask_badly(&machine, &join());
+    let said = "`kubeadm join` was ended by signal 9, and memory ran out meanwhile";
+    assert!(words.starts_with(said), "{words}");
+    let (_, events) = ask(&machine, &join());
+    let hint = events.iter().find_map(|event| match event {
+        Event::Failed { hint, .. } => hint.clone(),
+        _ => None,
+    });
+    assert!(hint.unwrap().contains("more memory"));
+}
+
+#[test]
 fn a_join_runs_once_and_refuses_another_cluster() {
     let machine = node();
     ask_well(&machine, &join());
