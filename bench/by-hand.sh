@@ -31,14 +31,14 @@ phase() {
 # One layer with one static program, in the form that `ctr images import` takes.
 archive() {
   python3 - "$@" <<'PY'
-import hashlib, io, json, sys, tarfile
+import hashlib, io, json, os, sys, tarfile
 out, reference, program, path = sys.argv[1:5]
 layer = io.BytesIO()
 with tarfile.open(fileobj=layer, mode="w") as tar:
     for folder in ("tmp", "etc", "var"):
         entry = tarfile.TarInfo(folder); entry.type, entry.mode = tarfile.DIRTYPE, 0o1777
         tar.addfile(entry)
-    entry = tar.gettarinfo(program, arcname=path.lstrip("/"))
+    entry = tar.gettarinfo(os.path.realpath(program), arcname=path.lstrip("/"))
     entry.mode, entry.uid, entry.gid, entry.mtime = 0o755, 0, 0, 0
     with open(program, "rb") as file:
         tar.addfile(entry, file)

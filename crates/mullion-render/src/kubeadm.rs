@@ -236,9 +236,15 @@ fn cluster_configuration(setting: &Setting<'_>) -> Result<Value, RenderError> {
         arguments
     };
     let share = argument("node-cidr-mask-size", network.pods_per_node.to_string());
+    // At its start it asks for the account of every controller, some 150 requests: with the 20 a second that it allows
+    // itself, no certificate is signed and no pod is made for five seconds.
+    let rate = argument("kube-api-qps", "100".into());
+    let burst = argument("kube-api-burst", "200".into());
     Ok(json!({
         "apiVersion": setting.kubernetes_minor()?.kubeadm_api,
         "kind": "ClusterConfiguration",
+        // As strong as the RSA of the default, and made in a tenth of the time.
+        "encryptionAlgorithm": "ECDSA-P256",
         "clusterName": setting.cluster().name.as_str(),
         "kubernetesVersion": format!("v{}", setting.model.kubernetes().version),
         "controlPlaneEndpoint": setting.endpoint.to_string(),
@@ -251,7 +257,7 @@ fn cluster_configuration(setting: &Setting<'_>) -> Result<Value, RenderError> {
             "certSANs": server_names(setting),
             "extraArgs": with_gates(vec![]),
         },
-        "controllerManager": {"extraArgs": with_gates(vec![share])},
+        "controllerManager": {"extraArgs": with_gates(vec![share, rate, burst])},
         "scheduler": {"extraArgs": with_gates(vec![])},
         "etcd": {"local": {"dataDir": "/var/lib/etcd"}},
         // Both are object sets of ours. Said here and not as skipped phases, so that an upgrade leaves them out, too.
