@@ -4,7 +4,9 @@
 //! case runs in a process of its own, so that its peak memory is its own. A figure above its limit makes
 //! the command fail; no test looks at a figure, because a test must not depend on how busy a computer is.
 
+pub mod by_ssh;
 pub mod cases;
+pub mod clusters;
 pub mod measure;
 pub mod sample;
 
@@ -12,8 +14,10 @@ use std::collections::BTreeMap;
 use std::env::consts::EXE_SUFFIX;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
-use crate::{XtaskError, tools};
+use crate::steps::Steps;
+use crate::{XtaskError, cache, tools, up};
 use cases::{CASES, Case, ROWS, Row};
 use measure::Measure;
 use sample::Sample;
@@ -21,43 +25,61 @@ use sample::Sample;
 /// How often a program is started for a [`Row::Start`].
 const STARTS: usize = 30;
 
-/// Measures everything in release and prints the table.
+/// The most that a cluster from package registries alone may take, on two cores.
+const COLD: Duration = Duration::from_mins(35);
+
+/// What is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// Everything that can be measured here: whole clusters need root.
+    All,
+    /// No machine is made.
+    WithoutClusters,
+    /// The cluster that is made from package registries alone, with nothing in any cache.
+    Cold,
+}
+
+/// Measures in release and prints the table.
 ///
 /// Started from a debug build, as the cargo alias does, it builds release and hands over to it.
-pub fn run() -> Result<(), XtaskError> {
+pub fn run(extent: Extent) -> Result<(), XtaskError> {
+    let mut steps = Steps::default();
+    let scratch = tempfile::tempdir()?;
+    let program = up::install_into(scratch.path(), &mut steps)?;
+    tools::run(&mut tools::cargo(&[
+        "build",
+        "--release",
+        "--package=xtask",
+    ]))?;
     let release = tools::target_folder()?.join("release");
-    if cfg!(debug_assertions) {
-        tools::run(&mut tools::cargo(&[
-            "build",
-            "--release",
-            "--package=mullion",
-            "--package=xtask",
-        ]))?;
-        let program = release.join(format!("xtask{EXE_SUFFIX}"));
-        return match tools::run(Command::new(program).arg("bench")) {
-            Err(XtaskError::Ended { .. }) => Err(XtaskError::Told),
-            result => result,
-        };
+    let itself = release.join(format!("xtask{EXE_SUFFIX}"));
+    if extent == Extent::Cold {
+        return measure_cold(&program);
     }
     let mut samples = BTreeMap::new();
     for case in CASES {
-        samples.insert(case.name, measure_apart(case)?);
+        samples.insert(case.name, measure_apart(&itself, case)?);
+    }
+    if extent == Extent::All && rustix::process::geteuid().is_root() {
+        samples.extend(measure_clusters(&program)?);
     }
     let measures = ROWS
         .iter()
-        .map(|row| measure_row(row, &samples, &release))
+        .chain(clusters::ROWS)
+        .map(|row| measure_row(row, &samples, &program))
         .collect::<Result<Vec<_>, _>>()?;
-    print!("{}", measure::table(&measures));
-    let over: Vec<_> = measures
-        .iter()
-        .filter(|measure| measure.is_over())
-        .collect();
+    report(&measures)
+}
+
+/// Prints the table. A figure above its limit is an error.
+fn report(measures: &[Measure]) -> Result<(), XtaskError> {
+    print!("{}", measure::table(measures));
+    let over = measures.iter().filter(|measure| measure.is_over());
+    let over: Vec<_> = over.map(|measure| measure.name.clone()).collect();
     if over.is_empty() {
         Ok(())
     } else {
-        Err(XtaskError::OverLimit(
-            over.iter().map(|measure| measure.name.clone()).collect(),
-        ))
+        Err(XtaskError::OverLimit(over))
     }
 }
 
@@ -69,9 +91,37 @@ pub fn run_case(name: &str) -> Result<(), XtaskError> {
     Ok(())
 }
 
-/// Measures one case in a process of its own.
-fn measure_apart(case: &Case) -> Result<Sample, XtaskError> {
-    let mut command = Command::new(std::env::current_exe()?);
+/// Measures clusters, with everything that they need in the cache.
+fn measure_clusters(program: &Path) -> Result<BTreeMap<&'static str, Sample>, XtaskError> {
+    let empty = tempfile::tempdir()?;
+    for arguments in [["doctor", "--fix"], ["artifacts", "fetch"]] {
+        let mut command = Command::new(program);
+        clusters::quietly(command.args(arguments).current_dir(empty.path()))?;
+    }
+    let programs = tempfile::tempdir()?;
+    cache::link_programs(program, programs.path())?;
+    let mut times = clusters::Times::default();
+    clusters::measure(&mut times, program, programs.path())?;
+    by_ssh::measure(&mut times, program)?;
+    Ok(times.samples())
+}
+
+/// From package registries alone to a cluster, with nothing in any cache.
+fn measure_cold(program: &Path) -> Result<(), XtaskError> {
+    let bed = clusters::Bed::new(program, &clusters::file_of("bench-cold", 1))?.cold();
+    let start = Instant::now();
+    tools::run(&mut bed.mullion(&["doctor", "--fix"]))?;
+    tools::run(&mut bed.mullion(&["up", "--yes"]))?;
+    report(&[Measure::time(
+        "up of 1 worker, cold",
+        Some(start.elapsed()),
+        COLD,
+    )])
+}
+
+/// Measures one case in a process of its own, built for speed.
+fn measure_apart(itself: &Path, case: &Case) -> Result<Sample, XtaskError> {
+    let mut command = Command::new(itself);
     command.args(["bench", "--case", case.name]);
     let text = tools::read(&mut command)?;
     serde_json::from_str(&text).map_err(|error| XtaskError::Answer {
@@ -83,21 +133,21 @@ fn measure_apart(case: &Case) -> Result<Sample, XtaskError> {
 fn measure_row(
     row: &Row,
     samples: &BTreeMap<&str, Sample>,
-    release: &Path,
+    program: &Path,
 ) -> Result<Measure, XtaskError> {
-    let sample = |case: &str| {
-        samples
-            .get(case)
-            .ok_or_else(|| XtaskError::NoSuchCase(case.into()))
-    };
+    let sample = |case: &str| samples.get(case);
+    let best = |case: &str| sample(case).and_then(Sample::best);
     Ok(match *row {
-        Row::Time { case, limit } => Measure::time(case, sample(case)?.best(), limit),
-        Row::Peak { case, limit } => Measure::peak(case, sample(case)?.peak_bytes, limit),
-        Row::Growth { from, to, limit } => {
-            Measure::growth(from, to, sample(from)?.best(), sample(to)?.best(), limit)
+        Row::Time { case, limit } => Measure::time(case, best(case), limit),
+        Row::Peak { case, limit } => {
+            let peak = sample(case).and_then(|sample| sample.peak_bytes);
+            Measure::peak(case, peak, limit)
+        }
+        Row::Growth { from, to, limit } => Measure::growth(from, to, best(from), best(to), limit),
+        Row::Share { peer, ours, limit } => {
+            Measure::share(peer, ours, best(peer), best(ours), limit)
         }
         Row::Start { arguments, limit } => {
-            let program = release.join(format!("mullion{EXE_SUFFIX}"));
             let mut command = Command::new(program);
             command
                 .args(arguments)

@@ -13,7 +13,6 @@
 //! - Made for Linux. On Windows a running `xtask` could not be rebuilt by the `test` command.
 //! - Peak memory is read from `/proc`; elsewhere `bench` shows it as not measured.
 //! - Packages are installed on Debian and Ubuntu; elsewhere `mullion doctor` names them.
-//! - Figures of whole clusters (`bench/by-hand.sh` is the peer) are not measured by `bench` yet.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -21,6 +20,7 @@
 )]
 
 pub mod bench;
+mod cache;
 mod error;
 pub mod generate;
 pub mod steps;

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use xtask::XtaskError;
+use xtask::bench::Extent;
 use xtask::generate::{self, Mode};
 use xtask::test::Pace;
 
@@ -25,6 +26,12 @@ enum Arguments {
         /// Measure this one case in this process and print its figures as JSON
         #[arg(long, hide = true)]
         case: Option<String>,
+        /// Make no machines
+        #[arg(long, conflicts_with = "cold")]
+        no_clusters: bool,
+        /// Measure a cluster that is made from package registries alone, with nothing in any cache
+        #[arg(long)]
+        cold: bool,
     },
     /// Write the generated reference files
     Gen {
@@ -39,8 +46,14 @@ fn run(arguments: &Arguments) -> Result<(), XtaskError> {
         Arguments::Up => xtask::up::run(),
         Arguments::Test { slow: false } => xtask::test::run(Pace::Usual),
         Arguments::Test { slow: true } => xtask::test::run(Pace::Slow),
-        Arguments::Bench { case: None } => xtask::bench::run(),
-        Arguments::Bench { case: Some(name) } => xtask::bench::run_case(name),
+        Arguments::Bench {
+            case: Some(name), ..
+        } => xtask::bench::run_case(name),
+        Arguments::Bench { cold: true, .. } => xtask::bench::run(Extent::Cold),
+        Arguments::Bench {
+            no_clusters: true, ..
+        } => xtask::bench::run(Extent::WithoutClusters),
+        Arguments::Bench { .. } => xtask::bench::run(Extent::All),
         Arguments::Gen { check: false } => generate::run(Mode::Write),
         Arguments::Gen { check: true } => generate::run(Mode::Check),
     }

@@ -1,7 +1,7 @@
 //! What is measured, and against which limit.
 //!
 //! To add work: write a function that prepares it and gives one round of it as a closure, and add a
-//! [`Case`] to [`CASES`]. To show a figure of it: add a [`Row`] to [`ROWS`].
+//! [`Case`] to [`CASES`]. Whole clusters are measured by [`clusters`](super::clusters), with rows of their own. To show a figure of it: add a [`Row`] to [`ROWS`].
 
 use std::fmt::Write as _;
 use std::hint::black_box;
@@ -49,6 +49,15 @@ pub enum Row {
         /// The larger case.
         to: &'static str,
         /// The largest factor that is accepted.
+        limit: f64,
+    },
+    /// Which part of a peer's time ours is.
+    Share {
+        /// The peer's case.
+        peer: &'static str,
+        /// Our case.
+        ours: &'static str,
+        /// The largest part that is accepted.
         limit: f64,
     },
     /// The best time from starting `mullion` with these arguments to its end.
@@ -156,6 +165,7 @@ mod tests {
             let names = match *row {
                 Row::Time { case, .. } | Row::Peak { case, .. } => vec![case],
                 Row::Growth { from, to, .. } => vec![from, to],
+                Row::Share { peer, ours, .. } => vec![peer, ours],
                 Row::Start { .. } => Vec::new(),
             };
             let unknown = names.into_iter().filter(|name| find(cases, name).is_none());

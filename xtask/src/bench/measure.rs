@@ -19,6 +19,7 @@ pub enum Unit {
 impl Unit {
     fn show(self, figure: f64) -> String {
         match self {
+            Self::Milliseconds if figure >= 1e3 => format!("{:.1} s", figure / 1e3),
             Self::Milliseconds => format!("{figure:.2} ms"),
             Self::Megabytes => format!("{figure:.1} MB"),
             Self::Times => format!("{figure:.2} times"),
@@ -77,6 +78,20 @@ impl Measure {
             figure,
             unit: Unit::Times,
             limit,
+        }
+    }
+
+    /// Which part of the peer's time ours is.
+    pub fn share(
+        peer: &str,
+        ours: &str,
+        peer_time: Option<Duration>,
+        our_time: Option<Duration>,
+        limit: f64,
+    ) -> Self {
+        Self {
+            name: format!("{ours} beside {peer}: share"),
+            ..Self::growth(peer, ours, peer_time, our_time, limit)
         }
     }
 
@@ -142,6 +157,8 @@ mod tests {
             Measure::peak("plan 1000", Some(120_400_000), Bytes::mega(100)),
             Measure::growth("plan 1000", "plan 10000", Some(ms(42)), Some(ms(504)), 12.0),
             Measure::peak("plan 10000", None, Bytes::mega(900)),
+            Measure::share("by hand", "ours", Some(ms(40_000)), Some(ms(18_000)), 0.75),
+            Measure::time("ours", Some(ms(18_040)), ms(20_000)),
         ];
         assert_eq!(
             table(&measures),
@@ -149,7 +166,9 @@ mod tests {
              \x20 plan 1000: time                      42.12 ms    100.00 ms  within\n\
              \x20 plan 1000: peak memory               120.4 MB     100.0 MB  over\n\
              \x20 plan 1000 to plan 10000: growth   12.00 times  12.00 times  within\n\
-             \x20 plan 10000: peak memory          not measured     900.0 MB\n"
+             \x20 plan 10000: peak memory          not measured     900.0 MB\n\
+             \x20 ours beside by hand: share         0.45 times   0.75 times  within\n\
+             \x20 ours: time                             18.0 s       20.0 s  within\n"
         );
     }
 
