@@ -43,6 +43,8 @@ pub(crate) fn apply(
     check::machine(&work.state, blueprint)?;
     check::shape(work.system, blueprint)?;
     work.state.machine = Some(blueprint.machine.clone());
+    // From the first change on, so that what is cut off can be told from what is another's.
+    work.state.claim = Some(mark.clone());
     work.save()?;
     install_packages(work, blueprint)?;
 

@@ -1,11 +1,11 @@
 //! What a machine is and has.
 
-use mullion_wire::{Facts, Sha256Digest};
+use mullion_wire::{Facts, KubeadmPhase, Sha256Digest};
 
 use crate::apply::plain;
 use crate::failure::AgentError;
-use crate::pem::certificate_digest;
-use crate::state::{Applied, KubeadmPhase, KubeadmRecord};
+use crate::pem::{certificate_digest, expiry};
+use crate::state::Applied;
 use crate::system::{Activity, Kind, Program, System};
 use crate::work::Work;
 
@@ -22,15 +22,15 @@ pub(crate) fn facts(work: &mut Work<'_, '_>) -> Result<Facts, AgentError> {
             facts.mark = Some(applied.mark);
         }
     }
+    facts.claim.clone_from(&work.state.claim);
+    facts.kubeadm = work.state.kubeadm.as_ref().map(|record| record.phase);
     let is_half_made = matches!(
-        &work.state.kubeadm,
-        Some(KubeadmRecord {
-            phase: KubeadmPhase::Begun | KubeadmPhase::Resetting,
-            ..
-        })
+        facts.kubeadm,
+        Some(KubeadmPhase::Begun | KubeadmPhase::Resetting)
     );
     if !is_half_made {
         facts.joined = authority(work.system)?;
+        facts.expired = expired(work.system, facts.clock)?;
     }
     facts.control_plane = has_control_plane(work.system)?;
     facts.kubelet = kubelet_version(work)?;
@@ -46,6 +46,18 @@ pub(crate) fn authority(system: &dyn System) -> Result<Option<Sha256Digest>, Age
     }
     let authority = system.read(&format!("{folder}/pki/ca.crt"))?;
     Ok(authority.and_then(|pem| certificate_digest(&String::from_utf8_lossy(&pem))))
+}
+
+/// Why kubelet is no longer let in anywhere: it renews its certificate while it runs, and a machine that was off for
+/// longer than the certificate is good for has none.
+fn expired(system: &dyn System, now: u64) -> Result<Option<String>, AgentError> {
+    let path = format!("{}/pki/kubelet-client-current.pem", system.paths().kubelet);
+    let Some(pem) = system.read(&path)? else {
+        return Ok(None);
+    };
+    let expiry = expiry(&String::from_utf8_lossy(&pem));
+    let days = expiry.and_then(|expiry| Some(now.checked_sub(expiry)? / 86_400));
+    Ok(days.map(|days| format!("kubelet's certificate expired {days} days ago")))
 }
 
 /// Whether a control plane was begun here.

@@ -6,12 +6,12 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use mullion_wire::{Event, Kubeadm, KubeadmDone, Secret, Sha256Digest};
+use mullion_wire::{Event, Kubeadm, KubeadmDone, KubeadmPhase, Secret, Sha256Digest};
 
 use crate::facts::{authority, has_control_plane};
 use crate::failure::AgentError;
 use crate::pem::authority_digest;
-use crate::state::{KubeadmPhase, KubeadmRecord};
+use crate::state::KubeadmRecord;
 use crate::system::{Kind, Program, SystemError, Tail};
 use crate::work::Work;
 

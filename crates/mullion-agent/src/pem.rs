@@ -1,4 +1,4 @@
-//! Certificates in text form: just enough to tell one authority from another.
+//! Certificates in text form: just enough to tell one authority from another, and an old certificate from a good one.
 
 use mullion_wire::Sha256Digest;
 
@@ -8,9 +8,72 @@ const AUTHORITY: &str = "certificate-authority-data:";
 
 /// The digest of the first certificate in a text.
 pub(crate) fn certificate_digest(pem: &str) -> Option<Sha256Digest> {
+    Some(Sha256Digest::of(&certificate(pem)?))
+}
+
+/// The bytes of the first certificate in a text.
+fn certificate(pem: &str) -> Option<Vec<u8>> {
     let (_, rest) = pem.split_once(BEGIN)?;
     let (body, _) = rest.split_once(END)?;
-    Some(Sha256Digest::of(&base64(body)?))
+    base64(body)
+}
+
+/// Until when the first certificate in a text is good, in seconds since 1970.
+pub(crate) fn expiry(pem: &str) -> Option<u64> {
+    let bytes = certificate(pem)?;
+    let (_, outer, _) = element(&bytes)?;
+    let (_, mut fields, _) = element(outer)?;
+    // The version has a tag of its own and may be left out; serial number, algorithm and issuer follow.
+    if element(fields)?.0 == 0xa0 {
+        fields = element(fields)?.2;
+    }
+    for _ in 0..3 {
+        fields = element(fields)?.2;
+    }
+    let (_, validity, _) = element(fields)?;
+    let (_, _, rest) = element(validity)?;
+    let (tag, time, _) = element(rest)?;
+    let text = std::str::from_utf8(time).ok()?;
+    let (year, rest) = match tag {
+        // Two digits of the year; what is below 50 is of this century.
+        0x17 => {
+            let year: u64 = text.get(..2)?.parse().ok()?;
+            (
+                if year < 50 { 2000 + year } else { 1900 + year },
+                text.get(2..)?,
+            )
+        }
+        0x18 => (text.get(..4)?.parse().ok()?, text.get(4..)?),
+        _ => return None,
+    };
+    let number = |at: usize| rest.get(at..at + 2)?.parse::<u64>().ok();
+    let days = days(year, number(0)?, number(2)?)?;
+    Some(((days * 24 + number(4)?) * 60 + number(6)?) * 60 + number(8)?)
+}
+
+/// The first element of some DER: its tag, its content, and what follows it.
+fn element(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
+    let (&tag, rest) = bytes.split_first()?;
+    let (&first, mut rest) = rest.split_first()?;
+    let mut length = usize::from(first & 0x7f);
+    if first & 0x80 != 0 {
+        let (digits, after) = rest.split_at_checked(length)?;
+        rest = after;
+        length = digits.iter().try_fold(0_usize, |length, digit| {
+            length.checked_mul(256)?.checked_add(usize::from(*digit))
+        })?;
+    }
+    let (content, rest) = rest.split_at_checked(length)?;
+    Some((tag, content, rest))
+}
+
+/// The days from 1970 to a date of the Gregorian calendar.
+fn days(year: u64, month: u64, day: u64) -> Option<u64> {
+    // A year that begins in March ends with the leap day.
+    let year = if month > 2 { year } else { year - 1 };
+    let month = (month + 9) % 12;
+    let of_year = (153 * month + 2) / 5 + day.checked_sub(1)?;
+    (year * 365 + year / 4 - year / 100 + year / 400 + of_year).checked_sub(719_468)
 }
 
 /// The digest of the authority that a kubeconfig names.
@@ -67,6 +130,26 @@ mod tests {
         assert_eq!(base64("aGVsbG8h").unwrap(), b"hello!");
         assert!(base64("a*b").is_none());
         assert!(base64("aG=V").is_none());
+    }
+
+    #[test]
+    fn the_expiry_of_a_certificate_is_read() {
+        let pem = "-----BEGIN CERTIFICATE-----\n\
+            MIIBbTCCAROgAwIBAgIUdtc/ctKBVjMn0mNsMN505k+mP48wCgYIKoZIzj0EAwIw\n\
+            DDEKMAgGA1UEAwwBeDAeFw0yNjExMTUxMjMyNDdaFw0yNjExMTYxMjMyNDdaMAwx\n\
+            CjAIBgNVBAMMAXgwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNCAATYO0gLmsPUH7j2\n\
+            RyO2pZKNDCF+WlzKXSA5QFcNgqElWCUzs54mszDAeRcv+qT0LFvslAJwWym5Fb67\n\
+            XQAOBlWCo1MwUTAdBgNVHQ4EFgQUSxcQQG2+J1CGDwxcDn7Y1jlfqf4wHwYDVR0j\n\
+            BBgwFoAUSxcQQG2+J1CGDwxcDn7Y1jlfqf4wDwYDVR0TAQH/BAUwAwEB/zAKBggq\n\
+            hkjOPQQDAgNIADBFAiEA6oOXS49IBhRyrRNR4qSsJZd8s4ebsI/l0Zq/AijVxC4C\n\
+            IHewQJ+1lrxUA3IoPlPippk63uSEd8MjF/eVrnBTSjIz\n\
+            -----END CERTIFICATE-----\n";
+        assert_eq!(expiry(pem), Some(1_794_832_367));
+        assert_eq!(expiry("no certificate"), None);
+        assert_eq!(expiry(&format!("{BEGIN}\naGVsbG8=\n{END}\n")), None);
+        assert_eq!(days(1970, 1, 1), Some(0));
+        assert_eq!(days(2024, 2, 29), Some(19_782));
+        assert_eq!(days(2026, 12, 31), Some(20_818));
     }
 
     #[test]

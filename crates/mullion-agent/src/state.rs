@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mullion_wire::{Mark, Sha256Digest};
+use mullion_wire::{KubeadmPhase, Mark, Sha256Digest};
 use serde::{Deserialize, Serialize};
 
 use crate::failure::AgentError;
@@ -20,6 +20,8 @@ pub(crate) struct State {
     pub(crate) version: u32,
     /// The machine that blueprints were for.
     pub(crate) machine: Option<String>,
+    /// What the controller wrote down with the blueprint that was begun last.
+    pub(crate) claim: Option<Mark>,
     /// The blueprint that is wholly applied; none from the first change of an apply until its end.
     pub(crate) applied: Option<Applied>,
     /// What an apply owes.
@@ -51,6 +53,7 @@ impl Default for State {
         Self {
             version: VERSION,
             machine: None,
+            claim: None,
             applied: None,
             pending: Pending::default(),
             files: BTreeMap::new(),
@@ -124,18 +127,6 @@ pub(crate) struct KubeadmRecord {
     pub(crate) phase: KubeadmPhase,
     /// The authority of the cluster, once it is known.
     pub(crate) authority: Option<Sha256Digest>,
-}
-
-/// How far kubeadm came.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum KubeadmPhase {
-    /// An init or a join was begun: what is there is half made.
-    Begun,
-    /// It ended well.
-    Finished,
-    /// A reset was begun.
-    Resetting,
 }
 
 #[derive(Deserialize)]

@@ -56,21 +56,21 @@ const API: Gate = Gate {
 const READY: Gate = Gate {
     title: "the node to be Ready",
     deadline: seconds(300),
-    pause: millis(750),
+    pause: millis(300),
     hint: "see why with `mullion kubectl describe node {machine}`",
 };
 
 const NODE_NETWORK: Gate = Gate {
     title: "the node's network",
     deadline: seconds(300),
-    pause: millis(750),
+    pause: millis(300),
     hint: "see the network plugin's pod on {machine} with `mullion kubectl get pods -A -o wide`",
 };
 
 const CERTIFICATES: Gate = Gate {
     title: "the node's certificate requests",
     deadline: seconds(120),
-    pause: millis(750),
+    pause: millis(300),
     hint: "see `mullion kubectl get csr`; a clock that is wrong on {machine} makes its certificates invalid",
 };
 
@@ -91,7 +91,7 @@ const RESTART: Gate = Gate {
 const SUITE: Gate = Gate {
     title: "what the suite builds on",
     deadline: seconds(300),
-    pause: seconds(1),
+    pause: millis(500),
     hint: "see what is not running with `mullion kubectl get pods -A`",
 };
 

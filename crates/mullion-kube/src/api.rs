@@ -11,6 +11,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::conditions;
 use crate::error::KubeError;
+use crate::etcd::{self, EtcdDoor};
 use crate::facts::{self, ClusterView};
 use crate::kubeconfig;
 use crate::look::Look;
@@ -98,6 +99,11 @@ impl Api {
     /// has in `/etc/kubernetes/pki/ca.crt`.
     pub fn id(&self) -> &ClusterId {
         &self.id
+    }
+
+    /// Lets a member of etcd go whose machine is no more, and tells whether there was one. Asks etcd itself.
+    pub fn remove_member(&self, door: &EtcdDoor, name: &str) -> Result<bool, KubeError> {
+        self.wait(etcd::remove_member(door, name))
     }
 
     /// Where it is.

@@ -458,7 +458,7 @@ impl Fields<'_> {
 }
 
 /// The certificates, in DER, of base64 of PEM.
-fn certificates(data: &str) -> Option<Vec<Vec<u8>>> {
+pub(crate) fn certificates(data: &str) -> Option<Vec<Vec<u8>>> {
     let ByteString(text) = serde_json::from_value(Value::from(data)).ok()?;
     let found: Vec<_> = pem::parse_many(text)
         .ok()?

@@ -37,6 +37,7 @@ mod certificates;
 mod conditions;
 mod drain;
 mod error;
+mod etcd;
 mod facts;
 mod keys;
 mod kinds;
@@ -57,6 +58,7 @@ mod scenarios;
 
 pub use api::Api;
 pub use error::{Answer, Cause, KubeError};
+pub use etcd::EtcdDoor;
 pub use facts::{ClusterView, Condition, NodeView};
 pub use keys::{CERTIFICATES_ANNOTATION, CLUSTER_LABEL, SET_ANNOTATION, SET_LABEL};
 pub use kubeconfig::KubeconfigError;

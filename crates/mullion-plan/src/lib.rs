@@ -65,8 +65,8 @@ pub use conform::{Breach, conforms};
 pub use dice::Dice;
 pub use fingerprint::{Blueprint, Fingerprint, Topics};
 pub use observed::{
-    ClusterFacts, ClusterId, FactsVersion, HostFacts, Inside, MachineFacts, NodeFacts, Observed,
-    Place, Power, Size,
+    ClusterFacts, ClusterId, FactsVersion, HostFacts, Inside, Kubeadm, MachineFacts, NodeFacts,
+    Observed, Place, Power, Size,
 };
 pub use obstacle::{Obstacle, ObstacleClass};
 pub use plan::{Plan, PlanError, Walk};

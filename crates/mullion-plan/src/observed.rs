@@ -237,6 +237,37 @@ pub struct Inside {
     /// Whether a control plane was begun on it.
     #[serde(default)]
     pub control_plane: bool,
+    /// How Kubernetes came onto it; `None` where there is none, or nobody tells.
+    #[serde(default)]
+    pub kubeadm: Option<Kubeadm>,
+    /// Why its kubelet is let in nowhere any more, for people.
+    #[serde(default)]
+    pub expired: Option<String>,
+    /// What is no longer as its blueprint said, for people.
+    #[serde(default)]
+    pub drift: Vec<String>,
+}
+
+impl Inside {
+    /// Whether it holds the whole of a control plane and lost what makes it a node: what is in its etcd is in nobody
+    /// else's, perhaps.
+    pub(crate) fn is_damaged(&self) -> bool {
+        self.control_plane
+            && self.kubeadm == Some(Kubeadm::Finished)
+            && (self.joined.is_none() || self.expired.is_some())
+    }
+}
+
+/// How Kubernetes came onto a machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kubeadm {
+    /// By our agent, which was cut off.
+    Begun,
+    /// By our agent.
+    Finished,
+    /// By somebody else.
+    Foreign,
 }
 
 /// Tells one cluster from another of the same name: the digest of its certificate authority.

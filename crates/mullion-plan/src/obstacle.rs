@@ -51,6 +51,20 @@ pub enum Obstacle {
         #[schemars(with = "String")]
         machine: MachineName,
     },
+    /// A machine of the user's holds Kubernetes that somebody else put there.
+    Occupied {
+        /// The machine.
+        #[schemars(with = "String")]
+        machine: MachineName,
+    },
+    /// A control plane holds the cluster's data, and is no node any more.
+    Damaged {
+        /// The machine.
+        #[schemars(with = "String")]
+        machine: MachineName,
+        /// What it lacks.
+        why: String,
+    },
     /// A machine that exists was made otherwise than the file now says.
     MachineDiffers {
         /// The machine.
@@ -201,6 +215,8 @@ impl Obstacle {
             Self::NetworkTaken { .. } | Self::NoFreeNetwork => ObstacleClass::ThisComputer,
             Self::Version { .. }
             | Self::NotOurs { .. }
+            | Self::Occupied { .. }
+            | Self::Damaged { .. }
             | Self::MachineDiffers { .. }
             | Self::ClusterDiffers { .. }
             | Self::AddressOutside { .. }
@@ -219,6 +235,12 @@ impl Obstacle {
             }
             Self::NotOurs { machine } => {
                 format!("a machine `{machine}` exists that does not belong to this cluster")
+            }
+            Self::Occupied { machine } => {
+                format!("Kubernetes is on `{machine}` already, and not by this program")
+            }
+            Self::Damaged { machine, why } => {
+                format!("`{machine}` holds the cluster's data, and {why}")
             }
             Self::MachineDiffers {
                 machine,
@@ -277,6 +299,13 @@ impl Obstacle {
             Self::NotOurs { machine } => {
                 format!("rename the group in the file, or take `{machine}` out of what it belongs to")
             }
+            Self::Occupied { machine } => format!(
+                "take it out of that cluster first, or empty it with `mullion node reset {machine}`: what is on it is lost"
+            ),
+            Self::Damaged { machine, .. } => format!(
+                "repair it on the machine (`kubeadm init phase kubeconfig kubelet`, then restart kubelet), or give it up \
+                 with `mullion node reset {machine}`: what only its etcd holds is lost"
+            ),
             Self::MachineDiffers { .. } => {
                 "undo the change in the file, or give the group another name, so that its machines are made anew"
                     .into()

@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use ipnet::{IpNet, Ipv4Net};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::value::{
     Address, ByteSize, ClusterName, Endpoint, GroupName, HostName, MachineName, Secret, SecretRef,
@@ -311,7 +311,7 @@ pub enum MediaPlace {
 }
 
 /// How to log in to a computer that exists already.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Login {
     /// The user.
@@ -322,8 +322,10 @@ pub struct Login {
     pub port: u16,
     /// A computer to go through: `user@host:port`.
     pub jump: Option<String>,
-    /// The host key to expect.
+    /// The host key to expect where none is given for the address.
     pub host_key: Option<String>,
+    /// The host keys to expect, by address: of machines, and of the computer to go through.
+    pub host_keys: BTreeMap<String, String>,
 }
 
 /// Which of a machine's addresses is the node's.

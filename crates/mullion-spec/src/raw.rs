@@ -328,8 +328,10 @@ pub struct RawSsh {
     pub port: Option<u16>,
     /// A computer to go through: `user@host:port`.
     pub jump: Option<String>,
-    /// The host key to expect: `ssh-ed25519 AAAA…`; the first one seen is kept when null.
+    /// The host key to expect of every machine of the group: `ssh-ed25519 AAAA…`.
     pub host_key: Option<String>,
+    /// The host keys to expect, by address, where they differ: of machines, and of the computer to go through.
+    pub host_keys: BTreeMap<String, String>,
 }
 
 /// A secret, by where it is kept: `{env: NAME}`, `{file: PATH}`, or `generated`.

@@ -201,7 +201,7 @@ impl Display for ByteSize {
 }
 
 /// Where a secret is kept. The value itself is never in the file.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum SecretRef {
     /// An environment variable of the user's.

@@ -88,7 +88,16 @@ impl TransportError {
             Self::Unreachable { .. } | Self::TimedOut { .. } => {
                 "is the machine on, is its SSH server running, and does a firewall let the port through?".into()
             }
-            Self::Jump { source, .. } => return source.hint(),
+            Self::Jump { source, .. } => match source.as_ref() {
+                // Its key has a place of its own in the file.
+                Self::HostKey { place, offered, .. } | Self::UnknownHost { place, offered, .. } => {
+                    let host = place.rsplit_once(':').map_or(place.as_str(), |(host, _)| host);
+                    format!(
+                        "compare it with what `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` says there, then write `hostKeys: {{\"{host}\": {offered}}}`"
+                    )
+                }
+                _ => return source.hint(),
+            },
             Self::NoForwarding { .. } => {
                 "allow it in that machine's sshd_config: `AllowTcpForwarding yes`".into()
             }

@@ -28,8 +28,8 @@ pub use blueprint::{
 };
 pub use digest::{DigestError, Sha256Digest};
 pub use message::{
-    Disk, Event, Facts, Kubeadm, KubeadmDone, Mark, Request, RequestError, UserCommand, read_event,
-    read_request, write_line,
+    Disk, Event, Facts, Kubeadm, KubeadmDone, KubeadmPhase, Mark, Request, RequestError,
+    UserCommand, read_event, read_request, write_line,
 };
 pub use secret::Secret;
 

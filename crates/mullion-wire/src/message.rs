@@ -220,17 +220,39 @@ pub struct Facts {
     pub blueprint: Option<Sha256Digest>,
     /// What the controller wrote down with it.
     pub mark: Option<Mark>,
+    /// What it wrote down with the blueprint that was begun last, whether or not that is wholly applied: whose the
+    /// machine is.
+    #[serde(default)]
+    pub claim: Option<Mark>,
     /// Marks of the user's commands that ran, by list.
     pub ran: BTreeMap<String, BTreeSet<String>>,
     /// The digest of the authority of the cluster that its kubelet belongs to.
     pub joined: Option<Sha256Digest>,
     /// Whether a control plane was begun on it.
     pub control_plane: bool,
+    /// How far the agent came with kubeadm; none where it ran none, and what there is of Kubernetes is another's.
+    #[serde(default)]
+    pub kubeadm: Option<KubeadmPhase>,
+    /// Why its kubelet can no longer be what it was, for people: its certificate has expired.
+    #[serde(default)]
+    pub expired: Option<String>,
     /// The version of kubelet, where there is one.
     pub kubelet: Option<String>,
     /// What is no longer as it was applied, for people: ``the service `containerd` does not run``.
     #[serde(default)]
     pub drift: Vec<String>,
+}
+
+/// How far kubeadm came on a machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum KubeadmPhase {
+    /// An init or a join was begun: what is there is half made.
+    Begun,
+    /// It ended well.
+    Finished,
+    /// A reset was begun.
+    Resetting,
 }
 
 /// Space.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use mullion_artifacts::{GoSource, Sources};
 use mullion_catalog::Model;
-use mullion_engine::hands::{Agent, Hands, Outfit, UserFile, key_name};
+use mullion_engine::hands::{Agent, ClusterState, Hands, Outfit, UserFile, key_name};
 use mullion_spec::cluster::{Carrier, ControlPlane, Login};
 use mullion_spec::value::SecretRef;
 use mullion_ssh::Key;
@@ -154,7 +154,16 @@ fn keys(model: &Model, environment: &Environment) -> Result<BTreeMap<String, Key
             Carrier::Existing { login, .. } => Some(login),
             Carrier::Made { .. } => None,
         });
-    let logins = of_groups.chain(cluster.hosts.iter().map(|host| &host.login));
+    // Machines that the file no longer has may still be ours to give back.
+    let state = ClusterState::find(&environment.state, &cluster.name);
+    let taken = state.map(|state| state.taken()).transpose();
+    let taken = taken.map_err(|error| {
+        Failure::new(Class::ThisComputer, "the cluster's state cannot be read").because(&error)
+    })?;
+    let taken = taken.unwrap_or_default();
+    let logins = of_groups
+        .chain(cluster.hosts.iter().map(|host| &host.login))
+        .chain(taken.values().map(|taken| &taken.login));
     let mut keys = BTreeMap::new();
     for login in logins {
         if let Some(key) = key(login, environment)? {

@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use mullion_wire::Secret;
+use mullion_wire::{KubeadmPhase, Secret};
 
 use super::{clear, phase};
 use crate::facts::has_control_plane;
 use crate::failure::AgentError;
-use crate::state::KubeadmPhase;
 use crate::work::Work;
 
 /// What kubeadm shares between control planes, below its folder of certificates.

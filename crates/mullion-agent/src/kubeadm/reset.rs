@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use mullion_wire::KubeadmPhase;
+
 use crate::failure::AgentError;
-use crate::state::{KubeadmPhase, KubeadmRecord};
+use crate::state::KubeadmRecord;
 use crate::system::{Activity, Program, Removed};
 use crate::work::Work;
 

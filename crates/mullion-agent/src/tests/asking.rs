@@ -221,3 +221,24 @@ fn a_damaged_or_newer_state_is_told_and_not_overwritten() {
         assert_eq!(machine.file("/var/lib/mullion/state.json").unwrap(), state);
     }
 }
+
+#[test]
+fn whose_a_machine_is_outlives_what_is_wrong_with_it() {
+    let whole = machine();
+    bring(&whole, &[program("c"), program("k")]);
+    ask_well(&whole, &apply(&blueprint()));
+    let claim = facts(&whole).claim;
+    assert!(claim.is_some());
+    whole.put_file("/etc/containerd/config.toml", b"changed", 0o644);
+    let drifted = facts(&whole);
+    assert_eq!((drifted.mark, drifted.claim), (None, claim.clone()));
+
+    // Cut off in the middle of its first apply.
+    let cut = machine();
+    bring(&cut, &[program("c"), program("k")]);
+    cut.kill_at(12);
+    ask(&cut, &apply(&blueprint()));
+    cut.revive();
+    let found = facts(&cut);
+    assert_eq!((found.mark, found.claim), (None, claim));
+}

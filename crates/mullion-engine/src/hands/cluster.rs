@@ -4,11 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use mullion_kube::{Api, ClusterView, KubeError, Look, Marks, Workload};
-use mullion_plan::{Attend, ErrorClass, Fingerprint, StepError};
+use mullion_kube::{Api, ClusterView, EtcdDoor, KubeError, Look, Marks, Workload};
+use mullion_plan::{Attend, ErrorClass, Fingerprint, Membership, StepError};
 use mullion_render::objects;
+use mullion_spec::cluster::Duty;
 use mullion_spec::value::{MachineName, Taint};
+use mullion_ssh::{Command, Transport as _};
+use mullion_wire::Secret;
 
+use super::talk::lost;
 use super::{Hands, lock, settings};
 
 /// How long the API server has for one answer to the question whether it is there.
@@ -174,10 +178,65 @@ impl Hands<'_> {
         seen(look.map_err(|error| refused(&format!("{machine} could not be drained"), &error))?)
     }
 
-    pub(super) fn forget(&self, machine: &MachineName) -> Result<(), StepError> {
+    pub(super) fn forget(
+        &self,
+        machine: &MachineName,
+        membership: Membership,
+    ) -> Result<(), StepError> {
+        if membership == Membership::NodeAndMember {
+            self.leave_etcd(machine)?;
+        }
         self.api()?
             .forget(machine.as_str())
             .map_err(|error| refused(&format!("node {machine} could not be deleted"), &error))
+    }
+
+    /// A machine that is no more leaves etcd: any other control plane lets it go. One that emptied itself has left
+    /// already.
+    fn leave_etcd(&self, machine: &MachineName) -> Result<(), StepError> {
+        let others = self
+            .cluster()
+            .machines()
+            .filter(|other| other.group.duty == Duty::ControlPlane && other.name != *machine);
+        let mut last = None;
+        for other in others {
+            let removed = self.etcd_door(&other.name).and_then(|door| {
+                let removed = self.api()?.remove_member(&door, machine.as_str());
+                removed.map_err(|error| refused("etcd did not let it go", &error))
+            });
+            match removed {
+                Ok(_) => return Ok(()),
+                Err(error) => last = Some(error),
+            }
+        }
+        // Without another one there is nobody whom it could be missed by.
+        last.map_or(Ok(()), Err)
+    }
+
+    /// How to speak to the etcd of a control plane.
+    fn etcd_door(&self, machine: &MachineName) -> Result<EtcdDoor, StepError> {
+        let script = "cd /etc/kubernetes/pki/etcd && for file in ca.crt healthcheck-client.crt healthcheck-client.key; do \
+                      base64 -w0 $file && echo; done";
+        let none: [&str; 0] = [];
+        let output = self
+            .session(machine)?
+            .output(&Command::script(script, none))
+            .map_err(|error| lost(machine.as_str(), &error))?;
+        let mut lines = output.out.lines().map(str::to_owned);
+        let roster = self.roster()?;
+        let address = roster.address(machine);
+        match (lines.next(), lines.next(), lines.next(), address) {
+            (Some(authority), Some(certificate), Some(key), Some(address)) => Ok(EtcdDoor {
+                server: format!("https://{address}:2379"),
+                authority,
+                certificate,
+                key: Secret::new(key),
+            }),
+            _ => Err(StepError::new(
+                ErrorClass::Unreachable,
+                format!("{machine} does not tell how to speak to its etcd"),
+            )),
+        }
     }
 
     /// Everything of ours that runs on nodes.

@@ -20,6 +20,8 @@ kind=$(stat -fc %T /sys/fs/cgroup 2>/dev/null)
 if [ "$kind" = cgroup2fs ]; then echo cgroups=2; elif [ -d /sys/fs/cgroup/unified ]; then echo cgroups=hybrid; else echo cgroups=1; fi
 echo "capabilities=$(awk '/^CapEff:/ {print $2}' /proc/self/status)"
 echo "swaps=$(($(wc -l < /proc/swaps) - 1))"
+if [ -e /var/lib/mullion/state.json ]; then echo kubernetes=ours; else
+echo "kubernetes=$(ls -d /etc/kubernetes/*.conf /etc/kubernetes/manifests/*.yaml /var/lib/etcd/member 2>/dev/null | head -1)"; fi
 if grep -qE '^nameserver' /etc/resolv.conf 2>/dev/null; then echo resolver=yes; else echo resolver=no; fi
 "#;
 
@@ -40,6 +42,8 @@ pub(super) struct Found {
     free: u64,
     clock: u64,
     has_systemd: bool,
+    /// A file of a Kubernetes that no agent of ours put there.
+    occupant: Option<String>,
 }
 
 /// Reads what [`SCRIPT`] wrote.
@@ -81,6 +85,10 @@ pub(super) fn read(text: &str) -> Result<Found, StepError> {
         free: number("free")?,
         clock: number("clock")?,
         has_systemd: word("systemd")? == "yes",
+        occupant: match word("kubernetes")? {
+            "" | "ours" => None,
+            path => Some(path.into()),
+        },
     })
 }
 
@@ -95,6 +103,11 @@ pub(super) fn unfit(found: &Found, group: &Group, now: u64) -> Vec<String> {
     }
     if !found.has_systemd {
         faults.push("it does not run systemd".into());
+    }
+    if let Some(path) = &found.occupant {
+        faults.push(format!(
+            "Kubernetes is on it already, and not by this program: `{path}` is there; take it out of that cluster first"
+        ));
     }
     let skew = found.clock.abs_diff(now);
     if skew > SKEW_SECONDS {
@@ -144,7 +157,44 @@ mod tests {
     use super::*;
 
     const GOOD: &str = "arch=x86_64\ncpus=2\nmemory=24414062\nfree=50000000000\nclock=1000\nsystemd=yes\n\
-        container=systemd-nspawn\ncgroups=hybrid\ncapabilities=000001fffeffffff\nswaps=0\nresolver=yes\n";
+        container=systemd-nspawn\ncgroups=hybrid\ncapabilities=000001fffeffffff\nswaps=0\nresolver=yes\nkubernetes=\n";
+
+    fn group(text: &str) -> mullion_catalog::Judgement {
+        let source = mullion_spec::source::Source::new("cluster.yaml", text);
+        let draft =
+            mullion_spec::draft::Draft::read(source, &mullion_spec::draft::Surroundings::default());
+        mullion_catalog::Catalog::builtin().judge(draft)
+    }
+
+    #[test]
+    fn everything_that_is_wrong_with_a_machine_is_told_at_once() {
+        let judgement = group("machines: {linux: 1}\n");
+        let model = judgement.model.unwrap();
+        let group = &model.cluster().groups[0];
+        assert_eq!(
+            unfit(&read(GOOD).unwrap(), group, 1010),
+            Vec::<String>::new()
+        );
+        let bad = GOOD
+            .replace("x86_64", "aarch64")
+            .replace("systemd=yes", "systemd=no")
+            .replace("memory=24414062", "memory=200000")
+            .replace("cpus=2", "cpus=1")
+            .replace("free=50000000000", "free=1000000")
+            .replace("kubernetes=", "kubernetes=/etc/kubernetes/kubelet.conf");
+        let faults = unfit(&read(&bad).unwrap(), group, 1000 + 3600).join("\n");
+        for words in [
+            "its processor is aarch64",
+            "it does not run systemd",
+            "its clock is 3600 seconds off",
+            "0 MiB are free",
+            "195 MiB of memory",
+            "it has 1 processor",
+            "`/etc/kubernetes/kubelet.conf` is there",
+        ] {
+            assert!(faults.contains(words), "{words}: {faults}");
+        }
+    }
 
     #[test]
     fn a_ground_is_read_from_what_the_machine_says() {

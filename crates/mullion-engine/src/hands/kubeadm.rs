@@ -10,7 +10,7 @@ use mullion_spec::cluster::Duty;
 use mullion_spec::value::MachineName;
 use mullion_wire::{Kubeadm, Request, Secret};
 
-use super::talk::{self, lost};
+use super::talk::{self, Told, lost};
 use super::{Hands, cluster, settings};
 
 impl Hands<'_> {
@@ -125,9 +125,9 @@ impl Hands<'_> {
         let facts = talk::facts(&session).map_err(|error| lost(machine.as_str(), &error))?;
         let is_seat = duty == Duty::ControlPlane;
         let id = self.api()?.id().0.clone();
-        let says_so = facts.is_some_and(|facts| {
-            let joined = facts.joined.map(|digest| digest.to_string());
-            joined == Some(id) && facts.control_plane == is_seat
+        let says_so = matches!(facts, Told::Facts(facts) if {
+            let joined = facts.joined.as_ref().map(ToString::to_string);
+            joined == Some(id) && facts.expired.is_none() && facts.control_plane == is_seat
         });
         let is_known = self.cluster_view().is_some_and(|view| {
             let members = &view.facts.members;

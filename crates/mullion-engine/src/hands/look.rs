@@ -4,15 +4,16 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use mullion_plan::{
-    ClusterFacts, ClusterId, DiscoverError, Fingerprint, HostFacts, Inside, MachineFacts, Observed,
-    Place, Power,
+    ClusterFacts, ClusterId, DiscoverError, Fingerprint, HostFacts, Inside, Kubeadm, MachineFacts,
+    Observed, Place, Power,
 };
 use mullion_spec::cluster::Carrier;
 use mullion_spec::value::MachineName;
-use mullion_wire::Facts;
+use mullion_wire::{Facts, KubeadmPhase, Mark};
 
 use super::machine::Label;
-use super::{Hands, talk};
+use super::talk::Told;
+use super::{Hands, lock, talk};
 
 /// How long the API server has for a first answer.
 const ANSWER: Duration = Duration::from_secs(2);
@@ -65,7 +66,10 @@ impl Hands<'_> {
             .machines()
             .filter(|machine| matches!(machine.group.carrier, Carrier::Existing { .. }));
         names.extend(existing.map(|machine| machine.name));
-        let mut answers: BTreeMap<MachineName, Option<Facts>> = BTreeMap::new();
+        // The file may have lost machines on which something of ours lies.
+        let taken: Vec<_> = lock(&self.taken).keys().cloned().collect();
+        names.extend(taken.into_iter().filter(|name| self.group(name).is_none()));
+        let mut answers: BTreeMap<MachineName, Option<Box<Facts>>> = BTreeMap::new();
         for some in names.chunks(AT_ONCE) {
             std::thread::scope(|scope| {
                 let asked: Vec<_> = some
@@ -81,20 +85,19 @@ impl Hands<'_> {
             });
         }
         for (name, facts) in answers {
-            let found = facts.as_ref().map(inside).unwrap_or_default();
-            let label = facts.as_ref().and_then(label);
+            let found = facts.as_deref().map(inside).unwrap_or_default();
+            let claim = facts.as_deref().map(claim);
             if let Some(machine) = observed.machines.get_mut(&name) {
                 machine.inside = Some(found);
                 continue;
             }
-            let is_ours = label.is_some_and(|label| label.cluster == self.cluster().name.as_str());
-            let driver = self.group(&name).map(|group| group.carrier.driver());
-            let Some(driver) = driver else { continue };
-            let address = self.group(&name).and_then(|group| {
-                let mut machines = group.machines();
-                let machine = machines.find(|machine| machine.name == name)?;
-                machine.given_address()?.to_string().parse().ok()
-            });
+            let is_ours = claim.is_some_and(|claim| claim.is_of(self.cluster().name.as_str()));
+            let Ok(driver) = self.driver_of(&name) else {
+                continue;
+            };
+            let given = self.given_address(&name);
+            let address = given.or_else(|| Some(lock(&self.taken).get(&name)?.address.clone()));
+            let address = address.and_then(|address| address.parse().ok());
             let facts = MachineFacts {
                 ours: is_ours,
                 made: false,
@@ -116,12 +119,15 @@ impl Hands<'_> {
         clippy::option_option,
         reason = "a machine without an agent was looked into all the same"
     )]
-    fn facts_of(&self, machine: &MachineName) -> Option<Option<Facts>> {
+    fn facts_of(&self, machine: &MachineName) -> Option<Option<Box<Facts>>> {
         // A connection of an earlier look may have died since.
         for _ in 0..2 {
             let session = self.session(machine).ok()?;
             match talk::facts(&session) {
-                Ok(facts) => return Some(facts),
+                Ok(Told::Facts(facts)) => return Some(Some(facts)),
+                Ok(Told::Nobody) => return Some(None),
+                // There is no telling what is there.
+                Ok(Told::Nothing(_)) => return None,
                 Err(_) => self.drop_session(machine),
             }
         }
@@ -221,8 +227,29 @@ fn members(observed: &Observed) -> std::collections::BTreeSet<MachineName> {
         .collect()
 }
 
-fn label(facts: &Facts) -> Option<Label> {
-    serde_json::from_value(facts.mark.as_ref()?.0.clone()).ok()
+fn read_label(mark: Option<&Mark>) -> Option<Label> {
+    serde_json::from_value(mark?.0.clone()).ok()
+}
+
+/// Whose a machine is, as its agent tells.
+enum Claim {
+    /// Nobody's: an agent was brought, and has done nothing yet.
+    Open,
+    /// That cluster's.
+    Of(String),
+}
+
+impl Claim {
+    fn is_of(&self, cluster: &str) -> bool {
+        match self {
+            Self::Open => true,
+            Self::Of(other) => other == cluster,
+        }
+    }
+}
+
+fn claim(facts: &Facts) -> Claim {
+    read_label(facts.claim.as_ref()).map_or(Claim::Open, |label| Claim::Of(label.cluster))
 }
 
 /// What an agent's facts come to for planning.
@@ -238,7 +265,7 @@ fn inside(facts: &Facts) -> Inside {
         agent: Some(facts.agent.clone()),
         features: std::collections::BTreeSet::new(),
         reboot_pending: facts.reboot_pending.is_some(),
-        blueprint: label(facts).map(|label| label.blueprint),
+        blueprint: read_label(facts.mark.as_ref()).map(|label| label.blueprint),
         before: ran("before"),
         after: ran("after"),
         joined: facts
@@ -246,5 +273,13 @@ fn inside(facts: &Facts) -> Inside {
             .as_ref()
             .map(|digest| ClusterId(digest.to_string())),
         control_plane: facts.control_plane,
+        kubeadm: match facts.kubeadm {
+            Some(KubeadmPhase::Finished) => Some(Kubeadm::Finished),
+            Some(KubeadmPhase::Begun | KubeadmPhase::Resetting) => Some(Kubeadm::Begun),
+            None if facts.joined.is_some() || facts.control_plane => Some(Kubeadm::Foreign),
+            None => None,
+        },
+        expired: facts.expired.clone(),
+        drift: facts.drift.clone(),
     }
 }

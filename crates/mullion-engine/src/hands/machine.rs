@@ -8,22 +8,21 @@ use mullion_machines::{DriverError, MachineWish, NetworkWish, Stop};
 use mullion_plan::{
     Attend, Blueprint, ErrorClass, News, Part, Place, Size, StepError, TemplateId, UserCommand,
 };
-use mullion_spec::cluster::{Carrier, Group, Login as LoginWish};
+use mullion_spec::cluster::Group;
 use mullion_spec::value::MachineName;
 use mullion_spec::words::Driver;
-use mullion_ssh::{Command, Key, Login, ReadTransport as _, Session, Sudo, Transport as _};
+use mullion_ssh::{Command, ReadTransport as _, Transport as _};
 use mullion_wire::{
     Blueprint as Document, Content, Mark, Request, Sha256Digest, UserCommand as WireCommand,
 };
 use serde::{Deserialize, Serialize};
 
-use super::talk::{self, Answer, lost};
+use super::talk::{self, Told, lost};
 use super::{Hands, inspect, lock};
 
 /// What a machine is made as.
 pub(super) struct Making<'a> {
     pub(super) driver: Driver,
-    pub(super) place: &'a Place,
     pub(super) template: &'a TemplateId,
     pub(super) size: Size,
     pub(super) address: Ipv4Addr,
@@ -38,12 +37,22 @@ pub(super) struct Label {
     pub(super) blueprint: Blueprint,
 }
 
-fn failed(what: String, error: &DriverError) -> StepError {
+pub(super) fn failed(what: String, error: &DriverError) -> StepError {
     let mut failure = StepError::new(error.class(), what)
         .because(error)
         .tail(error.tail().iter().cloned());
     failure.hints.extend(error.hint());
     failure
+}
+
+/// An agent that was asked and did not answer.
+fn silent_agent(machine: &MachineName, words: Option<String>) -> StepError {
+    let mut error = StepError::new(
+        ErrorClass::Refused,
+        format!("the agent of {machine} does not answer"),
+    );
+    error.causes.extend(words);
+    error
 }
 
 impl Hands<'_> {
@@ -55,9 +64,12 @@ impl Hands<'_> {
     }
 
     /// The driver that carries a machine: the file's, or for one that the file no longer has, whichever knows it.
-    fn driver_of(&self, machine: &MachineName) -> Result<Driver, StepError> {
+    pub(super) fn driver_of(&self, machine: &MachineName) -> Result<Driver, StepError> {
         if let Some(group) = self.group(machine) {
             return Ok(group.carrier.driver());
+        }
+        if lock(&self.taken).contains_key(machine) {
+            return Ok(Driver::Ssh);
         }
         let name = &self.cluster().name;
         self.drivers.owner(name, machine).ok_or_else(|| {
@@ -116,7 +128,6 @@ impl Hands<'_> {
             dns: self.cluster().network.upstream_dns.clone(),
             environment: self.proxy_environment(),
         };
-        let _ = making.place;
         self.drivers
             .get(making.driver)
             .and_then(|driver| driver.make(&wish, attendant))
@@ -142,18 +153,6 @@ impl Hands<'_> {
             pairs.insert("NO_PROXY".into(), no);
         }
         pairs
-    }
-
-    fn login_key(&self) -> Result<super::LoginKey, StepError> {
-        let mut held = lock(&self.login_key);
-        if let Some(key) = held.as_ref() {
-            return Ok(key.clone());
-        }
-        let key = self.state.login_key().map_err(|error| {
-            StepError::new(ErrorClass::Refused, "there is no key to log in with").because(&error)
-        })?;
-        *held = Some(key.clone());
-        Ok(key)
     }
 
     pub(super) fn start_machine(
@@ -197,128 +196,6 @@ impl Hands<'_> {
             .map_err(|error| failed(format!("{machine} could not be removed"), &error))
     }
 
-    pub(super) fn drop_session(&self, machine: &MachineName) {
-        lock(&self.sessions).remove(machine);
-    }
-
-    /// How to log in to a machine.
-    pub fn login(&self, machine: &MachineName) -> Result<Login, StepError> {
-        let group = self.group(machine);
-        if let Some(Carrier::Existing { login, .. }) = group.map(|group| &group.carrier) {
-            let mut machines = self.cluster().machines();
-            let wanted = machines.find(|wanted| wanted.name == *machine);
-            let address = wanted.and_then(|wanted| wanted.given_address().map(ToString::to_string));
-            return self.existing_login(machine, login, address.unwrap_or_default());
-        }
-        let driver = self.driver_of(machine)?;
-        let door = self
-            .drivers
-            .get(driver)
-            .and_then(|driver| driver.door(&self.cluster().name, machine))
-            .map_err(|error| failed(format!("there is no way in to {machine}"), &error))?;
-        let key = self.login_key()?;
-        let mut login = Login::new(door.user, door.address, Key::File(key.private)).port(door.port);
-        login.host_key = door.host_key;
-        Ok(login)
-    }
-
-    fn existing_login(
-        &self,
-        machine: &MachineName,
-        wish: &LoginWish,
-        address: String,
-    ) -> Result<Login, StepError> {
-        let key = self
-            .outfit
-            .keys
-            .get(&super::key_name(wish))
-            .cloned()
-            .ok_or_else(|| {
-                let words = format!(
-                    "there is no key to log in to {machine} with: {}",
-                    super::key_name(wish)
-                );
-                StepError::new(ErrorClass::Refused, words)
-                    .hint("name one with `ssh.key`, or start an SSH agent that holds it")
-            })?;
-        let mut login = Login::new(&wish.user, address, key.clone())
-            .port(wish.port)
-            .sudo(Sudo::WhenNotRoot);
-        login.host_key.clone_from(&wish.host_key);
-        if let Some(jump) = &wish.jump {
-            let (user, place) = jump.split_once('@').unwrap_or((&wish.user, jump));
-            let (host, port) = match place.rsplit_once(':') {
-                Some((host, port)) if !host.contains(':') => (host, port.parse().unwrap_or(22)),
-                _ => (place, 22),
-            };
-            let mut through = Login::new(user, host, key).port(port).sudo(Sudo::Never);
-            // The same key stands for both: a jump host is known by the line that the file gives.
-            through.host_key.clone_from(&wish.host_key);
-            login = login.jump(through);
-        }
-        Ok(login)
-    }
-
-    /// A connection to a machine: the one that is open, or a new one.
-    pub(super) fn session(&self, machine: &MachineName) -> Result<Session, StepError> {
-        if let Some(session) = lock(&self.sessions).get(machine) {
-            return Ok(session.clone());
-        }
-        let session = self
-            .ssh
-            .connect(&self.login(machine)?)
-            .map_err(|error| lost(machine.as_str(), &error))?;
-        lock(&self.sessions).insert(machine.clone(), session.clone());
-        Ok(session)
-    }
-
-    /// Asks a machine's agent. A connection that was lost is not used again.
-    pub(super) fn ask(
-        &self,
-        machine: &MachineName,
-        request: &Request,
-        attendant: &dyn Attend,
-    ) -> Result<Answer, StepError> {
-        let session = self.session(machine)?;
-        let answer = talk::ask(&session, machine.as_str(), request, attendant);
-        if matches!(&answer, Err(error) if error.class == ErrorClass::Unreachable) {
-            self.drop_session(machine);
-        }
-        answer
-    }
-
-    pub(super) fn reach(&self, machine: &MachineName) -> Result<(), StepError> {
-        let is_made = !matches!(
-            self.group(machine).map(|group| &group.carrier),
-            Some(Carrier::Existing { .. })
-        );
-        if is_made {
-            let key = self.login_key()?;
-            let driver = self.driver_of(machine)?;
-            // The state folder may have been lost since the machine was made, and with it the key.
-            self.drivers
-                .get(driver)
-                .and_then(|driver| driver.authorize(&self.cluster().name, machine, &key.public))
-                .map_err(|error| failed(format!("{machine} takes no login key"), &error))?;
-        }
-        let session = self.session(machine)?;
-        let alive = session.answer(&mullion_ssh::Probe::Alive);
-        match alive {
-            Ok(output) if output.exit.is_success() => Ok(()),
-            Ok(output) => {
-                let words = format!(
-                    "a login on {machine} ends with status {}",
-                    output.exit.status
-                );
-                Err(StepError::new(ErrorClass::Refused, words))
-            }
-            Err(error) => {
-                self.drop_session(machine);
-                Err(lost(machine.as_str(), &error))
-            }
-        }
-    }
-
     pub(super) fn inspect(&self, machine: &MachineName) -> Result<(), StepError> {
         let session = self.session(machine)?;
         let none: [&str; 0] = [];
@@ -359,6 +236,7 @@ impl Hands<'_> {
         attendant: &dyn Attend,
     ) -> Result<(), StepError> {
         let agent = &self.outfit.agent;
+        self.take(machine)?;
         let session = self.session(machine)?;
         let upload = mullion_ssh::Upload {
             path: talk::AGENT.into(),
@@ -371,18 +249,16 @@ impl Hands<'_> {
             .map_err(|error| lost(machine.as_str(), &error))?;
         let facts = talk::facts(&session).map_err(|error| lost(machine.as_str(), &error))?;
         match facts {
-            Some(facts) if facts.agent == agent.version => Ok(()),
-            Some(facts) => Err(StepError::new(
+            Told::Facts(facts) if facts.agent == agent.version => Ok(()),
+            Told::Facts(facts) => Err(StepError::new(
                 ErrorClass::Refused,
                 format!(
                     "the agent of {machine} says that it is {}, and {} was put there",
                     facts.agent, agent.version
                 ),
             )),
-            None => Err(StepError::new(
-                ErrorClass::Refused,
-                format!("the agent of {machine} does not answer"),
-            )),
+            Told::Nobody => Err(silent_agent(machine, None)),
+            Told::Nothing(words) => Err(silent_agent(machine, words)),
         }
     }
 
@@ -544,8 +420,9 @@ impl Hands<'_> {
         attendant: &dyn Attend,
     ) -> Result<(), StepError> {
         let session = self.session(machine)?;
-        // A driver may keep something of its own beside the agent.
-        let script = r#"rm -f -- "$1" && rm -rf -- /var/lib/mullion && rmdir --ignore-fail-on-non-empty -- "${1%/*}""#;
+        // What the agent kept it has removed itself. A driver may keep something of its own beside it, and the machine may
+        // carry machines of others.
+        let script = r#"rm -f -- "$1" && rmdir --ignore-fail-on-non-empty -- "${1%/*}""#;
         let command = Command::script(script, [talk::AGENT]);
         session
             .succeed(&command, attendant)
@@ -572,11 +449,26 @@ impl Hands<'_> {
         attendant: &dyn Attend,
     ) -> Result<(), StepError> {
         let session = self.session(machine)?;
-        let has_agent = talk::facts(&session).map_err(|error| lost(machine.as_str(), &error))?;
-        if has_agent.is_some() {
-            self.revert(machine, attendant)?;
+        let facts = talk::facts(&session).map_err(|error| lost(machine.as_str(), &error))?;
+        match facts {
+            Told::Nobody => {}
+            Told::Facts(facts) => {
+                if facts.kubeadm.is_some() {
+                    let step = mullion_wire::Kubeadm::Reset;
+                    self.ask(machine, &Request::Kubeadm { step }, attendant)?;
+                }
+                self.revert(machine, attendant)?;
+            }
+            // What it remembers is all that is known of how the machine was before.
+            Told::Nothing(words) => {
+                return Err(silent_agent(machine, words).hint(
+                    "see why it does not answer, then run it again: what it keeps in /var/lib/mullion is needed to put \
+                     the machine back as it was",
+                ));
+            }
         }
-        self.remove_agent(machine, attendant)
+        self.remove_agent(machine, attendant)?;
+        self.give_up(machine)
     }
 
     pub(super) fn drop_artifact(

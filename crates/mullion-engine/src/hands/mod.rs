@@ -9,6 +9,7 @@ mod cluster;
 mod drivers;
 mod inspect;
 mod kubeadm;
+mod login;
 mod look;
 mod machine;
 mod settings;
@@ -26,8 +27,8 @@ use mullion_catalog::Model;
 use mullion_kube::Api;
 use mullion_machines::Driver;
 use mullion_plan::{
-    Action, Attend, Discover, DiscoverError, ErrorClass, Observed, Part, PartKind, Perform, Plan,
-    Roster, Step, StepError, StepId, Undo, Wanted,
+    Action, Attend, Discover, DiscoverError, ErrorClass, Membership, Observed, Part, PartKind,
+    Perform, Plan, Roster, Step, StepError, StepId, Undo, Wanted,
 };
 use mullion_render::Ground;
 use mullion_spec::cluster::Cluster;
@@ -39,7 +40,7 @@ use mullion_wire::{Content, Secret, Sha256Digest};
 
 use drivers::Drivers;
 
-pub use state::{ClusterState, LoginKey, StateError};
+pub use state::{ClusterState, LoginKey, StateError, Taken};
 
 /// The agent's program, as it is brought to machines.
 #[derive(Debug, Clone)]
@@ -128,6 +129,8 @@ pub struct Hands<'a> {
     api: Mutex<Option<Arc<Api>>>,
     /// The starts that machines were in when they were asked to start anew.
     reboots: Mutex<BTreeMap<MachineName, String>>,
+    /// The user's machines on which something of ours may lie.
+    taken: Mutex<BTreeMap<MachineName, Taken>>,
     /// Held while the login key is read or made: machines are made side by side.
     login_key: Mutex<Option<LoginKey>>,
 }
@@ -154,6 +157,7 @@ impl<'a> Hands<'a> {
             api: Mutex::default(),
             reboots: Mutex::default(),
             login_key: Mutex::default(),
+            taken: Mutex::new(state.taken()?),
             state,
             outfit,
             model,
@@ -308,12 +312,10 @@ impl Perform for Hands<'_> {
                 address,
                 network,
                 driver,
-                place,
                 ..
             } => {
                 let wish = machine::Making {
                     driver: *driver,
-                    place,
                     template,
                     size: *size,
                     address: *address,
@@ -346,7 +348,7 @@ impl Perform for Hands<'_> {
             Action::Join { duty, prior, .. } => self.join(machine()?, *duty, *prior, attendant),
             Action::Drain => self.drain(machine()?, attendant),
             Action::Reset => self.reset(machine()?, attendant),
-            Action::Forget { .. } => self.forget(machine()?),
+            Action::Forget { membership } => self.forget(machine()?, *membership),
             Action::ApplyObjects {
                 set, fingerprint, ..
             } => self.apply_objects(set, fingerprint),
@@ -379,7 +381,7 @@ impl Perform for Hands<'_> {
             Undo::RevertBlueprint { machine } => self.revert(machine, attendant),
             Undo::LeaveCluster { machine } => {
                 self.reset(machine, attendant)?;
-                self.forget(machine)
+                self.forget(machine, Membership::NodeAndMember)
             }
             Undo::DeleteObjects { set } => self.remove_objects(set),
         }

@@ -3,12 +3,15 @@
 //! Everything here can be lost: machines are found by their labels, and a new login key is brought to them. What is
 //! secret is readable by its owner alone.
 
+use std::collections::BTreeMap;
 use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use mullion_spec::value::ClusterName;
+use mullion_spec::cluster::Login;
+use mullion_spec::value::{ClusterName, MachineName};
 use mullion_wire::Secret;
+use serde::{Deserialize, Serialize};
 
 /// The folder of one cluster.
 #[derive(Debug, Clone)]
@@ -23,6 +26,15 @@ pub struct LoginKey {
     pub private: PathBuf,
     /// The public key, one line.
     pub public: String,
+}
+
+/// A machine of the user's that we use, and how it is reached.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Taken {
+    /// Its address.
+    pub address: String,
+    /// How to log in.
+    pub login: Login,
 }
 
 /// Why something could not be kept or read.
@@ -41,6 +53,7 @@ const PRIVATE_KEY: &str = "id_ed25519";
 const PUBLIC_KEY: &str = "id_ed25519.pub";
 const KUBECONFIG: &str = "kubeconfig";
 const FILE: &str = "cluster.yaml";
+const TAKEN: &str = "taken.json";
 const CLUSTERS: &str = "clusters";
 
 impl ClusterState {
@@ -117,6 +130,18 @@ impl ClusterState {
     /// Keeps the cluster file.
     pub fn keep_file(&self, text: &str) -> Result<(), StateError> {
         Ok(write_private(&self.folder.join(FILE), text)?)
+    }
+
+    /// The user's machines on which something of ours may lie, whatever the file says now.
+    pub fn taken(&self) -> Result<BTreeMap<MachineName, Taken>, StateError> {
+        let text = read(&self.folder.join(TAKEN))?.unwrap_or_else(|| "{}".into());
+        Ok(serde_json::from_str(&text).map_err(std::io::Error::from)?)
+    }
+
+    /// Keeps which machines were taken.
+    pub fn keep_taken(&self, taken: &BTreeMap<MachineName, Taken>) -> Result<(), StateError> {
+        let text = serde_json::to_string(taken).map_err(std::io::Error::from)?;
+        Ok(write_private(&self.folder.join(TAKEN), &text)?)
     }
 
     /// Forgets the kubeconfig of a cluster that is no more.

@@ -138,19 +138,34 @@ pub(super) fn ask(
     ear.answer(machine, exit.status)
 }
 
-/// What a machine's agent knows; `None` where the machine has no agent that answers.
-pub(super) fn facts(transport: &dyn ReadTransport) -> Result<Option<Facts>, TransportError> {
+/// What came of asking a machine's agent.
+pub(super) enum Told {
+    /// What it knows.
+    Facts(Box<Facts>),
+    /// There is no agent.
+    Nobody,
+    /// There is one, and it did not tell: why, where it said so.
+    Nothing(Option<String>),
+}
+
+/// What a shell ends with where there is no such program.
+const NO_PROGRAM: i32 = 127;
+
+/// What a machine's agent knows.
+pub(super) fn facts(transport: &dyn ReadTransport) -> Result<Told, TransportError> {
     let mut ear = Ear::default();
     let probe = Probe::AgentFacts {
         program: AGENT.into(),
     };
-    // What it says counts, not how it ends: a machine without an agent ends with a status too.
-    let _ = transport.probe(&probe, &mut |stream, line| {
-        if stream == Stream::Out {
-            ear.hear(line, &Unattended);
-        }
+    let exit = transport.probe(&probe, &mut |stream, line| match stream {
+        Stream::Out => ear.hear(line, &Unattended),
+        Stream::Err => ear.overhear(line),
     })?;
-    Ok(ear.answer.facts)
+    Ok(match ear.answer.facts.take() {
+        Some(facts) => Told::Facts(Box::new(facts)),
+        None if exit.status == NO_PROGRAM => Told::Nobody,
+        None => Told::Nothing(ear.answer("it", exit.status).err().map(|error| error.words)),
+    })
 }
 
 /// A connection that failed, as a step's failure.

@@ -23,8 +23,17 @@ pub enum Rest {
 /// What must happen so that nothing is left of what carries the cluster's label.
 ///
 /// Pure and total, as [`crate::plan()`] is. Machines of others, and those that do not carry the label, are not touched.
-pub fn plan_down(observed: &Observed, rest: Rest) -> Plan {
+/// `silent` are machines of the user's that may be in use and did not answer, with their addresses: they are tried
+/// again, so that nobody is told that nothing is left.
+pub fn plan_down(observed: &Observed, rest: Rest, silent: &BTreeMap<MachineName, String>) -> Plan {
     let mut sheet = Sheet::default();
+    for (name, address) in silent {
+        let address = address.clone();
+        let reach = Action::Reach { address };
+        let reached = sheet.push(Stage::Retire, Some(name), reach, SILENT, None);
+        let release = Action::ReleaseMachine;
+        sheet.push(Stage::Retire, Some(name), release, REASON, Some(reached));
+    }
     let mut gone: BTreeMap<&Place, Vec<Mark>> = BTreeMap::new();
     for (name, facts) in observed.machines.iter().filter(|(_, facts)| facts.ours) {
         let last = sheet.lay_down(name, facts, rest);
@@ -48,6 +57,7 @@ pub fn plan_down(observed: &Observed, rest: Rest) -> Plan {
 }
 
 const REASON: &str = "everything is to go";
+const SILENT: &str = "it did not answer, and may hold what we laid down";
 
 impl Sheet {
     fn lay_down(&mut self, name: &MachineName, facts: &MachineFacts, rest: Rest) -> Option<Mark> {
@@ -120,7 +130,8 @@ mod tests {
             let facts = machine(ours, made);
             observed.machines.insert(name.parse().unwrap(), facts);
         }
-        let plan = plan_down(&observed, Rest::Nothing);
+        let none = BTreeMap::new();
+        let plan = plan_down(&observed, Rest::Nothing, &none);
         assert_eq!(
             ids(&plan),
             [
@@ -132,8 +143,15 @@ mod tests {
         );
         let network = &plan.steps()[3];
         assert_eq!(network.needs.len(), 1, "it waits for the machines on it");
-        let others = plan_down(&observed, Rest::Cluster);
+        let others = plan_down(&observed, Rest::Cluster, &none);
         assert!(ids(&others).contains(&"drain/b1") && ids(&others).contains(&"forget/b1"));
-        assert!(plan_down(&Observed::default(), Rest::Nothing).is_empty());
+        assert!(plan_down(&Observed::default(), Rest::Nothing, &none).is_empty());
+    }
+
+    #[test]
+    fn a_machine_that_does_not_answer_is_not_forgotten() {
+        let silent = BTreeMap::from([("b1".parse().unwrap(), "192.0.2.7".to_owned())]);
+        let plan = plan_down(&Observed::default(), Rest::Nothing, &silent);
+        assert_eq!(ids(&plan), ["reach/b1", "release/b1"]);
     }
 }

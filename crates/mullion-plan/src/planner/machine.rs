@@ -245,9 +245,12 @@ fn application(view: &View<'_>, item: &Item<'_>) -> Option<Link> {
             };
             (Prior::Different, reason)
         }
+        Sight::Seen(inside) if !inside.drift.is_empty() => {
+            (Prior::Different, describe_drift(&inside.drift))
+        }
         Sight::Seen(_) => (
             Prior::Absent,
-            format!("no blueprint was applied to {}", item.name()),
+            format!("no blueprint is wholly applied to {}", item.name()),
         ),
         unseen => (prior(unseen), unseen_reason(item, "blueprint")),
     };
@@ -297,6 +300,15 @@ fn unseen_reason(item: &Item<'_>, what: &str) -> String {
     match item.sight {
         Sight::Fresh => format!("{name} is new"),
         _ => format!("nobody has looked at the {what} of {name} yet"),
+    }
+}
+
+/// The first thing that is no longer as it was, and how many more.
+fn describe_drift(drift: &[String]) -> String {
+    let first = drift.first().map_or("", String::as_str);
+    match drift.len().saturating_sub(1) {
+        0 => first.to_owned(),
+        more => format!("{first}, and {more} more"),
     }
 }
 

@@ -8,7 +8,7 @@ use mullion_spec::words::Os;
 use super::machine::{Link, Wait, pending, pending_reason, prior};
 use super::view::{Api, Item, Sight, View};
 use crate::action::{Action, Connection, Membership, Prior};
-use crate::observed::{ClusterFacts, ClusterId, Inside, NodeFacts};
+use crate::observed::{ClusterFacts, ClusterId, Inside, Kubeadm, NodeFacts};
 use crate::stage::Stage;
 use crate::wanted;
 
@@ -21,7 +21,10 @@ pub(super) fn entry(view: &View<'_>, item: &Item<'_>, is_founder: bool) -> Vec<L
     };
     let name = item.name();
     let residue = match item.sight {
-        Sight::Seen(inside) => inside.joined.is_some() || inside.control_plane,
+        Sight::Seen(inside) => {
+            let has_lost = inside.kubeadm == Some(Kubeadm::Finished);
+            inside.joined.is_some() || inside.control_plane || has_lost
+        }
         _ => false,
     };
     let reset = |reason: String| Link::new(stage, Action::Reset, reason);
@@ -110,12 +113,20 @@ fn rejoin(
     let why = match (node, item.sight) {
         (None, Sight::Seen(_)) if residue => format!("{name} began to join and is no node"),
         (None, _) => format!("{name} is no node"),
+        (
+            Some(_),
+            Sight::Seen(Inside {
+                expired: Some(why), ..
+            }),
+        ) => format!("{name}: {why}"),
         (Some(_), Sight::Fresh) => format!("{name} is made anew, and its old node is left"),
         (Some(_), _) if !fits => format!("{name} changes its role"),
         (Some(_), _) => format!("{name} lost its membership"),
     };
     let is_there = !matches!(item.sight, Sight::Fresh);
-    if node.is_some() && is_there {
+    // A kubelet that is let in nowhere ends no pod: nobody would see them go.
+    let is_deaf = matches!(item.sight, Sight::Seen(inside) if inside.expired.is_some());
+    if node.is_some() && is_there && !is_deaf {
         links.push(Link::new(stage, Action::Drain, why.clone()).waits(&[Wait::ControlPlane]));
     }
     if residue || (is_there && node.is_some()) {
@@ -168,7 +179,7 @@ fn belongs(inside: &Inside, id: Option<&ClusterId>, duty: Duty) -> bool {
         Some(id) => inside.joined.as_ref() == Some(id),
         None => inside.joined.is_some(),
     };
-    is_here && inside.control_plane == (duty == Duty::ControlPlane)
+    is_here && inside.expired.is_none() && inside.control_plane == (duty == Duty::ControlPlane)
 }
 
 /// What was known of the node that the links of [`entry`] make; `None` when there are none.

@@ -11,7 +11,7 @@ use mullion_spec::words::Cni;
 use crate::address::{self, Addresses};
 use crate::fingerprint::{Blueprint, Fingerprint, Topics};
 use crate::observed::{
-    ClusterFacts, ClusterId, Inside, MachineFacts, Observed, Place, Power, Size,
+    ClusterFacts, ClusterId, Inside, Kubeadm, MachineFacts, Observed, Place, Power, Size,
 };
 use crate::obstacle::Obstacle;
 use crate::wanted::{
@@ -242,6 +242,18 @@ impl<'a> View<'a> {
                 });
             }
             let Some(facts) = item.facts else { continue };
+            let inside = facts.inside.as_ref();
+            let is_last = !matches!(self.api, Api::Known(found) if found.members.len() > 1);
+            if let Some(inside) = inside.filter(|inside| is_last && inside.is_damaged()) {
+                let why = match &inside.expired {
+                    Some(why) => why.clone(),
+                    None => "its `kubelet.conf` or its authority's certificate is gone".into(),
+                };
+                obstacles.insert(Obstacle::Damaged {
+                    machine: name.clone(),
+                    why,
+                });
+            }
             let mut differs = |what: &str, found: String, wanted: String| {
                 if found != wanted {
                     obstacles.insert(Obstacle::MachineDiffers {
@@ -260,13 +272,12 @@ impl<'a> View<'a> {
             );
             let Carrier::Made { host, size, .. } = carrier else {
                 // One that another cluster uses is not taken from it.
-                if !facts.ours
-                    && facts
-                        .inside
-                        .as_ref()
-                        .is_some_and(|inside| self.is_elsewhere(inside))
-                {
+                if !facts.ours && inside.is_some_and(|inside| self.is_elsewhere(inside)) {
                     obstacles.insert(Obstacle::NotOurs {
+                        machine: name.clone(),
+                    });
+                } else if inside.is_some_and(|inside| self.is_occupied(inside)) {
+                    obstacles.insert(Obstacle::Occupied {
                         machine: name.clone(),
                     });
                 }
@@ -298,6 +309,13 @@ impl<'a> View<'a> {
         let own = self.observed.cluster.as_ref().map(|cluster| &cluster.id);
         let joined = inside.joined.as_ref();
         inside.blueprint.is_some() || (joined.is_some() && joined != own)
+    }
+
+    /// Whether a machine is a node of a cluster that is not this one, and was not made one by us.
+    fn is_occupied(&self, inside: &Inside) -> bool {
+        let own = self.observed.cluster.as_ref().map(|cluster| &cluster.id);
+        inside.kubeadm == Some(Kubeadm::Foreign)
+            && (inside.joined.is_none() || inside.joined.as_ref() != own)
     }
 
     fn cluster_obstacles(&self, obstacles: &mut BTreeSet<Obstacle>) {

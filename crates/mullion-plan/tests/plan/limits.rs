@@ -1,6 +1,9 @@
 //! Networks, addresses, and what no step can cure.
 
-use mullion_plan::{Action, Dice, Observed, Obstacle, Place, StepId, Until, World, plan, run};
+use mullion_plan::{
+    Action, ClusterId, Dice, Kubeadm, MachineFacts, Observed, Obstacle, Place, StepId, Until,
+    World, plan, run,
+};
 use mullion_spec::words::Driver;
 
 use crate::scene::{look, only_obstacle, planned, up};
@@ -163,4 +166,66 @@ fn a_machine_that_another_cluster_uses_is_not_taken_from_it() {
     let machine = name.clone();
     let plan = planned(&sketch, &observed);
     assert_eq!(only_obstacle(&plan), &Obstacle::NotOurs { machine });
+}
+
+#[test]
+fn kubernetes_of_somebody_else_is_never_reset() {
+    let mut sketch = Sketch::small();
+    sketch.old_linux.count = 1;
+    let mut observed = look(&up(&sketch), &sketch);
+    let mut machines = observed.machines.iter_mut();
+    let (name, facts) = machines.find(|(_, facts)| !facts.made).unwrap();
+    let inside = facts.inside.as_mut().unwrap();
+    inside.joined = Some(ClusterId("another".into()));
+    inside.kubeadm = Some(Kubeadm::Foreign);
+    let machine = name.clone();
+    let plan = planned(&sketch, &observed);
+    assert_eq!(only_obstacle(&plan), &Obstacle::Occupied { machine });
+}
+
+#[test]
+fn the_only_control_plane_is_never_reset_by_itself() {
+    let sketch = Sketch::small();
+    let world = up(&sketch);
+    for why in [None, Some("kubelet's certificate expired".to_owned())] {
+        let mut observed = look(&world, &sketch);
+        let mut machines = observed.machines.iter_mut();
+        let is_seat = |facts: &MachineFacts| facts.inside.as_ref().unwrap().control_plane;
+        let (name, facts) = machines.find(|(_, facts)| is_seat(facts)).unwrap();
+        let inside = facts.inside.as_mut().unwrap();
+        inside.kubeadm = Some(Kubeadm::Finished);
+        inside.expired.clone_from(&why);
+        if why.is_none() {
+            inside.joined = None;
+        }
+        let name = name.clone();
+        for is_seen in [true, false] {
+            if !is_seen {
+                observed.cluster = None;
+            }
+            let plan = planned(&sketch, &observed);
+            assert!(
+                matches!(only_obstacle(&plan), Obstacle::Damaged { machine, .. } if *machine == name),
+                "{:?}",
+                plan.obstacles()
+            );
+        }
+    }
+}
+
+#[test]
+fn a_worker_that_nobody_lets_in_any_more_joins_anew() {
+    let sketch = Sketch::small();
+    let mut observed = look(&up(&sketch), &sketch);
+    let mut machines = observed.machines.iter_mut();
+    let is_worker = |facts: &MachineFacts| !facts.inside.as_ref().unwrap().control_plane;
+    let (name, facts) = machines.find(|(_, facts)| is_worker(facts)).unwrap();
+    facts.inside.as_mut().unwrap().expired = Some("kubelet's certificate expired".into());
+    let name = name.clone();
+    let plan = planned(&sketch, &observed);
+    let ids: Vec<_> = plan.steps().iter().map(|step| step.id.as_str()).collect();
+    for verb in ["reset", "forget", "join"] {
+        assert!(ids.contains(&format!("{verb}/{name}").as_str()), "{ids:?}");
+    }
+    assert!(!ids.iter().any(|id| id.starts_with("drain")), "{ids:?}");
 }

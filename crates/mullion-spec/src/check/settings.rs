@@ -62,14 +62,11 @@ impl Checker<'_> {
         if let Some(port) = raw.port {
             self.within(&at.key("port"), port.into(), 1, u16::MAX.into());
         }
-        if let Some(key) = &raw.host_key
-            && !(key.starts_with("ssh-") || key.starts_with("ecdsa-") || key.starts_with("SHA256:"))
-        {
-            let at = at.key("hostKey");
-            let finding = Finding::new(&rule::BAD_VALUE, at.clone())
-                .message(format!("`{at}` is not an SSH host key"))
-                .hint("take a line such as `ssh-ed25519 AAAA…` from `ssh-keyscan`, after comparing it with the machine's own");
-            self.reject(finding, &at);
+        if let Some(key) = &raw.host_key {
+            self.host_key(&at.key("hostKey"), key);
+        }
+        for (address, key) in &raw.host_keys {
+            self.host_key(&at.key("hostKeys").key(address), key);
         }
         if let Some(jump) = &raw.jump {
             self.jump(&at.key("jump"), jump);
@@ -86,6 +83,16 @@ impl Checker<'_> {
             port: raw.port.unwrap_or(22),
             jump: raw.jump.clone(),
             host_key: raw.host_key.clone(),
+            host_keys: raw.host_keys.clone(),
+        }
+    }
+
+    fn host_key(&mut self, at: &Path, key: &str) {
+        if !(key.starts_with("ssh-") || key.starts_with("ecdsa-") || key.starts_with("SHA256:")) {
+            let finding = Finding::new(&rule::BAD_VALUE, at.clone())
+                .message(format!("`{at}` is not an SSH host key"))
+                .hint("take a line such as `ssh-ed25519 AAAA…` from `ssh-keyscan`, after comparing it with the machine's own");
+            self.reject(finding, at);
         }
     }
 

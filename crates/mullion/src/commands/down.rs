@@ -42,7 +42,8 @@ pub fn down(
         ControlPlane::Made { .. } => Rest::Nothing,
         ControlPlane::Existing { .. } => Rest::Cluster,
     };
-    let plan = plan_down(&observed, rest);
+    let silent = hands.silent(&observed);
+    let plan = plan_down(&observed, rest, &silent);
     let name = &model.cluster().name;
     let mut code = 0;
     if !plan.is_empty() {

@@ -68,6 +68,18 @@ pub(crate) fn cut_power(lab: &Lab, machine: &str) {
     });
 }
 
+/// A machine is gone with its disk.
+pub(crate) fn lose(lab: &Lab, machine: &str) {
+    cut_power(lab, machine);
+    let folder = lab.machine(machine);
+    let mounts = fs_err::read_to_string("/proc/self/mountinfo").unwrap();
+    let points = mounts.lines().filter_map(|line| line.split(' ').nth(4));
+    for point in points.filter(|point| Path::new(point).starts_with(&folder)) {
+        crate::ran::tool("umount", &["--lazy", point]);
+    }
+    fs_err::remove_dir_all(folder).unwrap();
+}
+
 /// Everything of a cluster that does not outlive a restart of the computer goes: processes, control groups, mounts,
 /// interfaces, rules, what is below `/run`.
 pub(crate) fn restart(lab: &Lab, machines: &[&str]) {

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use crate::computer::cut_power;
 use crate::lab::Lab;
 use crate::network::services_are_reached;
 use crate::secrets;
@@ -171,11 +172,34 @@ fn existing_machines_by_ssh() {
     lab.is_up(&NODES);
     trial.lap("another cluster does not get them");
 
+    // One that the file no longer has is given back.
+    let text = fs_err::read_to_string(lab.path("cluster.yaml")).unwrap();
+    let rest: Vec<_> = text
+        .lines()
+        .filter(|line| !line.contains("name: box"))
+        .collect();
+    lab.write(&rest.join("\n"));
+    let _ = lab.run(&["up", "--yes"]).good();
+    lab.is_up(&["cp1"]);
+    let differences_of_left = differences(&before[1], &metal.look("lin1"));
+    assert!(differences_of_left.is_empty(), "{differences_of_left:#?}");
+    trial.lap("one leaves, and is as it was");
+    lab.write(&text);
+    let _ = lab.up();
+    lab.is_up(&NODES);
+    trial.lap("and comes back");
+
     let journals = lab.runs();
     for run in journals {
         let text = fs_err::read_to_string(run.join("journal.jsonl")).unwrap();
         assert_eq!(secrets::secrets(&text), Vec::<String>::new());
     }
+    // One that does not answer is not forgotten.
+    cut_power(&metal.lab, "lin1");
+    let _ = lab.run(&["down", "--yes"]).code(5).says(&["box1"]);
+    assert!(lab.kept().exists(), "what is kept is needed still");
+    let _ = metal.lab.run(&["up", "--until", "machines"]).good();
+    trial.lap("down without one that does not answer");
     let _ = lab.down().says(&["nothing is left"]);
     assert!(!lab.kept().exists(), "{} is left", lab.kept().display());
     trial.lap("down");
@@ -198,22 +222,24 @@ fn existing_machines_by_ssh() {
 fn a_machine_behind_another_one_is_reached_through_it() {
     let mut trial = Trial::begin("a_machine_behind_another_one_is_reached_through_it");
     let metal = Metal::new("behind");
-    // The file gives one host key a group, so the two show the same one.
-    let pair = "/etc/ssh/ssh_host_ed25519_key";
-    let private = metal.root("cp1", &format!("base64 -w0 {pair}"));
-    let install = format!(
-        "echo {} | base64 -d > {pair} && ssh-keygen -y -f {pair} > {pair}.pub && systemctl restart ssh",
-        private.trim()
-    );
-    let _ = metal.root("lin1", &install);
     let front = metal.lab.address("cp1");
-    let key = metal.host_key("cp1");
-    let back = format!(
-        "{{user: root, key: {{file: {}}}, hostKey: {key}, jump: root@{front}}}",
-        metal.key()
-    );
-    let file = metal.file(&metal.login("cp1"), &back);
+    let back = |keys: &str| {
+        format!(
+            "{{user: root, key: {{file: {}}}, hostKey: {}, jump: root@{front}{keys}}}",
+            metal.key(),
+            metal.host_key("lin1"),
+        )
+    };
+    let file = metal.file(&metal.login("cp1"), &back(""));
     let lab = Lab::new("jump", &file);
+    // The one in between has a key of its own, which nobody has given yet.
+    let _ = lab.run(&["up", "--until", "inspect"]).code(5).says(&[
+        &front,
+        "hostKeys",
+        &metal.host_key("cp1"),
+    ]);
+    let keys = format!(", hostKeys: {{\"{front}\": {}}}", metal.host_key("cp1"));
+    lab.write(&metal.file(&metal.login("cp1"), &back(&keys)));
     // From now on nobody but the one before it gets in.
     let script = format!("iptables -I INPUT -p tcp --dport 22 ! -s {front} -j REJECT");
     let _ = lab.run(&["ssh", "box1", "--", &script]).good();

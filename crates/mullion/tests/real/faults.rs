@@ -147,6 +147,32 @@ fn a_login_that_fails_is_told_and_repaired() {
     }
     let metal_file = metal.file(&metal.login("cp1"), &right);
     lab.write(&metal_file);
+    // A machine whose clock is wrong, and one that is somebody else's node: told before anything is laid down.
+    let _ = metal.root(
+        "cp1",
+        "printf '#!/bin/sh\\necho $(($(/usr/bin/date +%%s) + 7200))\\n' > /usr/local/bin/date && chmod 755 /usr/local/bin/date",
+    );
+    let _ = metal.root(
+        "lin1",
+        "mkdir -p /etc/kubernetes && touch /etc/kubernetes/kubelet.conf",
+    );
+    let ran = lab.run(&["up", "--until", "prepare"]).code(5);
+    let _ = ran.says(&[
+        "its clock is 72",
+        "Kubernetes is on it already",
+        "kubelet.conf",
+    ]);
+    let found = metal.root(
+        "lin1",
+        "ls /usr/local/lib/mullion /var/lib/mullion 2>&1; true",
+    );
+    assert!(
+        !found.contains("agent") && !found.contains("state"),
+        "{found}"
+    );
+    let _ = metal.root("cp1", "rm /usr/local/bin/date");
+    let _ = metal.root("lin1", "rm -r /etc/kubernetes/kubelet.conf");
+    trial.lap("a clock that is wrong, and Kubernetes of somebody else");
     let _ = metal.root(
         "cp1",
         "systemd-run --quiet --unit=squatter socat TCP-LISTEN:6443,fork,reuseaddr EXEC:cat",

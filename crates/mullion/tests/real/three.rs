@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::computer::cut_power;
+use crate::computer::{cut_power, lose};
 use crate::kube::SETTLE;
 use crate::lab::Lab;
 use crate::trial::{Trial, until};
@@ -73,6 +73,20 @@ fn three_control_planes_behind_a_load_balancer() {
     lab.all_pods_run();
     let _ = lab.has_nothing_to_do();
     trial.lap("up repairs it");
+
+    // A machine that is lost with its disk: etcd must let it go before another one can come.
+    lose(&lab, "cp3");
+    let _ = lab.run(&["up", "--yes"]).good();
+    until("all nodes are Ready", SETTLE, || {
+        let ready = lab.ready_nodes();
+        if ready.len() == NODES.len() {
+            Ok(())
+        } else {
+            Err(format!("{ready:?}"))
+        }
+    });
+    let _ = lab.has_nothing_to_do();
+    trial.lap("one is lost with its disk, and made anew");
 
     let _ = lab.down();
     trial.nothing_is_left();
