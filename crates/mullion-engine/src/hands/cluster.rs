@@ -16,7 +16,7 @@ use super::talk::lost;
 use super::{Hands, lock, settings};
 
 /// How long the API server has for one answer to the question whether it is there.
-const ANSWER: Duration = Duration::from_secs(2);
+pub(super) const ANSWER: Duration = Duration::from_secs(2);
 
 /// What the API server would not do, as a step's failure.
 pub(super) fn refused(what: &str, error: &KubeError) -> StepError {
@@ -193,7 +193,7 @@ impl Hands<'_> {
 
     /// A machine that is no more leaves etcd: any other control plane lets it go. One that emptied itself has left
     /// already.
-    fn leave_etcd(&self, machine: &MachineName) -> Result<(), StepError> {
+    pub(super) fn leave_etcd(&self, machine: &MachineName) -> Result<(), StepError> {
         let others = self
             .cluster()
             .machines()

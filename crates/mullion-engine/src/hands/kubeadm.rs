@@ -65,9 +65,7 @@ impl Hands<'_> {
         machine: &MachineName,
         endpoint: &str,
     ) -> Result<(), StepError> {
-        let is_ours = self
-            .api()
-            .is_ok_and(|api| api.answers(Duration::from_secs(2)));
+        let is_ours = self.api().is_ok_and(|api| api.answers(cluster::ANSWER));
         if is_ours {
             return Ok(());
         }
@@ -109,6 +107,13 @@ impl Hands<'_> {
                 cluster::refused(&format!("no token for {machine} could be made"), &error)
             })?;
         let joined = self.join_with(machine, duty, &token, attendant);
+        // A join that met no API server may meet one later; any other failure would be the same again.
+        let joined = joined.map_err(|mut error| {
+            if error.class == ErrorClass::Refused && !api.answers(cluster::ANSWER) {
+                error.class = ErrorClass::Unreachable;
+            }
+            error
+        });
         // Whatever came of the join, its token goes.
         let removed = api.delete_token(&token.id).map_err(|error| {
             cluster::refused(
@@ -144,6 +149,9 @@ impl Hands<'_> {
         attendant: &dyn Attend,
     ) -> Result<(), StepError> {
         if duty == Duty::ControlPlane {
+            // Nobody may have been able to tell that it was a member before, on a disk that is lost. Where etcd cannot be
+            // asked, kubeadm finds out.
+            let _ = self.leave_etcd(machine);
             let files = self.authority(machine, attendant)?;
             let step = Kubeadm::HoldAuthority { files };
             self.ask(machine, &Request::Kubeadm { step }, attendant)?;

@@ -66,6 +66,19 @@ pub(crate) fn cut_power(lab: &Lab, machine: &str) {
             Err(format!("processes {left:?} are there"))
         }
     });
+    // What ran in it would be given time to end.
+    until("all processes end", Duration::from_secs(20), || {
+        let left = processes_of(&lab.name, machine);
+        for pid in left.iter().copied().filter_map(Pid::from_raw) {
+            // One that has just ended is as wanted.
+            let _ = kill_process(pid, Signal::KILL);
+        }
+        if left.is_empty() {
+            Ok(())
+        } else {
+            Err(format!("{left:?}"))
+        }
+    });
 }
 
 /// A machine is gone with its disk.
@@ -85,18 +98,6 @@ pub(crate) fn lose(lab: &Lab, machine: &str) {
 pub(crate) fn restart(lab: &Lab, machines: &[&str]) {
     for machine in machines {
         cut_power(lab, machine);
-        until("all processes end", Duration::from_secs(20), || {
-            let left = processes_of(&lab.name, machine);
-            for pid in left.iter().copied().filter_map(Pid::from_raw) {
-                // One that has just ended is as wanted.
-                let _ = kill_process(pid, Signal::KILL);
-            }
-            if left.is_empty() {
-                Ok(())
-            } else {
-                Err(format!("{left:?}"))
-            }
-        });
         for group in groups(&short(&format!("{}/{machine}", lab.name))) {
             remove_group(&group);
         }

@@ -17,7 +17,7 @@ use crate::trial::{Trial, until};
 const NODES: [&str; 2] = ["cp1", "lin1"];
 
 /// Waits until a run has begun a step.
-fn begun(lab: &Lab, up: &mut Running, step: &str) {
+pub(crate) fn begun(lab: &Lab, up: &mut Running, step: &str) {
     until(step, PATIENCE, || {
         assert!(!up.has_ended(), "it ended before {step}: {}", up.err());
         let lines = lab

@@ -24,6 +24,7 @@ mod kube;
 mod lab;
 mod network;
 mod offline;
+mod outage;
 mod ran;
 mod restart;
 mod secrets;

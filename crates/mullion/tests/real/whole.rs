@@ -49,6 +49,9 @@ fn a_cluster_comes_up_works_and_goes() {
     policies_are_obeyed(&lab, NODES);
     trial.lap("policies are obeyed");
 
+    the_agent_is_small(&lab);
+    trial.lap("the agent is small, and drift is told");
+
     secrets::are_private(&lab);
     secrets::are_in_no_log(&lab, &NODES);
     trial.lap("secrets are private, and in no log");
@@ -136,6 +139,28 @@ fn other_commands(lab: &Lab) {
     for word in ["<svg", "cp1", "lin1", "join"] {
         assert!(page.contains(word), "the page has no `{word}`");
     }
+}
+
+/// It has less than 20 MB to work in, of which most is never touched; and what somebody changed it tells.
+fn the_agent_is_small(lab: &Lab) {
+    let agent = "/usr/local/lib/mullion/mullion-agent";
+    let script = format!(
+        "stat -c %s {agent}; ulimit -v 20000; echo '{{\"version\":1,\"ask\":\"facts\"}}' | {agent} serve"
+    );
+    let ran = lab.run(&["ssh", "lin1", "--", &script]).good();
+    let size: u64 = ran.out.lines().next().unwrap().trim().parse().unwrap();
+    assert!(size < 8_000_000, "{size} bytes");
+    assert!(ran.out.contains("\"facts\""), "{ran}");
+
+    let _ = lab
+        .run(&["ssh", "lin1", "--", "echo >> /etc/crictl.yaml"])
+        .good();
+    let _ = lab
+        .run(&["status"])
+        .good()
+        .says(&["`/etc/crictl.yaml` was changed"]);
+    let _ = lab.up();
+    let _ = lab.has_nothing_to_do();
 }
 
 fn a_dead_worker_is_repaired(lab: &Lab) {
