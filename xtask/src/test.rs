@@ -103,8 +103,8 @@ pub fn run(pace: Pace) -> Result<(), XtaskError> {
 }
 
 /// The tests that every change must pass: a cluster from nothing to nothing with everything that must work in between,
-/// and one whose making is killed again and again.
-const USUAL: [&str; 2] = ["whole", "killed"];
+/// one whose making is killed again and again, and what the README shows.
+const USUAL: [&str; 3] = ["whole", "killed", "what_pages_show"];
 
 /// The tests that make real machines: they need root, and packages that `doctor --fix` installs.
 ///

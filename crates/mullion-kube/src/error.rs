@@ -133,9 +133,10 @@ pub enum KubeError {
 
 impl KubeError {
     /// What class of failure it is: that decides whether it is tried again.
-    pub const fn class(&self) -> ErrorClass {
+    pub fn class(&self) -> ErrorClass {
         match self {
             Self::Silent { .. } | Self::Failing { .. } => ErrorClass::Unreachable,
+            Self::Refused { answer, .. } if answer.is_by_roles() => ErrorClass::Unreachable,
             Self::Conflict { .. } => ErrorClass::Conflict,
             Self::NotOurs { .. } => ErrorClass::NotOurs,
             Self::CalledOff { .. } => ErrorClass::Interrupted,
@@ -248,6 +249,14 @@ pub struct Answer {
     pub message: String,
 }
 
+impl Answer {
+    /// Whether the roles of whoever asks were in the way, and no webhook. An API server that has just started forbids
+    /// everything to everybody, until it has read them.
+    fn is_by_roles(&self) -> bool {
+        self.code == 403 && self.message.contains("is forbidden: User ")
+    }
+}
+
 impl Display for Answer {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
         if self.message.is_empty() {
@@ -356,6 +365,11 @@ mod tests {
         for (code, class) in classes {
             assert_eq!(api(code).class(), class, "{code}");
         }
+        let words =
+            "nodes \"cp1\" is forbidden: User \"kubernetes-admin\" cannot get resource \"nodes\"";
+        let status = kube::core::Status::failure(words, "Forbidden").with_code(403);
+        let fresh = KubeError::new("read node cp1", kube::Error::Api(status.boxed()));
+        assert_eq!(fresh.class(), ErrorClass::Unreachable);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::{TcpStream, ToSocketAddrs as _};
 use std::time::Duration;
 
-use mullion_plan::{Attend, ErrorClass, Prior, StepError};
+use mullion_plan::{Attend, ErrorClass, Membership, Prior, StepError};
 use mullion_render::{InitKeys, JoinKeys, init, join};
 use mullion_spec::cluster::Duty;
 use mullion_spec::value::MachineName;
@@ -99,6 +99,13 @@ impl Hands<'_> {
             return Ok(());
         }
         let api = self.api()?;
+        // Where the machine itself is none, a node of its name is of one that is no more: the API server may not have
+        // missed it yet, or nobody could ask it when this was planned.
+        let session = self.session(machine)?;
+        let facts = talk::facts(&session).map_err(|error| lost(machine.as_str(), &error))?;
+        if matches!(&facts, Told::Facts(facts) if facts.joined.is_none()) {
+            self.forget(machine, Membership::NodeOnly)?;
+        }
         let lifetime = Duration::from_mins(mullion_render::TOKEN_MINUTES.into());
         let endpoint = self.roster()?.endpoint.clone();
         let token = api

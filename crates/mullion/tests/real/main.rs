@@ -26,6 +26,7 @@ mod network;
 mod offline;
 mod outage;
 mod ran;
+mod readme;
 mod restart;
 mod secrets;
 mod several;

@@ -4,10 +4,20 @@ use std::time::Duration;
 
 use crate::faults::begun;
 use crate::lab::Lab;
-use crate::ran::tool;
 use crate::trial::{Trial, until};
 
 const NODES: [&str; 2] = ["cp1", "lin1"];
+
+/// The certificate of a kubelet `lin1` that was good for the first day of 2020.
+const EXPIRED: &str = "-----BEGIN CERTIFICATE-----\n\
+MIIBSjCB8gIBATAKBggqhkjOPQQDAjAyMRUwEwYDVQQKDAxzeXN0ZW06bm9kZXMx\n\
+GTAXBgNVBAMMEHN5c3RlbTpub2RlOmxpbjEwHhcNMjAwMTAxMDAwMDAwWhcNMjAw\n\
+MTAyMDAwMDAwWjAyMRUwEwYDVQQKDAxzeXN0ZW06bm9kZXMxGTAXBgNVBAMMEHN5\n\
+c3RlbTpub2RlOmxpbjEwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNCAASpPab4v+cf\n\
+kGc9vnRNeFGufKwGyFjND9nM7MyETYaQFA/Ke8+6+uTCwFftdoVCHJQ0dUXL7KUV\n\
+8bLrHW3Oi/dNMAoGCCqGSM49BAMCA0cAMEQCIHmoiaSeCPTzItb7ZS+YmPIpLJY0\n\
+zEr5SfDLC2x8BD6RAiAeR1azpYbIfRpRMi9xK6//XJVO8lQKKwkTa1N48FQEGw==\n\
+-----END CERTIFICATE-----";
 
 #[test]
 #[ignore = "needs root and real machines; cargo xtask test runs it"]
@@ -38,30 +48,9 @@ fn a_worker_whose_certificate_has_expired_joins_anew() {
     let lab = Lab::linux("stale", 1);
     let _ = lab.up();
     trial.lap("up");
-    let pair = lab.path("expired").display().to_string();
-    tool(
-        "openssl",
-        &[
-            "req",
-            "-x509",
-            "-newkey",
-            "rsa:2048",
-            "-nodes",
-            "-days",
-            "0",
-            "-subj",
-            "/O=system:nodes/CN=system:node:lin1",
-            "-keyout",
-            &pair,
-            "-out",
-            &format!("{pair}.crt"),
-        ],
-    );
-    let certificate = fs_err::read_to_string(format!("{pair}.crt")).unwrap();
-    let key = fs_err::read_to_string(&pair).unwrap();
     // As after a long time off: the file is there, and nobody takes it any more.
     let script = format!(
-        "cat > /var/lib/kubelet/pki/kubelet-client-current.pem <<'END'\n{certificate}{key}END\nsystemctl restart kubelet"
+        "cat > /var/lib/kubelet/pki/kubelet-client-current.pem <<'END'\n{EXPIRED}\nEND\nsystemctl restart kubelet"
     );
     let _ = lab.run(&["ssh", "lin1", "--", &script]).good();
     until("status tells it", Duration::from_mins(1), || {
