@@ -8,6 +8,7 @@
 //! roots/<suite>-<fingerprint>/root.tar          a distribution's root file system, with its record
 //! layers/<suite>-<fingerprint>/layer.tar        a layer that images share, with its record
 //! toolchains/go<version>/                       a Go that was fetched
+//! go/                                           Go's own caches, where root builds for a user
 //! locks/<item>.lock                             held while an item is being got; never removed
 //! work/                                         wrapper modules and what is under way
 //! ```

@@ -14,6 +14,7 @@ use mullion_plan::Plan;
 use mullion_spec::render::Colour;
 
 use crate::console::{Console, Format, Presence};
+use crate::elevation::give_back;
 use crate::environment::Environment;
 use crate::failure::{Class, Failure};
 use crate::views::progress::Progress;
@@ -122,6 +123,8 @@ pub fn conduct(
                         && cancel.level() == Cancelled::Now
                     {
                         painter.clear(console);
+                        let cache = hands.store().folder();
+                        give_back(environment.owner, &[&environment.state, cache]);
                         end_now(console, report);
                     }
                 }

@@ -83,6 +83,7 @@ fn given(job: &Job<'_>) -> Result<Option<Go>, BuildError> {
 fn version_of(job: &Job<'_>, program: &Path) -> Result<GoVersion, BuildError> {
     let mut command = job.sources.tool(program);
     command.env("GOTOOLCHAIN", "local").arg("version");
+    super::keep_apart(&mut command, job);
     let doing = || format!("asking {} for its version", program.display());
     let ran = process::run("go version", &mut command, job.attendant, &mut |_| {
         Worth::Telling

@@ -10,7 +10,7 @@ use super::validate::refuse;
 use crate::arguments::DownArguments;
 use crate::conduct::{Errand, conduct, take_lock};
 use crate::console::{Console, Format, Presence};
-use crate::elevation::{Elevation, elevate, give_back};
+use crate::elevation::elevate;
 use crate::environment::Environment;
 use crate::failure::{Class, Failure};
 use crate::views::run as view;
@@ -28,15 +28,10 @@ pub fn down(
         return refuse(console, &judgement.verdict);
     };
     let reasons = workshop::needs_root(model);
-    if !reasons.is_empty()
-        && let Elevation::Done(code) =
-            elevate(console, environment, invocation.arguments, &reasons)?
-    {
-        return Ok(code);
-    }
+    elevate(console, environment, model, invocation.arguments, &reasons)?;
     let hands = workshop::open(model, environment)?;
     let line = invocation.line();
-    let lock = take_lock(environment, &hands, &line)?;
+    let _lock = take_lock(environment, &hands, &line)?;
     let observed = look(&hands, model)?;
     let rest = match model.cluster().control_plane {
         ControlPlane::Made { .. } => Rest::Nothing,
@@ -87,7 +82,5 @@ pub fn down(
             writeln!(console.err, "cluster `{name}`: {what}")?;
         }
     }
-    drop(lock);
-    give_back(environment.owner, &[&environment.state, &environment.cache]);
     Ok(code)
 }

@@ -22,7 +22,7 @@ use super::up::{Invocation, ask, plan_now, up};
 use super::validate::refuse;
 use crate::arguments::{NodeArguments, NodeVerb, UpArguments};
 use crate::console::{BAD, Console, Format, GOOD, Presence};
-use crate::elevation::{Elevation, elevate};
+use crate::elevation::elevate;
 use crate::environment::Environment;
 use crate::failure::{Class, Failure};
 use crate::{file, surroundings, workshop};
@@ -167,12 +167,13 @@ fn change_file(
     if reasons.is_empty() {
         reasons = workshop::needs_root(model);
     }
-    if !reasons.is_empty()
-        && let Elevation::Done(code) =
-            elevate(console, environment, invocation.arguments, &reasons)?
-    {
-        return Ok(code);
-    }
+    elevate(
+        console,
+        environment,
+        new_model,
+        invocation.arguments,
+        &reasons,
+    )?;
     if console.format == Format::Text {
         for line in difference::lines(&place.name, &before, &after) {
             let line = match line.as_bytes().first() {

@@ -12,7 +12,7 @@ use super::validate::{refuse, tell};
 use crate::arguments::UpArguments;
 use crate::conduct::{Errand, conduct, take_lock};
 use crate::console::{Console, Format, Presence};
-use crate::elevation::{Elevation, elevate, give_back};
+use crate::elevation::elevate;
 use crate::environment::Environment;
 use crate::failure::{Class, Failure};
 use crate::views::run as view;
@@ -58,12 +58,7 @@ pub fn up(
         tell(console, &judgement.verdict)?;
     }
     let reasons = workshop::needs_root(model);
-    if !reasons.is_empty()
-        && let Elevation::Done(code) =
-            elevate(console, environment, invocation.arguments, &reasons)?
-    {
-        return Ok(code);
-    }
+    elevate(console, environment, model, invocation.arguments, &reasons)?;
     let hands = workshop::open(model, environment)?;
     let line = invocation.line();
     let _lock = take_lock(environment, &hands, &line)?;
@@ -71,9 +66,7 @@ pub fn up(
     kept.map_err(|error| {
         Failure::new(Class::ThisComputer, "the cluster file could not be kept").because(&error)
     })?;
-    let result = make_so(console, model, wishes, environment, &hands, invocation);
-    give_back(environment.owner, &[&environment.state, &environment.cache]);
-    result
+    make_so(console, model, wishes, environment, &hands, invocation)
 }
 
 fn make_so(

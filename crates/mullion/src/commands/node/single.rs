@@ -13,7 +13,7 @@ use super::super::up::{Invocation, ask, look, up};
 use crate::arguments::UpArguments;
 use crate::conduct::{self, conduct, take_lock};
 use crate::console::{Console, Format, GOOD, Presence};
-use crate::elevation::{Elevation, elevate, give_back};
+use crate::elevation::elevate;
 use crate::environment::Environment;
 use crate::failure::{Class, Failure};
 use crate::views::progress::short;
@@ -52,7 +52,7 @@ pub(super) fn reset(
             };
             up(console, judgement, &wishes, environment, invocation)
         }
-        Treated::Elsewhere(code) | Treated::Failed(code) => Ok(code),
+        Treated::Failed(code) => Ok(code),
     }
 }
 
@@ -84,7 +84,7 @@ pub(super) fn reboot(
             }
             Ok(0)
         }
-        Treated::Elsewhere(code) | Treated::Failed(code) => Ok(code),
+        Treated::Failed(code) => Ok(code),
     }
 }
 
@@ -97,8 +97,6 @@ struct Treatment {
 enum Treated {
     /// Everything was done.
     Done(Box<mullion_engine::Report>),
-    /// The command was run again as root.
-    Elsewhere(u8),
     /// It failed, and that was told.
     Failed(u8),
 }
@@ -116,12 +114,7 @@ fn treat(
         return Err(failure);
     }
     let reasons = workshop::needs_root(model);
-    if !reasons.is_empty()
-        && let Elevation::Done(code) =
-            elevate(console, environment, invocation.arguments, &reasons)?
-    {
-        return Ok(Treated::Elsewhere(code));
-    }
+    elevate(console, environment, model, invocation.arguments, &reasons)?;
     let hands = workshop::open(model, environment)?;
     let line = invocation.line();
     let lock = take_lock(environment, &hands, &line)?;
@@ -140,7 +133,6 @@ fn treat(
     };
     let report = conduct(console, environment, &hands, &plan, &errand);
     drop(lock);
-    give_back(environment.owner, &[&environment.state, &environment.cache]);
     let report = report?;
     if report.outcome == RunOutcome::Done {
         return Ok(Treated::Done(Box::new(report)));
