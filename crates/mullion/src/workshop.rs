@@ -268,7 +268,7 @@ mod tests {
     #[test]
     fn every_variable_that_holds_a_secret_is_known() {
         let text = "\
-            sshKey: {env: MADE}\n\
+            access: {sshKey: {env: MADE}}\n\
             machines:\n\
             - {name: cp, role: control-plane, addresses: [192.0.2.1], ssh: {key: {env: LOGIN}}}\n\
             - {name: lin, addresses: [192.0.2.2], ssh: {key: {file: id}}}\n\

@@ -21,15 +21,13 @@ use mullion_catalog::GoModule;
 use crate::build::BuildError;
 use crate::job::Job;
 use crate::sources::GoCaches;
+use crate::store::GO_CACHES;
 use crate::trust;
 
 pub(crate) use build::build;
 pub(crate) use modules::module;
 pub use toolchain::{NEWEST, toolchain};
 pub use version::{GoVersion, GoVersionError};
-
-/// The folder of Go's own caches in ours.
-const CACHES: &str = "go";
 
 /// A Go that can be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,7 +88,7 @@ fn keep_apart(command: &mut Command, job: &Job<'_>) {
     if job.sources.go.caches == GoCaches::Users {
         return;
     }
-    let caches = job.store.folder().join(CACHES);
+    let caches = job.store.folder().join(GO_CACHES);
     let given = |name: &str| job.sources.environment.get(name).map(PathBuf::from);
     let settings = given("XDG_CONFIG_HOME").or_else(|| Some(given("HOME")?.join(".config")));
     if given("GOENV").is_none()

@@ -2,6 +2,7 @@
 
 use mullion_catalog::Judgement;
 use mullion_engine::RunOutcome;
+use mullion_engine::hands::KeptTemplate;
 use mullion_plan::{Rest, plan_down};
 use mullion_spec::cluster::ControlPlane;
 
@@ -71,7 +72,14 @@ pub fn down(
         let state = hands.state().clone();
         state.remove().map_err(|error| forget(&error))?;
         if wishes.purge {
-            hands.purge().map_err(|error| forget(&error))?;
+            let kept = hands.purge().map_err(|error| {
+                Failure::new(
+                    Class::ThisComputer,
+                    "templates and the cache could not be removed",
+                )
+                .because(&error)
+            })?;
+            tell_kept(console, &kept)?;
         }
         if console.format == Format::Text {
             let what = if plan.is_empty() {
@@ -83,4 +91,18 @@ pub fn down(
         }
     }
     Ok(code)
+}
+
+/// Tells which templates stay, and whose machines need them.
+fn tell_kept(console: &mut Console<'_>, kept: &[KeptTemplate]) -> Result<(), Failure> {
+    for KeptTemplate { template, clusters } in kept {
+        let clusters: Vec<_> = clusters.iter().map(|name| format!("`{name}`")).collect();
+        writeln!(
+            console.err,
+            "template {} stays: machines of {} lie over it",
+            template.name,
+            clusters.join(", ")
+        )?;
+    }
+    Ok(())
 }
