@@ -19,6 +19,7 @@ use crate::environment::Environment;
 use crate::failure::{Class, Failure};
 use crate::views::progress::Progress;
 use crate::views::run::INTERRUPTED;
+use crate::workshop::needs_root;
 
 /// How often the board is painted while nothing happens.
 const TICK: Duration = Duration::from_millis(200);
@@ -34,15 +35,23 @@ pub struct Errand<'a> {
     pub is_verbose: bool,
 }
 
-/// Takes the lock of a cluster, or says who has it.
-pub fn take_lock(
+/// The right to work on a cluster, and on its machines here.
+#[derive(Debug)]
+pub struct Locks {
+    // Given back in this order.
+    _here: Option<Lock>,
+    _state: Lock,
+}
+
+/// Takes the locks of a cluster, or says who has them.
+pub fn take_locks(
     environment: &Environment,
     hands: &Hands<'_>,
     command: &str,
-) -> Result<Lock, Failure> {
+) -> Result<Locks, Failure> {
     let holder = Holder::this_process(command, Timestamp::now());
     let cluster = hands.cluster_name();
-    Lock::take(&environment.state, cluster, &holder).map_err(|error| {
+    let failed = |error: LockError| {
         let failure = Failure::new(
             Class::ThisComputer,
             format!("cluster `{cluster}` cannot be worked on now"),
@@ -54,6 +63,15 @@ pub fn take_lock(
             }
             _ => failure,
         }
+    };
+    let state = Lock::take(&environment.state, cluster, &holder).map_err(failed)?;
+    let has_machines = || environment.place.join("clusters").join(cluster.as_str());
+    let is_here = !needs_root(hands.model()).is_empty() || has_machines().exists();
+    let here = (is_here && rustix::process::geteuid().is_root())
+        .then(|| Lock::take_here(&environment.place, cluster, &holder));
+    Ok(Locks {
+        _here: here.transpose().map_err(failed)?,
+        _state: state,
     })
 }
 

@@ -10,8 +10,9 @@ use mullion_template::TemplateError;
 
 use super::Hands;
 use super::drivers::Drivers;
+use crate::lock::Lock;
 
-/// A template that stays, because machines lie over it.
+/// A template that stays, because machines lie over it, or soon will.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeptTemplate {
     /// The template.
@@ -40,7 +41,10 @@ impl Hands<'_> {
     ///
     /// Gives the templates that stay.
     pub fn purge(&self) -> Result<Vec<KeptTemplate>, PurgeError> {
-        let uses = Uses::find(&self.drivers, self.cluster_name())?;
+        let mut uses = Uses::find(&self.drivers, self.cluster_name())?;
+        let mut running = Lock::held(&self.outfit.place);
+        running.remove(self.cluster_name());
+        uses.unknown.extend(running);
         let kept = uses.kept(self.templates.find()?);
         let keep = kept.iter().map(|kept| kept.template.clone()).collect();
         self.templates.purge(&keep, &Unattended)?;
@@ -53,7 +57,8 @@ impl Hands<'_> {
 #[derive(Debug, Default)]
 struct Uses {
     known: BTreeMap<TemplateId, BTreeSet<ClusterName>>,
-    /// The clusters with a machine that does not say over which: its label cannot be read.
+    /// The clusters of which it is not known: a machine's label cannot be read, or a run of it goes on, which may just
+    /// have built the template of a machine to come.
     unknown: BTreeSet<ClusterName>,
 }
 

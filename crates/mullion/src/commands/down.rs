@@ -9,7 +9,7 @@ use mullion_spec::cluster::ControlPlane;
 use super::up::{Invocation, ask, look};
 use super::validate::refuse;
 use crate::arguments::DownArguments;
-use crate::conduct::{Errand, conduct, take_lock};
+use crate::conduct::{Errand, conduct, take_locks};
 use crate::console::{Console, Format, Presence};
 use crate::elevation::elevate;
 use crate::environment::Environment;
@@ -32,7 +32,7 @@ pub fn down(
     elevate(console, environment, model, invocation.arguments, &reasons)?;
     let hands = workshop::open(model, environment)?;
     let line = invocation.line();
-    let _lock = take_lock(environment, &hands, &line)?;
+    let _locks = take_locks(environment, &hands, &line)?;
     let observed = look(&hands, model)?;
     let rest = match model.cluster().control_plane {
         ControlPlane::Made { .. } => Rest::Nothing,

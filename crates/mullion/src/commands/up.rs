@@ -10,7 +10,7 @@ use mullion_plan::{Discover as _, Observed, Plan, Roster, Stage, Wanted, plan as
 use super::plan::{obstructed, show_obstacles};
 use super::validate::{refuse, tell};
 use crate::arguments::UpArguments;
-use crate::conduct::{Errand, conduct, take_lock};
+use crate::conduct::{Errand, conduct, take_locks};
 use crate::console::{Console, Format, Presence};
 use crate::elevation::elevate;
 use crate::environment::Environment;
@@ -61,7 +61,7 @@ pub fn up(
     elevate(console, environment, model, invocation.arguments, &reasons)?;
     let hands = workshop::open(model, environment)?;
     let line = invocation.line();
-    let _lock = take_lock(environment, &hands, &line)?;
+    let _locks = take_locks(environment, &hands, &line)?;
     let kept = hands.state().keep_file(judgement.verdict.source.text());
     kept.map_err(|error| {
         Failure::new(Class::ThisComputer, "the cluster file could not be kept").because(&error)

@@ -65,3 +65,25 @@ fn what_root_writes_for_a_user_is_theirs() {
         assert_eq!(found.uid(), USER, "{folder}");
     }
 }
+
+#[test]
+#[ignore = "needs root, whose runs alone change machines of this computer"]
+fn another_users_run_of_the_same_cluster_is_waited_for_by_nobody() {
+    let bench = Bench::new();
+    let locks = bench.path().join("place/locks");
+    fs_err::create_dir_all(&locks).unwrap();
+    // Their state folder is another one; the machines are the same.
+    let theirs = std::fs::File::create(locks.join("mullion.lock")).unwrap();
+    theirs.lock().unwrap();
+    let ran = bench.run(&["down", "--yes"]);
+    assert_eq!(ran.code, 4, "{}{}", ran.out, ran.err);
+    assert!(
+        ran.err.contains("another run of cluster `mullion`"),
+        "{}",
+        ran.err
+    );
+    drop(theirs);
+    let ran = bench.run(&["down", "--yes"]);
+    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+    assert!(!locks.exists());
+}

@@ -11,7 +11,7 @@ use mullion_spec::value::MachineName;
 use super::super::ssh::unknown;
 use super::super::up::{Invocation, ask, look, up};
 use crate::arguments::UpArguments;
-use crate::conduct::{self, conduct, take_lock};
+use crate::conduct::{self, conduct, take_locks};
 use crate::console::{Console, Format, GOOD, Presence};
 use crate::elevation::elevate;
 use crate::environment::Environment;
@@ -117,7 +117,7 @@ fn treat(
     elevate(console, environment, model, invocation.arguments, &reasons)?;
     let hands = workshop::open(model, environment)?;
     let line = invocation.line();
-    let lock = take_lock(environment, &hands, &line)?;
+    let locks = take_locks(environment, &hands, &line)?;
     let observed = look(&hands, model)?;
     (treatment.allowed)(model, &observed, machine)?;
     if !errand.yes && console.presence == Presence::Attended && !ask(console, &treatment.question)?
@@ -132,7 +132,7 @@ fn treat(
         is_verbose: invocation.is_verbose,
     };
     let report = conduct(console, environment, &hands, &plan, &errand);
-    drop(lock);
+    drop(locks);
     let report = report?;
     if report.outcome == RunOutcome::Done {
         return Ok(Treated::Done(Box::new(report)));
