@@ -26,11 +26,11 @@ const TICK: Duration = Duration::from_millis(200);
 
 /// What a run is about.
 #[derive(Debug)]
-pub struct Errand<'a> {
+pub struct Errand {
     /// What was typed.
     pub command: String,
     /// What to type to go on.
-    pub again: &'a str,
+    pub again: String,
     /// Whether everything that programs say is shown.
     pub is_verbose: bool,
 }
@@ -92,7 +92,7 @@ pub fn conduct(
     environment: &Environment,
     hands: &Hands<'_>,
     plan: &Plan,
-    errand: &Errand<'_>,
+    errand: &Errand,
 ) -> Result<Report, Failure> {
     let opening = Opening::new(
         hands.cluster_name().as_str(),
@@ -112,7 +112,7 @@ pub fn conduct(
     let mut options = Options::for_this_computer();
     options.places = places(hands.model().cluster());
     options.builds = hands.builds(plan);
-    errand.again.clone_into(&mut options.again);
+    options.again.clone_from(&errand.again);
     let cancel = Cancel::new();
     let _signals = listen(&cancel)?;
     let (sender, events) = mpsc::channel();
@@ -143,7 +143,7 @@ pub fn conduct(
                         painter.clear(console);
                         let cache = hands.store().folder();
                         give_back(environment.owner, &[&environment.state, cache]);
-                        end_now(console, report);
+                        end_now(console, report, &errand.again);
                     }
                 }
                 Err(RecvTimeoutError::Timeout) => painter.paint(console, Timestamp::now()),
@@ -173,8 +173,7 @@ pub fn conduct(
     clippy::exit,
     reason = "threads cannot be ended from outside, and the next run takes up what they leave"
 )]
-fn end_now(console: &mut Console<'_>, report: &Report) -> ! {
-    let again = report.go_on.as_deref().unwrap_or("mullion up");
+fn end_now(console: &mut Console<'_>, report: &Report, again: &str) -> ! {
     let _ = writeln!(console.err, "ended at once; go on with: {again}");
     if let Some(journal) = &report.journal {
         let _ = writeln!(console.err, "journal: {}", journal.display());

@@ -23,6 +23,7 @@ pub mod elevation;
 pub mod environment;
 pub mod failure;
 pub mod file;
+pub mod invocation;
 pub mod output_file;
 pub mod shell;
 pub mod surroundings;
@@ -39,11 +40,11 @@ use mullion_spec::draft::Surroundings;
 use mullion_spec::render::Colour;
 
 use arguments::{Arguments, Command, Global};
-use commands::up::Invocation;
 use console::{Console, Format, Presence};
 use elevation::give_back;
 use environment::Environment;
 use failure::{Class, Failure};
+use invocation::Invocation;
 
 /// The streams of one invocation, and which of them are terminals.
 pub struct Streams<'a> {
@@ -149,10 +150,7 @@ fn dispatch(
     folders: &mut Vec<PathBuf>,
 ) -> Result<u8, Failure> {
     let Arguments { global, command } = arguments;
-    let invocation = Invocation {
-        arguments: typed,
-        is_verbose: global.verbose,
-    };
+    let invocation = Invocation::new(typed, &global);
     let mut judged = || {
         let judgement = judge(&global, environment, input, &surroundings::read())?;
         let model = judgement.model.as_ref();

@@ -16,13 +16,13 @@ use mullion_spec::words::BuildPolicy;
 
 use self::getting::{Heard, get_all};
 use self::stock::Stock;
-use super::up::Invocation;
 use super::validate::refuse;
 use crate::arguments::{ArtifactsArguments, ArtifactsVerb};
 use crate::console::{BAD, Console, FAINT, Format, GOOD};
 use crate::elevation::{elevate, give_back};
 use crate::environment::Environment;
 use crate::failure::{Class, Failure};
+use crate::invocation::Invocation;
 use crate::views::artifacts::{
     ArtifactsDocument, ArtifactsVerifyDocument, BundleDocument, SupplyDocument, SupplyRow,
     SupplyTrouble, VerifyRow, got, length, list as list_text, standing, trouble,

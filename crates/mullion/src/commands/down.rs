@@ -6,7 +6,7 @@ use mullion_engine::hands::KeptTemplate;
 use mullion_plan::{Rest, plan_down};
 use mullion_spec::cluster::ControlPlane;
 
-use super::up::{Invocation, ask, look};
+use super::up::{ask, look};
 use super::validate::refuse;
 use crate::arguments::DownArguments;
 use crate::conduct::{Errand, conduct, take_locks};
@@ -14,6 +14,7 @@ use crate::console::{Console, Format, Presence};
 use crate::elevation::elevate;
 use crate::environment::Environment;
 use crate::failure::{Class, Failure};
+use crate::invocation::Invocation;
 use crate::views::run as view;
 use crate::workshop;
 
@@ -52,13 +53,13 @@ pub fn down(
         hands.seat(mullion_plan::Roster::of(&hands.wanted(), &observed));
         let errand = Errand {
             command: line,
-            again: "mullion down",
+            again: invocation.next(name, &["down"]),
             is_verbose: invocation.is_verbose,
         };
         let report = conduct(console, environment, &hands, &plan, &errand)?;
         code = view::exit_code(&report);
         if report.outcome != RunOutcome::Done || console.format == Format::Json {
-            view::end(console, model, &report, environment)?;
+            view::end(console, model, &report, invocation)?;
         }
     }
     if code == 0 {

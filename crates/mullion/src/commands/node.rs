@@ -18,13 +18,14 @@ use mullion_spec::value::{GroupName, MachineName};
 use super::kubeconfig::{replace, resolved};
 use super::plan::{obstructed, show_obstacles};
 use super::ssh::not_among;
-use super::up::{Invocation, ask, plan_now, up};
+use super::up::{ask, plan_now, up};
 use super::validate::refuse;
 use crate::arguments::{NodeArguments, NodeVerb, UpArguments};
 use crate::console::{BAD, Console, Format, GOOD, Presence};
 use crate::elevation::elevate;
 use crate::environment::Environment;
 use crate::failure::{Class, Failure};
+use crate::invocation::Invocation;
 use crate::{file, surroundings, workshop};
 
 /// The mark that some editors put before a text.
@@ -211,9 +212,10 @@ fn change_file(
     let result = up(console, &judgement, &wishes, environment, invocation);
     if !matches!(result, Ok(0)) && console.format == Format::Text {
         let name = &place.name;
+        let again = invocation.next(&new_model.cluster().name, &["up"]);
         writeln!(
             console.err,
-            "`{name}` stays changed: go on with `mullion up`, not with this command again"
+            "`{name}` stays changed: go on with `{again}`, not with this command again"
         )?;
     }
     result

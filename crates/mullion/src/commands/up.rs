@@ -1,7 +1,5 @@
 //! `mullion up`: make it so.
 
-use std::ffi::OsString;
-
 use mullion_catalog::{Judgement, Model};
 use mullion_engine::hands::Hands;
 use mullion_engine::{Report, RunOutcome, select};
@@ -15,33 +13,12 @@ use crate::console::{Console, Format, Presence};
 use crate::elevation::elevate;
 use crate::environment::Environment;
 use crate::failure::{Class, Failure};
+use crate::invocation::Invocation;
 use crate::views::run as view;
 use crate::workshop;
 
 /// A run that finds more to do when it is through, because it could not look before, is followed by another.
 const ROUNDS: usize = 3;
-
-/// What a run is asked for, besides the file.
-#[derive(Debug, Clone, Copy)]
-pub struct Invocation<'a> {
-    /// What was typed, the program first.
-    pub arguments: &'a [OsString],
-    /// Whether everything that programs say is shown.
-    pub is_verbose: bool,
-}
-
-impl Invocation<'_> {
-    /// What was typed, on one line.
-    pub fn line(&self) -> String {
-        let words = self
-            .arguments
-            .iter()
-            .skip(1)
-            .map(|word| word.to_string_lossy());
-        let words: Vec<_> = words.collect();
-        format!("mullion {}", words.join(" "))
-    }
-}
 
 /// Makes it so.
 pub fn up(
@@ -99,7 +76,7 @@ fn make_so(
         }
         let errand = Errand {
             command: invocation.line(),
-            again: "mullion up",
+            again: invocation.next(&model.cluster().name, &words(wishes)),
             is_verbose: invocation.is_verbose,
         };
         let report = conduct(console, environment, hands, &plan, &errand)?;
@@ -120,10 +97,19 @@ fn make_so(
         }
     }
     match &last {
-        Some(report) => view::end(console, model, report, environment),
+        Some(report) => view::end(console, model, report, invocation),
         None => view::nothing(console, model),
     }?;
     Ok(last.as_ref().map_or(0, view::exit_code))
+}
+
+/// The words of `up` for the same part of the plan.
+fn words(wishes: &UpArguments) -> Vec<&str> {
+    let only = wishes.only.iter();
+    let only = only.flat_map(|name| ["--only", name.as_str()]);
+    let until = wishes.until.iter();
+    let until = until.flat_map(|stage| ["--until", stage.row().word]);
+    ["up"].into_iter().chain(only).chain(until).collect()
 }
 
 /// Everything that there is.

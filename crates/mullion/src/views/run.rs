@@ -6,6 +6,7 @@ use std::time::Duration;
 use mullion_catalog::Model;
 use mullion_engine::{Report, RunOutcome};
 use mullion_plan::Plan;
+use mullion_spec::value::ClusterName;
 use mullion_spec::words::Os;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -13,8 +14,8 @@ use serde::Serialize;
 use super::findings::plural;
 use super::progress::short;
 use crate::console::{BAD, Console, FAINT, Format, GOOD, STRONG};
-use crate::environment::Environment;
 use crate::failure::{Class, Failure};
+use crate::invocation::Invocation;
 
 /// The exit code of a run that was called off.
 pub const INTERRUPTED: u8 = 130;
@@ -109,7 +110,7 @@ pub fn end(
     console: &mut Console<'_>,
     model: &Model,
     report: &Report,
-    environment: &Environment,
+    invocation: Invocation<'_>,
 ) -> Result<(), Failure> {
     let cluster = &model.cluster().name;
     if console.format == Format::Json {
@@ -129,17 +130,9 @@ pub fn end(
             console.err,
             "\n{good}: cluster `{cluster}` is up after {took}\n\nnext:"
         )?;
-        let flag = flag(model, environment);
-        for (command, what) in [
-            (
-                format!("mullion{flag} status"),
-                "machines, nodes and what differs from the file",
-            ),
-            (format!("mullion{flag} kubectl get pods -A"), "what runs"),
-            (format!("mullion{flag} down"), "remove everything again"),
-        ] {
-            writeln!(console.err, "  {command:<34} {what}")?;
-        }
+        console
+            .err
+            .write_all(proposals(cluster, invocation).as_bytes())?;
     } else {
         let bad = console.styled_err(BAD, "error");
         console.err.write_all(failures(report, &bad).as_bytes())?;
@@ -147,15 +140,23 @@ pub fn end(
     Ok(())
 }
 
-/// What to add so that a command means the same cluster.
-fn flag(model: &Model, environment: &Environment) -> String {
-    if environment.folder.join(crate::file::USUAL).exists()
-        || model.cluster().name.as_str() == "mullion"
-    {
-        String::new()
-    } else {
-        format!(" --cluster {}", model.cluster().name)
-    }
+/// What may be typed next, a line each.
+fn proposals(cluster: &ClusterName, invocation: Invocation<'_>) -> String {
+    let proposals = [
+        (
+            &["status"][..],
+            "machines, nodes and what differs from the file",
+        ),
+        (&["kubectl", "get", "pods", "-A"], "what runs"),
+        (&["down"], "remove everything again"),
+    ]
+    .map(|(words, what)| (invocation.next(cluster, words), what));
+    let longest = proposals.iter().map(|(command, _)| command.len()).max();
+    let width = longest.unwrap_or_default();
+    let lines = proposals
+        .iter()
+        .map(|(command, what)| format!("  {command:<width$}  {what}\n"));
+    lines.collect()
 }
 
 /// The times of all stages.
@@ -266,4 +267,27 @@ fn class(report: &Report) -> Class {
         .map(of_cause)
         .max()
         .unwrap_or(Class::Machine)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::arguments::Arguments;
+
+    #[test]
+    fn what_is_proposed_repeats_the_file_that_was_named() {
+        let arguments = ["mullion", "-f", "lab.yaml", "up"].map(OsString::from);
+        let global = Arguments::try_parse_from(&arguments).unwrap().global;
+        let invocation = Invocation::new(&arguments, &global);
+        assert_eq!(
+            proposals(&"lab".parse().unwrap(), invocation),
+            "  mullion -f lab.yaml status               machines, nodes and what differs from the file\n\
+             \x20 mullion -f lab.yaml kubectl get pods -A  what runs\n\
+             \x20 mullion -f lab.yaml down                 remove everything again\n"
+        );
+    }
 }

@@ -9,13 +9,14 @@ use mullion_spec::cluster::Duty;
 use mullion_spec::value::MachineName;
 
 use super::super::ssh::unknown;
-use super::super::up::{Invocation, ask, look, up};
+use super::super::up::{ask, look, up};
 use crate::arguments::UpArguments;
 use crate::conduct::{self, conduct, take_locks};
 use crate::console::{Console, Format, GOOD, Presence};
 use crate::elevation::elevate;
 use crate::environment::Environment;
 use crate::failure::{Class, Failure};
+use crate::invocation::Invocation;
 use crate::views::progress::short;
 use crate::views::run as view;
 use crate::workshop;
@@ -73,7 +74,7 @@ pub(super) fn reboot(
     match treat(console, model, errand, &treatment, environment, invocation)? {
         Treated::Done(report) => {
             if console.format == Format::Json {
-                view::end(console, model, &report, environment)?;
+                view::end(console, model, &report, invocation)?;
             } else {
                 let done = console.styled_err(GOOD, "done");
                 let took = short(Duration::from_millis(report.took_ms));
@@ -128,7 +129,7 @@ fn treat(
     hands.seat(Roster::of(&hands.wanted(), &observed));
     let errand = conduct::Errand {
         command: line.clone(),
-        again: &line,
+        again: line,
         is_verbose: invocation.is_verbose,
     };
     let report = conduct(console, environment, &hands, &plan, &errand);
@@ -137,7 +138,7 @@ fn treat(
     if report.outcome == RunOutcome::Done {
         return Ok(Treated::Done(Box::new(report)));
     }
-    view::end(console, model, &report, environment)?;
+    view::end(console, model, &report, invocation)?;
     Ok(Treated::Failed(view::exit_code(&report)))
 }
 
