@@ -15,7 +15,7 @@ use crate::elevation::elevate;
 use crate::environment::Environment;
 use crate::failure::{Class, Failure};
 use crate::invocation::Invocation;
-use crate::views::run as view;
+use crate::views::run::{self as view, Part};
 use crate::workshop;
 
 /// Removes everything that carries the cluster's label.
@@ -59,7 +59,7 @@ pub fn down(
         let report = conduct(console, environment, &hands, &plan, &errand)?;
         code = view::exit_code(&report);
         if report.outcome != RunOutcome::Done || console.format == Format::Json {
-            view::end(console, model, &report, invocation)?;
+            view::end(console, model, &report, Part::WHOLE, invocation)?;
         }
     }
     if code == 0 {

@@ -55,6 +55,11 @@ fn make_so(
     invocation: Invocation<'_>,
 ) -> Result<u8, Failure> {
     let mut last: Option<Report> = None;
+    let mut part = view::Part {
+        only: &wishes.only,
+        until: wishes.until,
+        ..view::Part::WHOLE
+    };
     for round in 0..ROUNDS {
         let wanted = hands.wanted();
         let observed = look(hands, model)?;
@@ -63,10 +68,14 @@ fn make_so(
             show_obstacles(console, &whole)?;
             return Ok(obstructed(&whole));
         }
-        let plan = part(model, whole, wishes)?;
+        let total = whole.steps().len();
+        let plan = selected(model, whole, wishes)?;
+        part.left_out = total - plan.steps().len();
         if plan.is_empty() {
             break;
         }
+        let only_looks = plan.steps().iter().all(|step| step.action.only_looks());
+        part.only_looks = only_looks && (round == 0 || part.only_looks);
         hands.seat(Roster::of(&wanted, &observed));
         if console.format == Format::Text {
             view::begin(console, model, &plan, round)?;
@@ -97,8 +106,8 @@ fn make_so(
         }
     }
     match &last {
-        Some(report) => view::end(console, model, report, invocation),
-        None => view::nothing(console, model),
+        Some(report) => view::end(console, model, report, part, invocation),
+        None => view::nothing(console, model, part, invocation),
     }?;
     Ok(last.as_ref().map_or(0, view::exit_code))
 }
@@ -120,7 +129,7 @@ pub fn look(hands: &Hands<'_>, model: &Model) -> Result<Observed, Failure> {
 }
 
 /// The part of a plan that was asked for.
-fn part(model: &Model, plan: Plan, wishes: &UpArguments) -> Result<Plan, Failure> {
+fn selected(model: &Model, plan: Plan, wishes: &UpArguments) -> Result<Plan, Failure> {
     let mut plan = plan;
     let ours = |error: &dyn std::error::Error| {
         Failure::new(Class::OurBug, "a part of the plan is no plan").because(error)

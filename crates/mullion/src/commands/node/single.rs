@@ -18,7 +18,7 @@ use crate::environment::Environment;
 use crate::failure::{Class, Failure};
 use crate::invocation::Invocation;
 use crate::views::progress::short;
-use crate::views::run as view;
+use crate::views::run::{self as view, Part};
 use crate::workshop;
 
 /// Which machine, and whether it may be done without a question.
@@ -74,7 +74,7 @@ pub(super) fn reboot(
     match treat(console, model, errand, &treatment, environment, invocation)? {
         Treated::Done(report) => {
             if console.format == Format::Json {
-                view::end(console, model, &report, invocation)?;
+                view::end(console, model, &report, Part::WHOLE, invocation)?;
             } else {
                 let done = console.styled_err(GOOD, "done");
                 let took = short(Duration::from_millis(report.took_ms));
@@ -138,7 +138,7 @@ fn treat(
     if report.outcome == RunOutcome::Done {
         return Ok(Treated::Done(Box::new(report)));
     }
-    view::end(console, model, &report, invocation)?;
+    view::end(console, model, &report, Part::WHOLE, invocation)?;
     Ok(Treated::Failed(view::exit_code(&report)))
 }
 
