@@ -17,7 +17,7 @@ use crate::console::{Console, Format, Presence};
 use crate::elevation::give_back;
 use crate::environment::Environment;
 use crate::failure::{Class, Failure};
-use crate::views::progress::Progress;
+use crate::views::progress::{Progress, Talk};
 use crate::views::run::INTERRUPTED;
 use crate::workshop::needs_root;
 
@@ -146,7 +146,7 @@ pub fn conduct(
                         end_now(console, report, &errand.again);
                     }
                 }
-                Err(RecvTimeoutError::Timeout) => painter.paint(console, Timestamp::now()),
+                Err(RecvTimeoutError::Timeout) => painter.tick(console, Timestamp::now()),
                 Err(RecvTimeoutError::Disconnected) => break,
             }
         }
@@ -230,8 +230,13 @@ impl Painter {
             (Format::Text, Presence::Attended, Colour::Styled) if !is_verbose => Style::Board,
             _ => Style::Lines,
         };
+        let talk = if is_verbose {
+            Talk::Everything
+        } else {
+            Talk::Steps
+        };
         Self {
-            progress: Progress::new(Timestamp::now()),
+            progress: Progress::new(Timestamp::now(), talk),
             style,
             painted: 0,
         }
@@ -241,7 +246,8 @@ impl Painter {
         let lines = self.progress.see(at, event);
         match self.style {
             Style::Lines => {
-                for line in lines {
+                let still = self.progress.still(at);
+                for line in lines.into_iter().chain(still) {
                     let _ = writeln!(console.err, "{line}");
                 }
                 let _ = console.err.flush();
@@ -262,10 +268,22 @@ impl Painter {
         }
     }
 
-    fn paint(&mut self, console: &mut Console<'_>, now: Timestamp) {
-        if self.style != Style::Board {
-            return;
+    /// Time goes by, and nothing happens.
+    fn tick(&mut self, console: &mut Console<'_>, now: Timestamp) {
+        match self.style {
+            Style::Board => self.paint(console, now),
+            Style::Lines => {
+                let lines = self.progress.still(now);
+                if !lines.is_empty() {
+                    let _ = writeln!(console.err, "{}", lines.join("\n"));
+                    let _ = console.err.flush();
+                }
+            }
+            Style::Silent => {}
         }
+    }
+
+    fn paint(&mut self, console: &mut Console<'_>, now: Timestamp) {
         let (width, height) = terminal_size();
         let mut frame = self.progress.frame(now, width);
         frame.truncate(height.saturating_sub(1).max(1));
