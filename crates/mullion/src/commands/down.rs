@@ -10,7 +10,7 @@ use super::up::{ask, look};
 use super::validate::refuse;
 use crate::arguments::DownArguments;
 use crate::conduct::{Errand, conduct, take_locks};
-use crate::console::{Console, Format, Presence};
+use crate::console::{Console, Presence};
 use crate::elevation::elevate;
 use crate::environment::Environment;
 use crate::failure::{Class, Failure};
@@ -41,7 +41,7 @@ pub fn down(
     };
     let plan = plan_down(&observed, rest);
     let name = &model.cluster().name;
-    let mut code = 0;
+    let mut report = None;
     if !plan.is_empty() {
         let machines = plan.steps().iter().filter_map(|step| step.machine.as_ref());
         let mut machines: Vec<_> = machines.map(ToString::to_string).collect();
@@ -56,42 +56,29 @@ pub fn down(
             again: invocation.next(name, &["down"]),
             is_verbose: invocation.is_verbose,
         };
-        let report = conduct(console, environment, &hands, &plan, &errand)?;
-        code = view::exit_code(&report);
-        if report.outcome != RunOutcome::Done || console.format == Format::Json {
-            view::end(console, model, &report, Part::WHOLE, invocation)?;
+        let ended = conduct(console, environment, &hands, &plan, &errand)?;
+        if ended.outcome != RunOutcome::Done {
+            view::end(console, model, &ended, Part::WHOLE, invocation)?;
+            return Ok(view::exit_code(&ended));
         }
+        report = Some(ended);
     }
-    if code == 0 {
-        let forget = |error: &dyn std::error::Error| {
-            Failure::new(
-                Class::ThisComputer,
-                "what was kept of the cluster could not be removed",
-            )
-            .because(error)
-        };
-        let state = hands.state().clone();
-        state.remove().map_err(|error| forget(&error))?;
-        if wishes.purge {
-            let kept = hands.purge().map_err(|error| {
-                Failure::new(
-                    Class::ThisComputer,
-                    "templates and the cache could not be removed",
-                )
-                .because(&error)
-            })?;
-            tell_kept(console, &kept)?;
-        }
-        if console.format == Format::Text {
-            let what = if plan.is_empty() {
-                "there was nothing to remove"
-            } else {
-                "nothing is left"
-            };
-            writeln!(console.err, "cluster `{name}`: {what}")?;
-        }
+    let failed = |what: &str, error: &dyn std::error::Error| {
+        Failure::new(Class::ThisComputer, what).because(error)
+    };
+    let state = hands.state().clone();
+    state
+        .remove()
+        .map_err(|error| failed("what was kept of the cluster could not be removed", &error))?;
+    if wishes.purge {
+        let kept = hands
+            .purge()
+            .map_err(|error| failed("templates and the cache could not be removed", &error))?;
+        tell_kept(console, &kept)?;
     }
-    Ok(code)
+    // One document, and after all that may fail.
+    view::gone(console, model, report.as_ref())?;
+    Ok(0)
 }
 
 /// Tells which templates stay, and whose machines need them.

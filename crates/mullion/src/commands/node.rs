@@ -16,7 +16,7 @@ use mullion_spec::source::Source;
 use mullion_spec::value::{GroupName, MachineName};
 
 use super::kubeconfig::{replace, resolved};
-use super::plan::{obstructed, show_obstacles};
+use super::plan::obstructed;
 use super::ssh::not_among;
 use super::up::{ask, plan_now, up};
 use super::validate::refuse;
@@ -26,6 +26,7 @@ use crate::elevation::elevate;
 use crate::environment::Environment;
 use crate::failure::{Class, Failure};
 use crate::invocation::Invocation;
+use crate::views::run as view;
 use crate::{file, surroundings, workshop};
 
 /// The mark that some editors put before a text.
@@ -276,7 +277,7 @@ fn consent(
     let hands = workshop::open(model, environment)?;
     let (_, _, plan) = plan_now(&hands, model)?;
     if !plan.obstacles().is_empty() {
-        show_obstacles(console, &plan)?;
+        view::obstructed(console, model, &plan, None)?;
         return Ok(Consent::Obstructed(obstructed(&plan)));
     }
     let others = plan

@@ -5,7 +5,7 @@ use mullion_engine::hands::Hands;
 use mullion_engine::{Report, RunOutcome, select};
 use mullion_plan::{Discover as _, Observed, Plan, Roster, Stage, Wanted, plan as planned};
 
-use super::plan::{obstructed, show_obstacles};
+use super::plan::obstructed;
 use super::validate::{refuse, tell};
 use crate::arguments::UpArguments;
 use crate::conduct::{Errand, conduct, take_locks};
@@ -65,7 +65,7 @@ fn make_so(
         let observed = look(hands, model)?;
         let whole = planned(&wanted, &observed);
         if !whole.obstacles().is_empty() {
-            show_obstacles(console, &whole)?;
+            view::obstructed(console, model, &whole, last.as_ref())?;
             return Ok(obstructed(&whole));
         }
         let total = whole.steps().len();

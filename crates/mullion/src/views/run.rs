@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use mullion_catalog::Model;
 use mullion_engine::{Report, RunOutcome};
-use mullion_plan::{Plan, Stage};
+use mullion_plan::{Obstacle, Plan, Stage};
 use mullion_spec::value::ClusterName;
 use mullion_spec::words::Os;
 use schemars::JsonSchema;
@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use super::findings::plural;
 use super::progress::short;
+use crate::commands::plan::show_obstacles;
 use crate::console::{BAD, Console, FAINT, Format, GOOD, STRONG};
 use crate::failure::{Class, Failure};
 use crate::invocation::Invocation;
@@ -32,6 +33,8 @@ pub struct RunDocument<'a> {
     pub left_out: usize,
     /// What came of it; nothing where nothing was to be done.
     pub report: Option<&'a Report>,
+    /// What is in the way, so that nothing was begun.
+    pub obstacles: &'a [Obstacle],
 }
 
 /// Which part of a plan a run was for.
@@ -144,6 +147,7 @@ pub fn nothing(
             changed: false,
             left_out: part.left_out,
             report: None,
+            obstacles: &[],
         };
         return Ok(console.json("Run", &document)?);
     }
@@ -161,6 +165,50 @@ pub fn nothing(
     Ok(())
 }
 
+/// Says that nothing of a cluster is left; `report` is of its removal, where there was anything to remove.
+pub fn gone(
+    console: &mut Console<'_>,
+    model: &Model,
+    report: Option<&Report>,
+) -> Result<(), Failure> {
+    let cluster = &model.cluster().name;
+    if console.format == Format::Json {
+        let document = RunDocument {
+            cluster: cluster.to_string(),
+            changed: report.is_some(),
+            left_out: 0,
+            report,
+            obstacles: &[],
+        };
+        return Ok(console.json("Run", &document)?);
+    }
+    let what = match report {
+        Some(_) => "nothing is left",
+        None => "there was nothing to remove",
+    };
+    Ok(writeln!(console.err, "cluster `{cluster}`: {what}")?)
+}
+
+/// Says what is in the way; `report` is of what was done before it was seen.
+pub fn obstructed(
+    console: &mut Console<'_>,
+    model: &Model,
+    plan: &Plan,
+    report: Option<&Report>,
+) -> Result<(), Failure> {
+    if console.format == Format::Json {
+        let document = RunDocument {
+            cluster: model.cluster().name.to_string(),
+            changed: report.is_some(),
+            left_out: 0,
+            report,
+            obstacles: plan.obstacles(),
+        };
+        return Ok(console.json("Run", &document)?);
+    }
+    show_obstacles(console, plan)
+}
+
 /// Says what came of a run.
 pub fn end(
     console: &mut Console<'_>,
@@ -176,6 +224,7 @@ pub fn end(
             changed: true,
             left_out: part.left_out,
             report: Some(report),
+            obstacles: &[],
         };
         return Ok(console.json("Run", &document)?);
     }
