@@ -6,7 +6,8 @@
 //! three forms: for people, plain, or as JSON.
 //!
 //! What holds always: data goes to standard output and everything else to standard error; the exit
-//! code is the [`failure::Class`]'s; a command that asks does so only where somebody can answer.
+//! code is the [`failure::Class`]'s; a command that asks does so only where somebody can answer, and without an answer
+//! does nothing.
 //!
 //! # Current limitations
 //!
@@ -17,6 +18,7 @@ pub mod agent_program;
 pub mod arguments;
 pub mod commands;
 pub mod conduct;
+pub mod consent;
 pub mod console;
 pub mod doctor;
 pub mod elevation;

@@ -3,14 +3,16 @@
 use mullion_catalog::Judgement;
 use mullion_engine::RunOutcome;
 use mullion_engine::hands::KeptTemplate;
-use mullion_plan::{Rest, plan_down};
+use mullion_plan::{Plan, Rest, plan_down};
 use mullion_spec::cluster::ControlPlane;
+use mullion_spec::value::ClusterName;
 
-use super::up::{ask, look};
+use super::up::look;
 use super::validate::refuse;
 use crate::arguments::DownArguments;
 use crate::conduct::{Errand, conduct, take_locks};
-use crate::console::{Console, Presence};
+use crate::consent::consent;
+use crate::console::Console;
 use crate::elevation::elevate;
 use crate::environment::Environment;
 use crate::failure::{Class, Failure};
@@ -41,15 +43,11 @@ pub fn down(
     };
     let plan = plan_down(&observed, rest);
     let name = &model.cluster().name;
+    if let Some(what) = removals(name, &plan, wishes.purge) {
+        consent(console, &what, wishes.yes)?;
+    }
     let mut report = None;
     if !plan.is_empty() {
-        let machines = plan.steps().iter().filter_map(|step| step.machine.as_ref());
-        let mut machines: Vec<_> = machines.map(ToString::to_string).collect();
-        machines.dedup();
-        let question = format!("remove cluster `{name}` with {}?", machines.join(", "));
-        if !wishes.yes && console.presence == Presence::Attended && !ask(console, &question)? {
-            return Err(Failure::new(Class::Usage, "nothing was done: you said no"));
-        }
         hands.seat(mullion_plan::Roster::of(&hands.wanted(), &observed));
         let errand = Errand {
             command: line,
@@ -79,6 +77,22 @@ pub fn down(
     // One document, and after all that may fail.
     view::gone(console, model, report.as_ref())?;
     Ok(0)
+}
+
+/// What would be removed, in words; nothing where there is nothing.
+fn removals(name: &ClusterName, plan: &Plan, purge: bool) -> Option<String> {
+    let machines = plan.steps().iter().filter_map(|step| step.machine.as_ref());
+    let mut machines: Vec<_> = machines.map(ToString::to_string).collect();
+    machines.dedup();
+    let cluster = if machines.is_empty() {
+        format!("cluster `{name}`")
+    } else {
+        format!("cluster `{name}` with {}", machines.join(", "))
+    };
+    let cluster = (!plan.is_empty()).then_some(cluster);
+    let shared = purge.then(|| "the cache and unused templates".to_owned());
+    let all: Vec<_> = cluster.into_iter().chain(shared).collect();
+    (!all.is_empty()).then(|| format!("remove {}", all.join(", and ")))
 }
 
 /// Tells which templates stay, and whose machines need them.

@@ -18,10 +18,11 @@ use mullion_spec::value::{GroupName, MachineName};
 use super::kubeconfig::{replace, resolved};
 use super::plan::obstructed;
 use super::ssh::not_among;
-use super::up::{ask, plan_now, up};
+use super::up::{plan_now, up};
 use super::validate::refuse;
 use crate::arguments::{NodeArguments, NodeVerb, UpArguments};
-use crate::console::{BAD, Console, Format, GOOD, Presence};
+use crate::consent::{answerable, consent};
+use crate::console::{BAD, Console, Format, GOOD};
 use crate::elevation::elevate;
 use crate::environment::Environment;
 use crate::failure::{Class, Failure};
@@ -188,7 +189,7 @@ fn change_file(
     }
     let mut yes = change.yes;
     if let What::Remove(machine) = change.what {
-        match consent(console, new_model, machine, yes, environment)? {
+        match may_go(console, new_model, machine, yes, environment)? {
             Consent::Given => yes = true,
             Consent::Obstructed(code) => return Ok(code),
         }
@@ -257,22 +258,17 @@ enum Consent {
 }
 
 /// Asks whether a machine may go, and tells what else would.
-fn consent(
+fn may_go(
     console: &mut Console<'_>,
     model: &Model,
     machine: &MachineName,
     yes: bool,
     environment: &Environment,
 ) -> Result<Consent, Failure> {
+    let what = format!("remove {machine} with everything on it");
+    answerable(console, &what, yes)?;
     if yes {
         return Ok(Consent::Given);
-    }
-    if console.presence == Presence::Unattended {
-        return Err(Failure::new(
-            Class::Usage,
-            format!("{machine} would be removed with everything on it"),
-        )
-        .hint("say that it may with `--yes`"));
     }
     let hands = workshop::open(model, environment)?;
     let (_, _, plan) = plan_now(&hands, model)?;
@@ -285,18 +281,13 @@ fn consent(
         .iter()
         .filter(|step| step.stage == Stage::Retire && step.machine.as_ref() != Some(machine));
     let others: Vec<_> = others.map(mullion_plan::Step::title).collect();
-    let question = if others.is_empty() {
-        format!("remove {machine} with everything on it?")
+    let what = if others.is_empty() {
+        what
     } else {
-        format!(
-            "remove {machine} with everything on it, and also {}?",
-            others.join(", ")
-        )
+        format!("{what}, and also {}", others.join(", "))
     };
-    if ask(console, &question)? {
-        return Ok(Consent::Given);
-    }
-    Err(Failure::new(Class::Usage, "nothing was done: you said no"))
+    consent(console, &what, yes)?;
+    Ok(Consent::Given)
 }
 
 #[cfg(test)]

@@ -9,7 +9,8 @@ use super::plan::obstructed;
 use super::validate::{refuse, tell};
 use crate::arguments::UpArguments;
 use crate::conduct::{Errand, conduct, take_locks};
-use crate::console::{Console, Format, Presence};
+use crate::consent::consent;
+use crate::console::{Console, Format};
 use crate::elevation::elevate;
 use crate::environment::Environment;
 use crate::failure::{Class, Failure};
@@ -80,8 +81,9 @@ fn make_so(
         if console.format == Format::Text {
             view::begin(console, model, &plan, round)?;
         }
-        if round == 0 && !confirmed(console, &plan, wishes.yes)? {
-            return Err(Failure::new(Class::Usage, "nothing was done: you said no"));
+        let removals = removals(&plan);
+        if !removals.is_empty() {
+            consent(console, &removals, wishes.yes)?;
         }
         let errand = Errand {
             command: invocation.line(),
@@ -152,34 +154,12 @@ fn selected(model: &Model, plan: Plan, wishes: &UpArguments) -> Result<Plan, Fai
     Ok(plan)
 }
 
-/// What removes something is asked about where somebody can answer.
-fn confirmed(console: &mut Console<'_>, plan: &Plan, yes: bool) -> Result<bool, Failure> {
-    let removals: Vec<_> = plan
-        .steps()
-        .iter()
-        .filter(|step| step.stage == Stage::Retire)
-        .map(mullion_plan::Step::title)
-        .collect();
-    if removals.is_empty() || yes {
-        return Ok(true);
-    }
-    if console.presence == Presence::Unattended {
-        return Err(
-            Failure::new(Class::Usage, format!("this would {}", removals.join(", ")))
-                .hint("say that it may with `--yes`"),
-        );
-    }
-    ask(console, &format!("{}: go on?", removals.join(", ")))
-}
-
-/// Asks yes or no; no where nothing is said.
-pub fn ask(console: &mut Console<'_>, question: &str) -> Result<bool, Failure> {
-    console.err.flush()?;
-    dialoguer::Confirm::new()
-        .with_prompt(question)
-        .default(false)
-        .interact()
-        .map_err(|error| Failure::new(Class::Usage, "no answer was given").because(&error))
+/// What a plan removes, in words; nothing where it removes nothing.
+fn removals(plan: &Plan) -> String {
+    let steps = plan.steps().iter();
+    let removals = steps.filter(|step| step.stage == Stage::Retire);
+    let removals: Vec<_> = removals.map(mullion_plan::Step::title).collect();
+    removals.join(", ")
 }
 
 /// Whether a look after the run may find more: something could not be looked at before.

@@ -118,6 +118,13 @@ fn what_is_looked_at_and_what_is_in_the_way_are_documents() {
 fn a_removal_is_one_document_whether_there_was_anything_or_not() {
     let bench = Bench::new();
     otherwise(&bench);
+    let ran = bench.run(&["down", "--json"]);
+    let failure = document(&ran.out, "Failure");
+    assert_eq!(ran.code, 2, "nobody was asked: {failure:#}");
+    assert_eq!(
+        failure["what"],
+        "this would remove cluster `bench-json` with cp1"
+    );
     for changed in [true, false] {
         let ran = bench.run(&["down", "--yes", "--json"]);
         assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);

@@ -28,6 +28,8 @@ fn a_file_is_not_changed_where_that_cannot_be_applied() {
         (&["node", "remove", "cp1"], 2, "only address"),
         (&["node", "remove", "lin1"], 2, "--yes"),
         (&["node", "reset", "lin9"], 2, "did you mean"),
+        (&["node", "reset", "lin1"], 2, "--yes"),
+        (&["node", "reboot", "lin1"], 2, "--yes"),
         (&["node", "reboot", "db1"], 2, "cp1, lin1, lin2"),
         (&["ssh", "db1"], 2, "cp1, lin1, lin2"),
     ] {

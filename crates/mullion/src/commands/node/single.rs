@@ -9,10 +9,11 @@ use mullion_spec::cluster::Duty;
 use mullion_spec::value::MachineName;
 
 use super::super::ssh::unknown;
-use super::super::up::{ask, look, up};
+use super::super::up::{look, up};
 use crate::arguments::UpArguments;
 use crate::conduct::{self, conduct, take_locks};
-use crate::console::{Console, Format, GOOD, Presence};
+use crate::consent::{answerable, consent};
+use crate::console::{Console, Format, GOOD};
 use crate::elevation::elevate;
 use crate::environment::Environment;
 use crate::failure::{Class, Failure};
@@ -37,12 +38,13 @@ pub(super) fn reset(
     invocation: Invocation<'_>,
 ) -> Result<u8, Failure> {
     let machine = errand.machine;
-    let question =
-        format!("take {machine} out of the cluster and join it anew? Its pods move elsewhere");
+    let what = format!(
+        "take {machine} out of the cluster and join it anew, while its pods move elsewhere"
+    );
     let treatment = Treatment {
         planned: plan_reset,
         allowed: may_be_reset,
-        question,
+        what,
     };
     match treat(console, model, errand, &treatment, environment, invocation)? {
         // What the machine lacks now, `up` gives it.
@@ -69,7 +71,7 @@ pub(super) fn reboot(
     let treatment = Treatment {
         planned: plan_reboot,
         allowed: may_be_started_anew,
-        question: format!("start {machine} anew? What runs on it stops until then"),
+        what: format!("start {machine} anew, and stop what runs on it until then"),
     };
     match treat(console, model, errand, &treatment, environment, invocation)? {
         Treated::Done(report) => {
@@ -92,7 +94,7 @@ pub(super) fn reboot(
 struct Treatment {
     planned: fn(&Observed, &MachineName) -> Plan,
     allowed: fn(&Model, &Observed, &MachineName) -> Result<(), Failure>,
-    question: String,
+    what: String,
 }
 
 enum Treated {
@@ -114,6 +116,7 @@ fn treat(
     if let Some(failure) = unknown(model, machine) {
         return Err(failure);
     }
+    answerable(console, &treatment.what, errand.yes)?;
     let reasons = workshop::needs_root(model);
     elevate(console, environment, model, invocation.arguments, &reasons)?;
     let hands = workshop::open(model, environment)?;
@@ -121,10 +124,7 @@ fn treat(
     let locks = take_locks(environment, &hands, &line)?;
     let observed = look(&hands, model)?;
     (treatment.allowed)(model, &observed, machine)?;
-    if !errand.yes && console.presence == Presence::Attended && !ask(console, &treatment.question)?
-    {
-        return Err(Failure::new(Class::Usage, "nothing was done: you said no"));
-    }
+    consent(console, &treatment.what, errand.yes)?;
     let plan = (treatment.planned)(&observed, machine);
     hands.seat(Roster::of(&hands.wanted(), &observed));
     let errand = conduct::Errand {
