@@ -203,14 +203,19 @@ impl Templates {
             let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
                 continue;
             };
-            if !path.is_dir() || name.contains(PARTIAL) {
-                continue;
-            }
-            let lock = lock::Lock::wait(&self.place, name, attendant)?;
-            self.sweep(&lock)?;
-            match read_record(&path)? {
-                Some(record) if keep.contains(&record.id) => {}
-                _ => remove_whole(&path)?,
+            if let Some(folder) = name.strip_suffix(".lock") {
+                // The file of a dead holder goes with the lock.
+                drop(lock::Lock::try_now(&self.place, folder)?);
+            } else if let Some((folder, _)) = name.split_once(PARTIAL) {
+                if let Some(_lock) = lock::Lock::try_now(&self.place, folder)? {
+                    lock::remove_tree(&path)?;
+                }
+            } else if path.is_dir() {
+                let _lock = lock::Lock::wait(&self.place, name, attendant)?;
+                match read_record(&path)? {
+                    Some(record) if keep.contains(&record.id) => {}
+                    _ => remove_whole(&path)?,
+                }
             }
         }
         // One that is not empty stays.
@@ -357,6 +362,10 @@ mod tests {
         assert!(older.is_dir());
         assert_eq!(templates.find().unwrap(), BTreeSet::from([id("a")]));
         assert!(!templates.path(&id("b")).exists() && !half.exists());
+        // What killed builds leave.
+        let dead = templates.place().join(format!("d{PARTIAL}77"));
+        fs_err::create_dir_all(dead.join("root")).unwrap();
+        fs_err::write(templates.place().join("d.lock"), "").unwrap();
         templates.purge(&BTreeSet::new(), &Unattended).unwrap();
         assert!(!templates.place().exists());
         templates.purge(&BTreeSet::new(), &Unattended).unwrap();

@@ -31,7 +31,10 @@ pub fn down(
     let Some(model) = &judgement.model else {
         return refuse(console, &judgement.verdict);
     };
-    let reasons = workshop::needs_root(model);
+    let mut reasons = workshop::needs_root(model);
+    if wishes.purge && reasons.is_empty() && environment.place.join("templates").exists() {
+        reasons.push("remove templates".into());
+    }
     elevate(console, environment, model, invocation.arguments, &reasons)?;
     let hands = workshop::open(model, environment)?;
     let line = invocation.line();
