@@ -69,7 +69,7 @@ fn every_document_keeps_its_schema() {
 }
 
 /// A cluster with one machine that was made otherwise than its file says, and that never ran.
-fn otherwise(bench: &Bench) {
+pub(crate) fn otherwise(bench: &Bench) {
     bench.write(
         "cluster.yaml",
         // Should nothing be in the way of `up` one day, it still makes nothing.
