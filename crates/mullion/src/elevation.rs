@@ -47,6 +47,11 @@ impl Owner {
         ours.or_else(of_sudo).filter(|owner| owner.user != 0)
     }
 
+    /// Whether they could have made what is at that path themselves, or what is around it.
+    pub fn could_make(self, path: &Path) -> bool {
+        between(self, path).is_some()
+    }
+
     /// Reads `1000:1000`.
     pub fn read(text: &str) -> Option<Self> {
         let (user, group) = text.split_once(':')?;
@@ -289,8 +294,10 @@ mod tests {
         let users = |path: &Path| fs_err::symlink_metadata(path).unwrap().uid();
         give_back(Some(owner), &[&state]);
         assert_eq!(users(&state), 0, "nothing around it is the owner's");
+        assert!(!owner.could_make(&home.join(".kube/config")));
         std::os::unix::fs::chown(&home, Some(owner.user), None).unwrap();
         give_back(Some(owner), &[&state]);
+        assert!(owner.could_make(&home.join(".kube/config")));
         assert_eq!(users(&state.join("runs")), owner.user);
         assert_eq!(users(&home.join(".local")), owner.user);
         assert_eq!(users(&beside), 0, "what is beside it is not ours");
