@@ -59,6 +59,6 @@ pub use item::Item;
 pub use process::ToolError;
 pub use record::{Modified, Module, Origin, Record, Witness};
 pub use root::{RootWish, supply_root};
-pub use sources::{GoSource, PackageSource, Patience, Reach, Sources};
+pub use sources::{GoCaches, GoSource, PackageSource, Patience, Reach, Sources};
 pub use store::{Soundness, Store, StoreError, Verdict};
 pub use supply::{part_of, supply};

@@ -44,6 +44,18 @@ pub struct GoSource {
     pub program: Option<PathBuf>,
     /// The module proxy; the Go tool's own settings where none is given.
     pub module_proxy: Option<String>,
+    /// Where it keeps what it fetched and made.
+    pub caches: GoCaches,
+}
+
+/// Where Go keeps what it fetched and made.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum GoCaches {
+    /// In the user's own folders, as when they use it themselves.
+    #[default]
+    Users,
+    /// In our cache: whoever runs is not whose folders the variables name.
+    Ours,
 }
 
 /// Where packages of distributions come from; the distribution's own place where none is given.

@@ -8,6 +8,7 @@
 //! roots/<suite>-<fingerprint>/root.tar          a distribution's root file system, with its record
 //! layers/<suite>-<fingerprint>/layer.tar        a layer that images share, with its record
 //! toolchains/go<version>/                       a Go that was fetched
+//! go-caches/                                    Go's own caches, where root builds for a user
 //! locks/<item>.lock                             held while an item is being got; never removed
 //! work/                                         wrapper modules and what is under way
 //! ```
@@ -16,7 +17,10 @@
 //!   `.new`, or in `.partial` where a later run can go on with it.
 //! - Whoever writes an item holds its lock (`flock`), so that processes and threads may share the folder: whoever
 //!   waited finds it done.
+//! - The folder is the user's, and may hold more than what stands above: that is never touched.
 //! - A file is trusted while its size and time are the recorded ones, and hashed again when they are not.
+
+mod purge;
 
 use std::collections::BTreeSet;
 use std::io;
@@ -30,6 +34,14 @@ use mullion_wire::Sha256Digest;
 use crate::digest::hash_file;
 use crate::item::Item;
 use crate::record::{Draft, Modified, Origin, Record, VERSION};
+
+const PARTS: &str = "parts";
+const ROOTS: &str = "roots";
+const LAYERS: &str = "layers";
+pub(crate) const TOOLCHAINS: &str = "toolchains";
+pub(crate) const GO_CACHES: &str = "go-caches";
+const LOCKS: &str = "locks";
+const WORK: &str = "work";
 
 const RECORD: &str = "record.json";
 const NEW: &str = ".new";
@@ -53,6 +65,12 @@ pub enum StoreError {
         /// Why.
         #[source]
         source: io::Error,
+    },
+    /// Somebody is getting something into it.
+    #[error("the cache in {} is being written to by another run", folder.display())]
+    Busy {
+        /// The cache.
+        folder: PathBuf,
     },
     /// The work was called off.
     #[error("called off")]
@@ -86,7 +104,7 @@ impl Store {
         let store = Self {
             folder: folder.to_owned(),
         };
-        for name in ["parts", "locks", "work"] {
+        for name in [PARTS, LOCKS, WORK] {
             fs::create_dir_all(folder.join(name)).map_err(|error| store.broken(error))?;
         }
         Ok(store)
@@ -136,7 +154,7 @@ impl Store {
     /// What is recorded, in order; nothing is looked at but the records.
     pub fn list(&self) -> Vec<Record> {
         let mut found = Vec::new();
-        for (top, depth) in [("parts", 3), ("roots", 1), ("layers", 1)] {
+        for (top, depth) in [(PARTS, 3), (ROOTS, 1), (LAYERS, 1)] {
             gather(&self.folder.join(top), depth, &mut found);
         }
         found.sort_by(|a: &Record, b| a.item.cmp(&b.item));
@@ -222,7 +240,7 @@ impl Store {
 
     /// A folder for work under way; it survives, so that what is half done goes on.
     pub(crate) fn work(&self, name: &str) -> Result<PathBuf, StoreError> {
-        let folder = self.folder.join("work").join(crate::item::plain(name));
+        let folder = self.folder.join(WORK).join(crate::item::plain(name));
         fs::create_dir_all(&folder).map_err(|error| self.broken(error))?;
         Ok(folder)
     }
@@ -284,7 +302,7 @@ impl Store {
         attendant: &dyn Attend,
     ) -> Result<Lock, StoreError> {
         let name = format!("{}.lock", crate::item::plain(name));
-        let path = self.folder.join("locks").join(name);
+        let path = self.folder.join(LOCKS).join(name);
         let file = fs::OpenOptions::new()
             .create(true)
             .append(true)

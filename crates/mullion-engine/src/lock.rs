@@ -1,9 +1,12 @@
 //! One run of a cluster at a time.
 //!
-//! The lock is the kernel's, on a file in the state folder: it ends with the process that holds it, however that
-//! ends. What stands in the file only tells who it is.
+//! The lock is the kernel's, on a file: it ends with the process that holds it, however that ends. What stands in the
+//! file only tells who it is. There are two: one in the user's state folder, for every run, and one in the folder where
+//! machines of this computer are, for runs that change those: other users have other state folders.
 
+use std::collections::BTreeSet;
 use std::io::{self, Read as _, Seek as _, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -15,8 +18,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::private::private_folder;
 
-/// The folder of locks in a state folder.
+/// The folder of locks in a state folder, and in the one of machines.
 const LOCKS: &str = "locks";
+/// How often a lock is tried, and how long between: whoever only asks for its holder has it for a moment.
+const TRIES: usize = 5;
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// Who holds a lock.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -85,49 +91,95 @@ fn by(holder: Option<&Holder>) -> String {
 #[derive(Debug)]
 pub struct Lock {
     file: fs_err::File,
+    path: PathBuf,
+    after: After,
+}
+
+/// What becomes of a lock's file after the run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum After {
+    /// It stays, empty.
+    Stays,
+    /// It goes: of a cluster that is gone, nothing is left on this computer.
+    Goes,
 }
 
 impl Lock {
-    /// Takes the lock of a cluster, or says who has it. Does not wait.
+    /// Takes the lock of a cluster in a state folder, or says who has it. Does not wait.
     pub fn take(state: &Path, cluster: &ClusterName, holder: &Holder) -> Result<Self, LockError> {
-        let folder = state.join(LOCKS);
-        let path = folder.join(format!("{cluster}.lock"));
+        Self::open(state, cluster, holder, After::Stays)
+    }
+
+    /// Takes the lock of a cluster in the folder of machines, whoever's state folder it is known in. Needs root.
+    pub fn take_here(
+        place: &Path,
+        cluster: &ClusterName,
+        holder: &Holder,
+    ) -> Result<Self, LockError> {
+        // Others may look into this one.
+        fs_err::create_dir_all(place).map_err(|source| LockError::File {
+            path: place.into(),
+            source,
+        })?;
+        Self::open(place, cluster, holder, After::Goes)
+    }
+
+    fn open(
+        folder: &Path,
+        cluster: &ClusterName,
+        holder: &Holder,
+        after: After,
+    ) -> Result<Self, LockError> {
+        let path = file_of(folder, cluster);
         let failed = |source| LockError::File {
             path: path.clone(),
             source,
         };
-        private_folder(&folder).map_err(failed)?;
-        // The file is never removed: who removed it would take it from under somebody who has just opened it.
-        let mut file = fs_err::OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(&path)
-            .map_err(failed)?;
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {}
-            Err(rustix::io::Errno::WOULDBLOCK) => {
-                return Err(LockError::Held {
-                    cluster: cluster.clone(),
-                    holder: who(&mut file),
-                });
+        for rest in (0..TRIES).rev() {
+            let mut file = match open(&path) {
+                // Whoever had it removed the folder meanwhile.
+                Err(error) if error.kind() == io::ErrorKind::NotFound && rest > 0 => continue,
+                opened => opened.map_err(failed)?,
+            };
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) if is_at(&file, &path) => {
+                    // It is held all the same: on a full disk `down` makes room.
+                    let _ = sign(&mut file, holder);
+                    return Ok(Self { file, path, after });
+                }
+                // Whoever had it removed the file meanwhile: this lock is on one that nobody else sees.
+                Ok(()) => {}
+                Err(rustix::io::Errno::WOULDBLOCK) if rest > 0 => std::thread::sleep(PAUSE),
+                Err(rustix::io::Errno::WOULDBLOCK) => {
+                    return Err(LockError::Held {
+                        cluster: cluster.clone(),
+                        holder: who(&mut file),
+                    });
+                }
+                Err(error) => return Err(failed(error.into())),
             }
-            Err(error) => return Err(failed(error.into())),
         }
-        sign(&mut file, holder).map_err(failed)?;
-        Ok(Self { file })
+        Err(LockError::Held {
+            cluster: cluster.clone(),
+            holder: None,
+        })
     }
 
-    /// Who holds the lock of a cluster now; `None` where nobody does.
-    pub fn holder(state: &Path, cluster: &ClusterName) -> Option<Holder> {
-        let path = state.join(LOCKS).join(format!("{cluster}.lock"));
-        let mut file = fs_err::File::open(path).ok()?;
-        match flock(&file, FlockOperation::NonBlockingLockShared) {
-            Err(rustix::io::Errno::WOULDBLOCK) => who(&mut file),
-            _ => None,
-        }
+    /// Who holds the lock of a cluster in a folder now; `None` where nobody does.
+    pub fn holder(folder: &Path, cluster: &ClusterName) -> Option<Holder> {
+        let mut file = fs_err::File::open(file_of(folder, cluster)).ok()?;
+        is_held(&file).then(|| who(&mut file)).flatten()
+    }
+
+    /// The clusters whose lock in a folder somebody holds now.
+    pub fn held(folder: &Path) -> BTreeSet<ClusterName> {
+        let entries = fs_err::read_dir(folder.join(LOCKS)).into_iter().flatten();
+        let clusters = entries.filter_map(|entry| {
+            let path = entry.ok()?.path();
+            let cluster = path.file_stem()?.to_str()?.parse().ok()?;
+            is_held(&fs_err::File::open(path).ok()?).then_some(cluster)
+        });
+        clusters.collect()
     }
 }
 
@@ -135,7 +187,43 @@ impl Drop for Lock {
     fn drop(&mut self) {
         // Closing the file gives the lock back; an old name in it would only puzzle.
         let _ = self.file.set_len(0);
+        if self.after == After::Goes {
+            // While it is held: whoever waits for this file looks again. One that cannot be removed does no harm, and
+            // a folder with other locks in it stays.
+            let _ = fs_err::remove_file(&self.path);
+            if let Some(folder) = self.path.parent() {
+                let _ = fs_err::remove_dir(folder);
+            }
+        }
     }
+}
+
+fn file_of(folder: &Path, cluster: &ClusterName) -> PathBuf {
+    folder.join(LOCKS).join(format!("{cluster}.lock"))
+}
+
+fn open(path: &Path) -> io::Result<fs_err::File> {
+    if let Some(folder) = path.parent() {
+        private_folder(folder)?;
+    }
+    fs_err::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(path)
+}
+
+/// Whether an open file is still the one at that path.
+fn is_at(file: &fs_err::File, path: &Path) -> bool {
+    let there = fs_err::metadata(path);
+    there.is_ok_and(|there| file.metadata().is_ok_and(|own| own.ino() == there.ino()))
+}
+
+fn is_held(file: &fs_err::File) -> bool {
+    let taken = flock(file, FlockOperation::NonBlockingLockShared);
+    matches!(taken, Err(rustix::io::Errno::WOULDBLOCK))
 }
 
 fn sign(file: &mut fs_err::File, holder: &Holder) -> io::Result<()> {
@@ -211,5 +299,45 @@ mod tests {
         lock.file.set_len(0).unwrap();
         let error = Lock::take(state.path(), &cluster, &holder()).unwrap_err();
         assert_eq!(error.to_string(), "another run of cluster `demo` goes on");
+    }
+
+    #[test]
+    fn whoever_only_asks_for_the_holder_is_in_nobodys_way() {
+        let state = tempfile::tempdir().unwrap();
+        let cluster: ClusterName = "demo".parse().unwrap();
+        drop(Lock::take(state.path(), &cluster, &holder()).unwrap());
+        // As `holder` does, and longer.
+        let asking = fs_err::File::open(file_of(state.path(), &cluster)).unwrap();
+        flock(&asking, FlockOperation::NonBlockingLockShared).unwrap();
+        let asker = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(30));
+            drop(asking);
+        });
+        Lock::take(state.path(), &cluster, &holder()).unwrap();
+        asker.join().unwrap();
+    }
+
+    #[test]
+    fn the_lock_beside_the_machines_is_one_for_all_users_and_leaves_nothing() {
+        let computer = tempfile::tempdir().unwrap();
+        let place = computer.path().join("mullion");
+        let cluster: ClusterName = "demo".parse().unwrap();
+        let lock = Lock::take_here(&place, &cluster, &holder()).unwrap();
+        assert!(matches!(
+            Lock::take_here(&place, &cluster, &holder()),
+            Err(LockError::Held {
+                holder: Some(_),
+                ..
+            })
+        ));
+        assert_eq!(Lock::held(&place), [cluster.clone()].into());
+        let other = Lock::take_here(&place, &"other".parse().unwrap(), &holder()).unwrap();
+        drop(lock);
+        assert_eq!(Lock::holder(&place, &cluster), None);
+        // A file that a killed run left is no lock.
+        fs_err::write(file_of(&place, &cluster), "").unwrap();
+        let again = Lock::take_here(&place, &cluster, &holder()).unwrap();
+        drop((again, other));
+        assert_eq!(fs_err::read_dir(&place).unwrap().count(), 0);
     }
 }

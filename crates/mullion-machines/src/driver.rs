@@ -87,7 +87,8 @@ pub trait Look: Send + Sync {
     /// Where to log in to a machine, and the host key to expect. The machine need not run.
     fn door(&self, cluster: &ClusterName, machine: &MachineName) -> Result<Door, DriverError>;
 
-    /// The last lines that a machine wrote to its console; none where the driver keeps none.
+    /// The last lines that a machine wrote to its console; none where the driver keeps none. Refused where the machine
+    /// is not there.
     fn console_tail(
         &self,
         cluster: &ClusterName,

@@ -158,11 +158,17 @@ impl Look for Memory {
 
     fn console_tail(
         &self,
-        _cluster: &ClusterName,
-        _machine: &MachineName,
+        cluster: &ClusterName,
+        machine: &MachineName,
         _lines: usize,
     ) -> Result<Vec<String>, DriverError> {
-        Ok(Vec::new())
+        match self.inside(cluster, machine) {
+            Some(_) => Ok(Vec::new()),
+            None => Err(DriverError::NoMachine {
+                cluster: cluster.clone(),
+                machine: machine.clone(),
+            }),
+        }
     }
 }
 

@@ -285,6 +285,20 @@ actions! {
 }
 
 impl Action {
+    /// Whether it looks or waits, and leaves everything as it is.
+    pub const fn only_looks(&self) -> bool {
+        matches!(
+            self,
+            Self::CheckStock { .. }
+                | Self::Reach { .. }
+                | Self::Inspect { .. }
+                | Self::AwaitApi { .. }
+                | Self::AwaitNodeNetwork { .. }
+                | Self::AwaitReady
+                | Self::Verify { .. }
+        )
+    }
+
     /// What a person reads before it happens.
     pub fn title(&self, machine: Option<&MachineName>) -> String {
         // Cluster-wide actions never print it.

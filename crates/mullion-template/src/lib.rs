@@ -182,12 +182,45 @@ impl Templates {
         }
         let lock = lock::Lock::wait(&self.place, &folder_name(id), attendant)?;
         self.sweep(&lock)?;
-        let path = self.path(id);
-        // First it stops being a template, then it goes: a removal that is cut off leaves no half of one.
-        match fs_err::remove_file(path.join(RECORD)) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
-            _ => lock::remove_tree(&path),
+        remove_whole(&self.path(id))
+    }
+
+    /// Removes every template but those, of whatever form, and the folder itself where nothing stays in it.
+    ///
+    /// Machines that lie over one that goes stop working: whoever calls this knows which have none.
+    pub fn purge(
+        &self,
+        keep: &BTreeSet<TemplateId>,
+        attendant: &dyn mullion_plan::Attend,
+    ) -> Result<(), TemplateError> {
+        let entries = match fs_err::read_dir(&self.place) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        for entry in entries {
+            let path = entry?.path();
+            let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
+                continue;
+            };
+            if let Some(folder) = name.strip_suffix(".lock") {
+                // The file of a dead holder goes with the lock.
+                drop(lock::Lock::try_now(&self.place, folder)?);
+            } else if let Some((folder, _)) = name.split_once(PARTIAL) {
+                if let Some(_lock) = lock::Lock::try_now(&self.place, folder)? {
+                    lock::remove_tree(&path)?;
+                }
+            } else if path.is_dir() {
+                let _lock = lock::Lock::wait(&self.place, name, attendant)?;
+                match read_record(&path)? {
+                    Some(record) if keep.contains(&record.id) => {}
+                    _ => remove_whole(&path)?,
+                }
+            }
         }
+        // One that is not empty stays.
+        let _ = fs_err::remove_dir(&self.place);
+        Ok(())
     }
 
     /// Removes what dead builds left: of the template whose lock is held, and of every other whose lock is free.
@@ -207,6 +240,15 @@ impl Templates {
             }
         }
         Ok(())
+    }
+}
+
+/// Removes a template's folder.
+fn remove_whole(path: &Path) -> Result<(), TemplateError> {
+    // First it stops being a template, then it goes: a removal that is cut off leaves no half of one.
+    match fs_err::remove_file(path.join(RECORD)) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
+        _ => lock::remove_tree(path),
     }
 }
 
@@ -302,6 +344,31 @@ mod tests {
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
             .collect();
         assert_eq!(left, [folder_name(&id("b"))]);
+    }
+
+    #[test]
+    fn a_purge_leaves_what_is_kept_in_whatever_form_and_then_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let templates = Templates::new(folder.path().join("templates"));
+        let older = templates.place().join("a-of-an-older-form");
+        whole(&templates, &id("a"));
+        fs_err::rename(templates.path(&id("a")), &older).unwrap();
+        for name in ["a", "b"] {
+            whole(&templates, &id(name));
+        }
+        let half = templates.path(&id("c"));
+        fs_err::create_dir_all(half.join("root")).unwrap();
+        templates.purge(&[id("a")].into(), &Unattended).unwrap();
+        assert!(older.is_dir());
+        assert_eq!(templates.find().unwrap(), BTreeSet::from([id("a")]));
+        assert!(!templates.path(&id("b")).exists() && !half.exists());
+        // What killed builds leave.
+        let dead = templates.place().join(format!("d{PARTIAL}77"));
+        fs_err::create_dir_all(dead.join("root")).unwrap();
+        fs_err::write(templates.place().join("d.lock"), "").unwrap();
+        templates.purge(&BTreeSet::new(), &Unattended).unwrap();
+        assert!(!templates.place().exists());
+        templates.purge(&BTreeSet::new(), &Unattended).unwrap();
     }
 
     #[test]

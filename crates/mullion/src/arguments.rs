@@ -176,7 +176,7 @@ pub struct DownArguments {
     /// Do not ask
     #[arg(long)]
     pub yes: bool,
-    /// Templates and the cache too
+    /// The cache too, and templates that no machine lies over
     #[arg(long)]
     pub purge: bool,
 }

@@ -14,34 +14,44 @@ use mullion_plan::Plan;
 use mullion_spec::render::Colour;
 
 use crate::console::{Console, Format, Presence};
+use crate::elevation::give_back;
 use crate::environment::Environment;
 use crate::failure::{Class, Failure};
-use crate::views::progress::Progress;
+use crate::views::progress::{Progress, Talk};
 use crate::views::run::INTERRUPTED;
+use crate::workshop::needs_root;
 
 /// How often the board is painted while nothing happens.
 const TICK: Duration = Duration::from_millis(200);
 
 /// What a run is about.
 #[derive(Debug)]
-pub struct Errand<'a> {
+pub struct Errand {
     /// What was typed.
     pub command: String,
     /// What to type to go on.
-    pub again: &'a str,
+    pub again: String,
     /// Whether everything that programs say is shown.
     pub is_verbose: bool,
 }
 
-/// Takes the lock of a cluster, or says who has it.
-pub fn take_lock(
+/// The right to work on a cluster, and on its machines here.
+#[derive(Debug)]
+pub struct Locks {
+    // Given back in this order.
+    _here: Option<Lock>,
+    _state: Lock,
+}
+
+/// Takes the locks of a cluster, or says who has them.
+pub fn take_locks(
     environment: &Environment,
     hands: &Hands<'_>,
     command: &str,
-) -> Result<Lock, Failure> {
+) -> Result<Locks, Failure> {
     let holder = Holder::this_process(command, Timestamp::now());
     let cluster = hands.cluster_name();
-    Lock::take(&environment.state, cluster, &holder).map_err(|error| {
+    let failed = |error: LockError| {
         let failure = Failure::new(
             Class::ThisComputer,
             format!("cluster `{cluster}` cannot be worked on now"),
@@ -53,6 +63,15 @@ pub fn take_lock(
             }
             _ => failure,
         }
+    };
+    let state = Lock::take(&environment.state, cluster, &holder).map_err(failed)?;
+    let has_machines = || environment.place.join("clusters").join(cluster.as_str());
+    let is_here = !needs_root(hands.model()).is_empty() || has_machines().exists();
+    let here = (is_here && rustix::process::geteuid().is_root())
+        .then(|| Lock::take_here(&environment.place, cluster, &holder));
+    Ok(Locks {
+        _here: here.transpose().map_err(failed)?,
+        _state: state,
     })
 }
 
@@ -73,7 +92,7 @@ pub fn conduct(
     environment: &Environment,
     hands: &Hands<'_>,
     plan: &Plan,
-    errand: &Errand<'_>,
+    errand: &Errand,
 ) -> Result<Report, Failure> {
     let opening = Opening::new(
         hands.cluster_name().as_str(),
@@ -93,7 +112,7 @@ pub fn conduct(
     let mut options = Options::for_this_computer();
     options.places = places(hands.model().cluster());
     options.builds = hands.builds(plan);
-    errand.again.clone_into(&mut options.again);
+    options.again.clone_from(&errand.again);
     let cancel = Cancel::new();
     let _signals = listen(&cancel)?;
     let (sender, events) = mpsc::channel();
@@ -122,10 +141,12 @@ pub fn conduct(
                         && cancel.level() == Cancelled::Now
                     {
                         painter.clear(console);
-                        end_now(console, report);
+                        let cache = hands.store().folder();
+                        give_back(environment.owner, &[&environment.state, cache]);
+                        end_now(console, report, &errand.again);
                     }
                 }
-                Err(RecvTimeoutError::Timeout) => painter.paint(console, Timestamp::now()),
+                Err(RecvTimeoutError::Timeout) => painter.tick(console, Timestamp::now()),
                 Err(RecvTimeoutError::Disconnected) => break,
             }
         }
@@ -152,8 +173,7 @@ pub fn conduct(
     clippy::exit,
     reason = "threads cannot be ended from outside, and the next run takes up what they leave"
 )]
-fn end_now(console: &mut Console<'_>, report: &Report) -> ! {
-    let again = report.go_on.as_deref().unwrap_or("mullion up");
+fn end_now(console: &mut Console<'_>, report: &Report, again: &str) -> ! {
     let _ = writeln!(console.err, "ended at once; go on with: {again}");
     if let Some(journal) = &report.journal {
         let _ = writeln!(console.err, "journal: {}", journal.display());
@@ -210,8 +230,13 @@ impl Painter {
             (Format::Text, Presence::Attended, Colour::Styled) if !is_verbose => Style::Board,
             _ => Style::Lines,
         };
+        let talk = if is_verbose {
+            Talk::Everything
+        } else {
+            Talk::Steps
+        };
         Self {
-            progress: Progress::new(Timestamp::now()),
+            progress: Progress::new(Timestamp::now(), talk),
             style,
             painted: 0,
         }
@@ -221,7 +246,8 @@ impl Painter {
         let lines = self.progress.see(at, event);
         match self.style {
             Style::Lines => {
-                for line in lines {
+                let still = self.progress.still(at);
+                for line in lines.into_iter().chain(still) {
                     let _ = writeln!(console.err, "{line}");
                 }
                 let _ = console.err.flush();
@@ -242,10 +268,22 @@ impl Painter {
         }
     }
 
-    fn paint(&mut self, console: &mut Console<'_>, now: Timestamp) {
-        if self.style != Style::Board {
-            return;
+    /// Time goes by, and nothing happens.
+    fn tick(&mut self, console: &mut Console<'_>, now: Timestamp) {
+        match self.style {
+            Style::Board => self.paint(console, now),
+            Style::Lines => {
+                let lines = self.progress.still(now);
+                if !lines.is_empty() {
+                    let _ = writeln!(console.err, "{}", lines.join("\n"));
+                    let _ = console.err.flush();
+                }
+            }
+            Style::Silent => {}
         }
+    }
+
+    fn paint(&mut self, console: &mut Console<'_>, now: Timestamp) {
         let (width, height) = terminal_size();
         let mut frame = self.progress.frame(now, width);
         frame.truncate(height.saturating_sub(1).max(1));

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use crate::elevation::{OWNER, Owner};
+use crate::elevation::Owner;
 
 /// Machines are this computer's and not one user's: whoever lost the state folder finds them here.
 const PLACE: &str = "/var/lib/mullion";
@@ -99,6 +99,14 @@ pub const VARIABLES: &[Variable] = &[
         meaning: "The SSH agent, for machines that exist already and name no key.",
     },
     Variable {
+        name: "SUDO_GID",
+        meaning: "As `SUDO_UID`: the group.",
+    },
+    Variable {
+        name: "SUDO_UID",
+        meaning: "Set by `sudo`: whose files are written, where `MULLION_OWNER` does not say it.",
+    },
+    Variable {
         name: "TERM",
         meaning: "`dumb`: no colours, and nothing is asked.",
     },
@@ -153,7 +161,7 @@ pub struct Environment {
     pub place: PathBuf,
     /// The user's folder.
     pub home: PathBuf,
-    /// Whose files are written, where `sudo` was asked.
+    /// Whose files are written, where that is not whoever runs this process: `sudo` was asked.
     pub owner: Option<Owner>,
     /// Where the command was given.
     pub folder: PathBuf,
@@ -181,7 +189,7 @@ impl Environment {
             cache: folder_of("XDG_CACHE_HOME", ".cache"),
             state: folder_of("XDG_STATE_HOME", ".local/state"),
             place: given("MULLION_PLACE").map_or_else(|| PLACE.into(), PathBuf::from),
-            owner: given(OWNER).and_then(|text| Owner::read(text.to_str()?)),
+            owner: Owner::given(|name| given(name)?.into_string().ok()),
             home,
             folder,
             values: VARIABLES

@@ -6,7 +6,8 @@
 //! three forms: for people, plain, or as JSON.
 //!
 //! What holds always: data goes to standard output and everything else to standard error; the exit
-//! code is the [`failure::Class`]'s; a command that asks does so only where somebody can answer.
+//! code is the [`failure::Class`]'s; a command that asks does so only where somebody can answer, and without an answer
+//! does nothing.
 //!
 //! # Current limitations
 //!
@@ -17,19 +18,23 @@ pub mod agent_program;
 pub mod arguments;
 pub mod commands;
 pub mod conduct;
+pub mod consent;
 pub mod console;
 pub mod doctor;
 pub mod elevation;
 pub mod environment;
 pub mod failure;
 pub mod file;
+pub mod invocation;
 pub mod output_file;
+pub mod shell;
 pub mod surroundings;
 pub mod views;
 pub mod workshop;
 
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
+use std::path::PathBuf;
 
 use clap::Parser as _;
 use mullion_catalog::Judgement;
@@ -37,10 +42,11 @@ use mullion_spec::draft::Surroundings;
 use mullion_spec::render::Colour;
 
 use arguments::{Arguments, Command, Global};
-use commands::up::Invocation;
 use console::{Console, Format, Presence};
+use elevation::give_back;
 use environment::Environment;
 use failure::{Class, Failure};
+use invocation::Invocation;
 
 /// The streams of one invocation, and which of them are terminals.
 pub struct Streams<'a> {
@@ -93,13 +99,17 @@ pub fn run(
     if arguments.global.json {
         console.format = Format::Json;
     }
-    match dispatch(
+    let mut folders = vec![environment.state.clone(), environment.cache.clone()];
+    let result = dispatch(
         arguments,
         &typed,
         environment,
         &mut *streams.input,
         &mut console,
-    ) {
+        &mut folders,
+    );
+    give_back(environment.owner, &folders);
+    match result {
         Ok(code) => code,
         Err(failure) => {
             // Where the failure itself cannot be written there is nobody left to tell.
@@ -132,19 +142,23 @@ fn refuse_arguments(console: &mut Console<'_>, error: &clap::Error) -> u8 {
     code
 }
 
+/// Does what was asked for; `folders` gets those that the file names for us to write to.
 fn dispatch(
     arguments: Arguments,
     typed: &[OsString],
     environment: &Environment,
     input: &mut dyn Read,
     console: &mut Console<'_>,
+    folders: &mut Vec<PathBuf>,
 ) -> Result<u8, Failure> {
     let Arguments { global, command } = arguments;
-    let invocation = Invocation {
-        arguments: typed,
-        is_verbose: global.verbose,
+    let invocation = Invocation::new(typed, &global);
+    let mut judged = || {
+        let judgement = judge(&global, environment, input, &surroundings::read())?;
+        let model = judgement.model.as_ref();
+        folders.extend(model.and_then(|model| workshop::named_cache(model, environment)));
+        Ok::<_, Failure>(judgement)
     };
-    let mut judged = || judge(&global, environment, input, &surroundings::read());
     match command {
         Command::Init(wishes) => commands::init::init(
             console,

@@ -1,13 +1,13 @@
 //! What commands that touch the world share: everything that was read, put together for the engine's hands.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use mullion_artifacts::{GoSource, Sources};
+use mullion_artifacts::{GoCaches, GoSource, Sources};
 use mullion_catalog::Model;
 use mullion_engine::hands::{Agent, ClusterState, Hands, Outfit, UserFile, key_name};
-use mullion_spec::cluster::{Carrier, ControlPlane, Login};
-use mullion_spec::value::SecretRef;
+use mullion_spec::cluster::{Carrier, Cluster, ControlPlane, Licence, Login, System};
+use mullion_spec::value::{self as spec, SecretRef};
 use mullion_ssh::Key;
 use mullion_wire::{Content, Secret, Sha256Digest};
 
@@ -81,6 +81,11 @@ pub fn sources(model: &Model, environment: &Environment) -> Sources {
     sources.go = GoSource {
         program: find_program("go", environment),
         module_proxy: None,
+        // Root would leave files in the user's own that they cannot remove.
+        caches: match environment.owner {
+            Some(_) => GoCaches::Ours,
+            None => GoCaches::Users,
+        },
     };
     sources.environment = environment
         .values
@@ -88,6 +93,43 @@ pub fn sources(model: &Model, environment: &Environment) -> Sources {
         .filter_map(|(name, value)| Some(((*name).to_owned(), value.to_str()?.to_owned())))
         .collect();
     sources
+}
+
+/// The cache that the file names, where it names one.
+pub fn named_cache(model: &Model, environment: &Environment) -> Option<PathBuf> {
+    let named = model.cluster().artifacts.cache.as_ref()?;
+    Some(environment.folder.join(named))
+}
+
+/// Every variable that the file says holds a secret.
+pub fn secret_variables(cluster: &Cluster) -> BTreeSet<&str> {
+    fn given(secret: &spec::Secret) -> Option<&SecretRef> {
+        match secret {
+            spec::Secret::Given(place) => Some(place),
+            spec::Secret::Generated => None,
+        }
+    }
+    let mut places = vec![given(&cluster.ssh_key)];
+    for group in &cluster.groups {
+        if let Carrier::Existing { login, .. } = &group.carrier {
+            places.push(login.key.as_ref());
+        }
+        if let System::Windows(windows) = &group.system {
+            places.push(given(&windows.settings.administrator_password));
+            if let Licence::Key(place) = &windows.settings.licence {
+                places.push(Some(place));
+            }
+        }
+    }
+    places.extend(cluster.hosts.iter().map(|host| host.login.key.as_ref()));
+    let names = places
+        .into_iter()
+        .flatten()
+        .filter_map(|place| match place {
+            SecretRef::Env(name) => Some(name.as_str()),
+            SecretRef::File(_) => None,
+        });
+    names.collect()
 }
 
 fn find_program(name: &str, environment: &Environment) -> Option<PathBuf> {
@@ -223,4 +265,31 @@ pub fn needs_root(model: &Model) -> Vec<String> {
     ]
     .map(str::to_owned)
     .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use mullion_spec::draft::Surroundings;
+    use mullion_spec::source::Source;
+
+    use super::*;
+
+    #[test]
+    fn every_variable_that_holds_a_secret_is_known() {
+        let text = "\
+            access: {sshKey: {env: MADE}}\n\
+            machines:\n\
+            - {name: cp, role: control-plane, addresses: [192.0.2.1], ssh: {key: {env: LOGIN}}}\n\
+            - {name: lin, addresses: [192.0.2.2], ssh: {key: {file: id}}}\n\
+            hosts:\n\
+            - {name: big, address: 192.0.2.3, ssh: {key: {env: HOST}}}\n";
+        let judgement = crate::file::judge(Source::new("f", text), &Surroundings::default());
+        let model = judgement
+            .model
+            .unwrap_or_else(|| panic!("{:?}", judgement.verdict));
+        assert_eq!(
+            Vec::from_iter(secret_variables(model.cluster())),
+            ["HOST", "LOGIN", "MADE"]
+        );
+    }
 }

@@ -20,6 +20,8 @@ use mullion_catalog::GoModule;
 
 use crate::build::BuildError;
 use crate::job::Job;
+use crate::sources::GoCaches;
+use crate::store::GO_CACHES;
 use crate::trust;
 
 pub(crate) use build::build;
@@ -61,6 +63,7 @@ impl Go {
             // Go wants a place for its caches.
             command.env("HOME", job.store.work("home")?);
         }
+        keep_apart(&mut command, job);
         if let Some(folder) = trust::folder(job)? {
             // Read besides the system's own file.
             command.env(
@@ -77,5 +80,85 @@ impl Go {
             command.env("GONOSUMDB", &module.path);
         }
         Ok(command)
+    }
+}
+
+/// Lets Go write nothing into the user's folders where these are not ours, and read its settings there all the same.
+fn keep_apart(command: &mut Command, job: &Job<'_>) {
+    if job.sources.go.caches == GoCaches::Users {
+        return;
+    }
+    let caches = job.store.folder().join(GO_CACHES);
+    let given = |name: &str| job.sources.environment.get(name).map(PathBuf::from);
+    let settings = given("XDG_CONFIG_HOME").or_else(|| Some(given("HOME")?.join(".config")));
+    if given("GOENV").is_none()
+        && let Some(settings) = settings
+    {
+        command.env("GOENV", settings.join("go/env"));
+    }
+    command
+        .env("GOPATH", caches.join("path"))
+        .env_remove("GOMODCACHE")
+        .env("GOCACHE", caches.join("build"))
+        // Its counters go there.
+        .env("XDG_CONFIG_HOME", caches.join("config"))
+        // What cannot be written to cannot be removed by whom it is given to.
+        .env("GOFLAGS", "-mod=mod -modcacherw");
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+
+    use super::*;
+    use crate::sources::Sources;
+    use crate::store::Store;
+
+    #[test]
+    fn go_writes_nothing_into_folders_that_are_not_ours() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let mut sources = Sources {
+            environment: [
+                ("HOME", "/home/user"),
+                ("GOMODCACHE", "/home/user/modules"),
+                ("GOPATH", "/home/user/go"),
+            ]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .into(),
+            ..Sources::default()
+        };
+        let go = Go {
+            program: "go".into(),
+            version: NEWEST,
+        };
+        let variables = |sources: &Sources| {
+            let job = Job {
+                store: &store,
+                sources,
+                artifacts: &[],
+                attendant: &mullion_plan::Unattended,
+            };
+            let command = go.command(&job, folder.path(), None).unwrap();
+            move |name: &str| {
+                let mut all = command.get_envs();
+                let (_, value) = all.find(|(known, _)| *known == OsStr::new(name))?;
+                value.map(PathBuf::from)
+            }
+        };
+        let users = variables(&sources);
+        assert_eq!(users("GOPATH"), Some("/home/user/go".into()));
+        sources.go.caches = GoCaches::Ours;
+        let ours = variables(&sources);
+        for name in ["GOPATH", "GOCACHE", "XDG_CONFIG_HOME"] {
+            let place = ours(name).unwrap();
+            assert!(
+                place.starts_with(folder.path()),
+                "{name}: {}",
+                place.display()
+            );
+        }
+        assert_eq!(ours("GOMODCACHE"), None);
+        assert_eq!(ours("GOENV"), Some("/home/user/.config/go/env".into()));
     }
 }

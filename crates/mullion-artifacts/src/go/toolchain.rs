@@ -14,7 +14,7 @@ use crate::fetch::{Expect, Fetch};
 use crate::job::Job;
 use crate::process::{self, Worth};
 use crate::sources::Sources;
-use crate::store::{Store, sync_folder};
+use crate::store::{Store, TOOLCHAINS, sync_folder};
 
 /// The Go that is fetched where the caller has none that is new enough.
 pub const NEWEST: GoVersion = GoVersion {
@@ -83,6 +83,7 @@ fn given(job: &Job<'_>) -> Result<Option<Go>, BuildError> {
 fn version_of(job: &Job<'_>, program: &Path) -> Result<GoVersion, BuildError> {
     let mut command = job.sources.tool(program);
     command.env("GOTOOLCHAIN", "local").arg("version");
+    super::keep_apart(&mut command, job);
     let doing = || format!("asking {} for its version", program.display());
     let ran = process::run("go version", &mut command, job.attendant, &mut |_| {
         Worth::Telling
@@ -100,10 +101,7 @@ fn version_of(job: &Job<'_>, program: &Path) -> Result<GoVersion, BuildError> {
 /// The Go in the cache, fetched where it is not there.
 pub(super) fn fetch(job: &Job<'_>) -> Result<Go, BuildError> {
     let store = job.store;
-    let home = store
-        .folder()
-        .join("toolchains")
-        .join(format!("go{NEWEST}"));
+    let home = store.folder().join(TOOLCHAINS).join(format!("go{NEWEST}"));
     let go = Go {
         program: home.join("bin/go"),
         version: NEWEST,
@@ -141,7 +139,7 @@ pub(super) fn fetch(job: &Job<'_>) -> Result<Go, BuildError> {
         let _ = fs::remove_dir_all(&unpacked);
         return Err(error);
     }
-    let toolchains = store.folder().join("toolchains");
+    let toolchains = store.folder().join(TOOLCHAINS);
     fs::create_dir_all(&toolchains).map_err(failed)?;
     fs::rename(&unpacked, &home).map_err(failed)?;
     sync_folder(&toolchains).map_err(failed)?;

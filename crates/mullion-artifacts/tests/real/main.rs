@@ -15,8 +15,8 @@ use std::time::Instant;
 
 use fs_err as fs;
 use mullion_artifacts::{
-    Distribution, GoSource, Item, Origin, RootWish, Sources, Store, Variant, part_of, supply,
-    supply_root,
+    Distribution, GoCaches, GoSource, Item, Origin, RootWish, Sources, Store, Variant, part_of,
+    supply, supply_root,
 };
 use mullion_catalog::{ArtifactRef, ArtifactWish, Build, Catalog, Purpose};
 use mullion_plan::{Attend, News, Part, PartKind};
@@ -62,6 +62,7 @@ pub(crate) fn sources() -> Sources {
         go: GoSource {
             program: found.into_iter().find(|program| program.exists()),
             module_proxy: None,
+            caches: GoCaches::Users,
         },
         environment: std::env::vars().collect(),
         ..Sources::default()

@@ -8,7 +8,7 @@ use mullion_machines::{DriverError, MachineWish, NetworkWish, Stop};
 use mullion_plan::{
     Attend, Blueprint, ErrorClass, News, Part, Place, Size, StepError, TemplateId, UserCommand,
 };
-use mullion_spec::cluster::Group;
+use mullion_spec::cluster::{Carrier, Group};
 use mullion_spec::value::MachineName;
 use mullion_spec::words::Driver;
 use mullion_ssh::{Command, ReadTransport as _, Transport as _};
@@ -435,11 +435,25 @@ impl Hands<'_> {
         machine: &MachineName,
         lines: usize,
     ) -> Result<Vec<String>, StepError> {
+        let carrier = self.group(machine).map(|group| &group.carrier);
+        if let Some(Carrier::Existing { .. }) = carrier {
+            let words = format!("{machine} was not made by us, and no console of it is kept");
+            return Err(StepError::new(ErrorClass::Refused, words)
+                .hint(format!("log in to it with `mullion ssh {machine}`")));
+        }
         let driver = self.driver_of(machine)?;
-        self.drivers
+        let tail = self
+            .drivers
             .get(driver)
-            .and_then(|driver| driver.console_tail(&self.cluster().name, machine, lines))
-            .map_err(|error| failed(format!("the console of {machine} cannot be read"), &error))
+            .and_then(|driver| driver.console_tail(&self.cluster().name, machine, lines));
+        tail.map_err(|error| match error {
+            DriverError::NoMachine { .. } => StepError::new(
+                error.class(),
+                format!("{machine} was not made yet, so it has no console"),
+            )
+            .hint("make it with `mullion up`"),
+            error => failed(format!("the console of {machine} cannot be read"), &error),
+        })
     }
 
     /// A machine that existed before us is as it was.

@@ -12,6 +12,7 @@ mod kubeadm;
 mod login;
 mod look;
 mod machine;
+mod purge;
 mod settings;
 mod state;
 mod supply;
@@ -40,6 +41,7 @@ use mullion_wire::{Content, Secret, Sha256Digest};
 
 use drivers::Drivers;
 
+pub use purge::{KeptTemplate, PurgeError};
 pub use state::{ClusterState, LoginKey, StateError, Taken};
 
 /// The agent's program, as it is brought to machines.
@@ -191,17 +193,6 @@ impl<'a> Hands<'a> {
             _ => false,
         });
         builds.map(|step| step.id.clone()).collect()
-    }
-
-    /// Removes every template, and everything from the cache.
-    pub fn purge(&self) -> std::io::Result<()> {
-        for folder in [self.templates.place(), self.store.folder()] {
-            match fs_err::remove_dir_all(folder) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
-                _ => {}
-            }
-        }
-        Ok(())
     }
 
     /// What is kept of the cluster between runs.

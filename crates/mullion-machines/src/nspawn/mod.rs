@@ -240,7 +240,14 @@ impl Look for Nspawn {
         machine: &MachineName,
         lines: usize,
     ) -> Result<Vec<String>, DriverError> {
-        boot::tail(&self.ground.home(cluster, machine).console(), lines)
+        let home = self.ground.home(cluster, machine);
+        if !home.exists() {
+            return Err(DriverError::NoMachine {
+                cluster: cluster.clone(),
+                machine: machine.clone(),
+            });
+        }
+        boot::tail(&home.console(), lines)
     }
 }
 
@@ -437,12 +444,10 @@ mod tests {
             driver.door(&cluster, &machine),
             Err(DriverError::NoMachine { .. })
         ));
-        assert!(
-            driver
-                .console_tail(&cluster, &machine, 3)
-                .unwrap()
-                .is_empty()
-        );
+        assert!(matches!(
+            driver.console_tail(&cluster, &machine, 3),
+            Err(DriverError::NoMachine { .. })
+        ));
         assert!(
             !folder.path().join("none").exists(),
             "looking makes nothing"

@@ -16,13 +16,13 @@ use mullion_spec::words::BuildPolicy;
 
 use self::getting::{Heard, get_all};
 use self::stock::Stock;
-use super::up::Invocation;
 use super::validate::refuse;
 use crate::arguments::{ArtifactsArguments, ArtifactsVerb};
 use crate::console::{BAD, Console, FAINT, Format, GOOD};
-use crate::elevation::{Elevation, elevate, give_back};
+use crate::elevation::{elevate, give_back};
 use crate::environment::Environment;
 use crate::failure::{Class, Failure};
+use crate::invocation::Invocation;
 use crate::views::artifacts::{
     ArtifactsDocument, ArtifactsVerifyDocument, BundleDocument, SupplyDocument, SupplyRow,
     SupplyTrouble, VerifyRow, got, length, list as list_text, standing, trouble,
@@ -52,12 +52,8 @@ pub fn artifacts(
     if matches!(wishes.verb, ArtifactsVerb::Verify) {
         return verify(console, &stock);
     }
-    if let Some(reason) = stock.needs_root()
-        && let Elevation::Done(code) =
-            elevate(console, environment, invocation.arguments, &[reason])?
-    {
-        return Ok(code);
-    }
+    let reasons: Vec<_> = stock.needs_root().into_iter().collect();
+    elevate(console, environment, model, invocation.arguments, &reasons)?;
     let mut sources = workshop::sources(model, environment);
     if matches!(wishes.verb, ArtifactsVerb::Build) {
         sources.build = BuildPolicy::Always;
@@ -66,12 +62,10 @@ pub fn artifacts(
         sources,
         is_verbose: invocation.is_verbose,
     };
-    let code = match &wishes.verb {
+    match &wishes.verb {
         ArtifactsVerb::Bundle { file } => write_bundle(console, &stock, &errand, file, environment),
         _ => fetch(console, &stock, &errand),
-    };
-    give_back(environment.owner, &[&environment.cache]);
-    code
+    }
 }
 
 struct Errand {

@@ -2,18 +2,22 @@
 
 use mullion_catalog::Judgement;
 use mullion_engine::RunOutcome;
-use mullion_plan::{Rest, plan_down};
+use mullion_engine::hands::KeptTemplate;
+use mullion_plan::{Plan, Rest, plan_down};
 use mullion_spec::cluster::ControlPlane;
+use mullion_spec::value::ClusterName;
 
-use super::up::{Invocation, ask, look};
+use super::up::look;
 use super::validate::refuse;
 use crate::arguments::DownArguments;
-use crate::conduct::{Errand, conduct, take_lock};
-use crate::console::{Console, Format, Presence};
-use crate::elevation::{Elevation, elevate, give_back};
+use crate::conduct::{Errand, conduct, take_locks};
+use crate::consent::consent;
+use crate::console::Console;
+use crate::elevation::elevate;
 use crate::environment::Environment;
 use crate::failure::{Class, Failure};
-use crate::views::run as view;
+use crate::invocation::Invocation;
+use crate::views::run::{self as view, Part};
 use crate::workshop;
 
 /// Removes everything that carries the cluster's label.
@@ -27,16 +31,14 @@ pub fn down(
     let Some(model) = &judgement.model else {
         return refuse(console, &judgement.verdict);
     };
-    let reasons = workshop::needs_root(model);
-    if !reasons.is_empty()
-        && let Elevation::Done(code) =
-            elevate(console, environment, invocation.arguments, &reasons)?
-    {
-        return Ok(code);
+    let mut reasons = workshop::needs_root(model);
+    if wishes.purge && reasons.is_empty() && environment.place.join("templates").exists() {
+        reasons.push("remove templates".into());
     }
+    elevate(console, environment, model, invocation.arguments, &reasons)?;
     let hands = workshop::open(model, environment)?;
     let line = invocation.line();
-    let lock = take_lock(environment, &hands, &line)?;
+    let _locks = take_locks(environment, &hands, &line)?;
     let observed = look(&hands, model)?;
     let rest = match model.cluster().control_plane {
         ControlPlane::Made { .. } => Rest::Nothing,
@@ -45,50 +47,68 @@ pub fn down(
     let silent = hands.silent(&observed);
     let plan = plan_down(&observed, rest, &silent);
     let name = &model.cluster().name;
-    let mut code = 0;
+    if let Some(what) = removals(name, &plan, wishes.purge) {
+        consent(console, &what, wishes.yes)?;
+    }
+    let mut report = None;
     if !plan.is_empty() {
-        let machines = plan.steps().iter().filter_map(|step| step.machine.as_ref());
-        let mut machines: Vec<_> = machines.map(ToString::to_string).collect();
-        machines.dedup();
-        let question = format!("remove cluster `{name}` with {}?", machines.join(", "));
-        if !wishes.yes && console.presence == Presence::Attended && !ask(console, &question)? {
-            return Err(Failure::new(Class::Usage, "nothing was done: you said no"));
-        }
         hands.seat(mullion_plan::Roster::of(&hands.wanted(), &observed));
         let errand = Errand {
             command: line,
-            again: "mullion down",
+            again: invocation.next(name, &["down"]),
             is_verbose: invocation.is_verbose,
         };
-        let report = conduct(console, environment, &hands, &plan, &errand)?;
-        code = view::exit_code(&report);
-        if report.outcome != RunOutcome::Done || console.format == Format::Json {
-            view::end(console, model, &report, environment)?;
+        let ended = conduct(console, environment, &hands, &plan, &errand)?;
+        if ended.outcome != RunOutcome::Done {
+            view::end(console, model, &ended, Part::WHOLE, invocation)?;
+            return Ok(view::exit_code(&ended));
         }
+        report = Some(ended);
     }
-    if code == 0 {
-        let forget = |error: &dyn std::error::Error| {
-            Failure::new(
-                Class::ThisComputer,
-                "what was kept of the cluster could not be removed",
-            )
-            .because(error)
-        };
-        let state = hands.state().clone();
-        state.remove().map_err(|error| forget(&error))?;
-        if wishes.purge {
-            hands.purge().map_err(|error| forget(&error))?;
-        }
-        if console.format == Format::Text {
-            let what = if plan.is_empty() {
-                "there was nothing to remove"
-            } else {
-                "nothing is left"
-            };
-            writeln!(console.err, "cluster `{name}`: {what}")?;
-        }
+    let failed = |what: &str, error: &dyn std::error::Error| {
+        Failure::new(Class::ThisComputer, what).because(error)
+    };
+    let state = hands.state().clone();
+    state
+        .remove()
+        .map_err(|error| failed("what was kept of the cluster could not be removed", &error))?;
+    if wishes.purge {
+        let kept = hands
+            .purge()
+            .map_err(|error| failed("templates and the cache could not be removed", &error))?;
+        tell_kept(console, &kept)?;
     }
-    drop(lock);
-    give_back(environment.owner, &[&environment.state, &environment.cache]);
-    Ok(code)
+    // One document, and after all that may fail.
+    view::gone(console, model, report.as_ref())?;
+    Ok(0)
+}
+
+/// What would be removed, in words; nothing where there is nothing.
+fn removals(name: &ClusterName, plan: &Plan, purge: bool) -> Option<String> {
+    let machines = plan.steps().iter().filter_map(|step| step.machine.as_ref());
+    let mut machines: Vec<_> = machines.map(ToString::to_string).collect();
+    machines.dedup();
+    let cluster = if machines.is_empty() {
+        format!("cluster `{name}`")
+    } else {
+        format!("cluster `{name}` with {}", machines.join(", "))
+    };
+    let cluster = (!plan.is_empty()).then_some(cluster);
+    let shared = purge.then(|| "the cache and unused templates".to_owned());
+    let all: Vec<_> = cluster.into_iter().chain(shared).collect();
+    (!all.is_empty()).then(|| format!("remove {}", all.join(", and ")))
+}
+
+/// Tells which templates stay, and whose machines need them.
+fn tell_kept(console: &mut Console<'_>, kept: &[KeptTemplate]) -> Result<(), Failure> {
+    for KeptTemplate { template, clusters } in kept {
+        let clusters: Vec<_> = clusters.iter().map(|name| format!("`{name}`")).collect();
+        writeln!(
+            console.err,
+            "template {} stays: machines of {} lie over it",
+            template.name,
+            clusters.join(", ")
+        )?;
+    }
+    Ok(())
 }

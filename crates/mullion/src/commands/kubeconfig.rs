@@ -234,8 +234,10 @@ pub(super) fn resolved(path: &Path) -> PathBuf {
 
 /// Puts a file in the place of another, or where none is: its readers see the old one or all of the new one.
 ///
-/// The old one's mode and owner stay. A new one is readable by its owner alone, and belongs to whoever gave the command.
+/// The old one's mode and owner stay. A new one is readable by its owner alone, and belongs to whoever gave the command,
+/// but for one in root's own folders.
 pub(super) fn replace(target: &Path, bytes: &[u8], owner: Option<Owner>) -> io::Result<()> {
+    let owner = owner.filter(|owner| owner.could_make(target));
     let folder = target
         .parent()
         .filter(|folder| !folder.as_os_str().is_empty());

@@ -18,6 +18,7 @@ use crate::arguments::KubectlArguments;
 use crate::console::Console;
 use crate::environment::Environment;
 use crate::failure::{Class, Failure};
+use crate::workshop;
 
 const NAME: &str = "kubectl";
 
@@ -80,11 +81,8 @@ fn at_home(path: &Path, environment: &Environment) -> PathBuf {
 
 /// The cache that a cluster's parts are in.
 pub(super) fn store(model: &Model, environment: &Environment) -> Result<Store, Failure> {
-    let named = model.cluster().artifacts.cache.as_ref();
-    let folder = named.map_or_else(
-        || environment.cache.clone(),
-        |named| environment.folder.join(named),
-    );
+    let folder =
+        workshop::named_cache(model, environment).unwrap_or_else(|| environment.cache.clone());
     Store::open(&folder).map_err(|error| {
         let what = format!("the cache `{}` cannot be used", folder.display());
         Failure::new(Class::ThisComputer, what).because(&error)

@@ -46,7 +46,7 @@ pub fn machine_console(
         return Ok(0);
     }
     if lines.is_empty() {
-        let nothing = format!("{machine} wrote nothing to its console, or was not made yet");
+        let nothing = format!("{machine} wrote nothing to its console yet");
         writeln!(console.err, "{}", console.styled_err(FAINT, &nothing))?;
     }
     for line in &lines {

@@ -16,15 +16,18 @@ use mullion_spec::source::Source;
 use mullion_spec::value::{GroupName, MachineName};
 
 use super::kubeconfig::{replace, resolved};
-use super::plan::{obstructed, show_obstacles};
+use super::plan::obstructed;
 use super::ssh::not_among;
-use super::up::{Invocation, ask, plan_now, up};
+use super::up::{plan_now, up};
 use super::validate::refuse;
 use crate::arguments::{NodeArguments, NodeVerb, UpArguments};
-use crate::console::{BAD, Console, Format, GOOD, Presence};
-use crate::elevation::{Elevation, elevate};
+use crate::consent::{answerable, consent};
+use crate::console::{BAD, Console, Format, GOOD};
+use crate::elevation::elevate;
 use crate::environment::Environment;
 use crate::failure::{Class, Failure};
+use crate::invocation::Invocation;
+use crate::views::run as view;
 use crate::{file, surroundings, workshop};
 
 /// The mark that some editors put before a text.
@@ -167,12 +170,13 @@ fn change_file(
     if reasons.is_empty() {
         reasons = workshop::needs_root(model);
     }
-    if !reasons.is_empty()
-        && let Elevation::Done(code) =
-            elevate(console, environment, invocation.arguments, &reasons)?
-    {
-        return Ok(code);
-    }
+    elevate(
+        console,
+        environment,
+        new_model,
+        invocation.arguments,
+        &reasons,
+    )?;
     if console.format == Format::Text {
         for line in difference::lines(&place.name, &before, &after) {
             let line = match line.as_bytes().first() {
@@ -185,7 +189,7 @@ fn change_file(
     }
     let mut yes = change.yes;
     if let What::Remove(machine) = change.what {
-        match consent(console, new_model, machine, yes, environment)? {
+        match may_go(console, new_model, machine, yes, environment)? {
             Consent::Given => yes = true,
             Consent::Obstructed(code) => return Ok(code),
         }
@@ -210,9 +214,10 @@ fn change_file(
     let result = up(console, &judgement, &wishes, environment, invocation);
     if !matches!(result, Ok(0)) && console.format == Format::Text {
         let name = &place.name;
+        let again = invocation.next(&new_model.cluster().name, &["up"]);
         writeln!(
             console.err,
-            "`{name}` stays changed: go on with `mullion up`, not with this command again"
+            "`{name}` stays changed: go on with `{again}`, not with this command again"
         )?;
     }
     result
@@ -253,27 +258,22 @@ enum Consent {
 }
 
 /// Asks whether a machine may go, and tells what else would.
-fn consent(
+fn may_go(
     console: &mut Console<'_>,
     model: &Model,
     machine: &MachineName,
     yes: bool,
     environment: &Environment,
 ) -> Result<Consent, Failure> {
+    let what = format!("remove {machine} with everything on it");
+    answerable(console, &what, yes)?;
     if yes {
         return Ok(Consent::Given);
-    }
-    if console.presence == Presence::Unattended {
-        return Err(Failure::new(
-            Class::Usage,
-            format!("{machine} would be removed with everything on it"),
-        )
-        .hint("say that it may with `--yes`"));
     }
     let hands = workshop::open(model, environment)?;
     let (_, _, plan) = plan_now(&hands, model)?;
     if !plan.obstacles().is_empty() {
-        show_obstacles(console, &plan)?;
+        view::obstructed(console, model, &plan, None)?;
         return Ok(Consent::Obstructed(obstructed(&plan)));
     }
     let others = plan
@@ -281,18 +281,13 @@ fn consent(
         .iter()
         .filter(|step| step.stage == Stage::Retire && step.machine.as_ref() != Some(machine));
     let others: Vec<_> = others.map(mullion_plan::Step::title).collect();
-    let question = if others.is_empty() {
-        format!("remove {machine} with everything on it?")
+    let what = if others.is_empty() {
+        what
     } else {
-        format!(
-            "remove {machine} with everything on it, and also {}?",
-            others.join(", ")
-        )
+        format!("{what}, and also {}", others.join(", "))
     };
-    if ask(console, &question)? {
-        return Ok(Consent::Given);
-    }
-    Err(Failure::new(Class::Usage, "nothing was done: you said no"))
+    consent(console, &what, yes)?;
+    Ok(Consent::Given)
 }
 
 #[cfg(test)]

@@ -1,8 +1,7 @@
 //! `mullion ssh`: a login on a machine, by the system's own program.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io::{self, ErrorKind, Write as _};
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -17,8 +16,10 @@ use mullion_ssh::{Login, TransportError, known_hosts, known_hosts_line, openssh_
 use super::validate::refuse;
 use crate::arguments::SshArguments;
 use crate::console::Console;
+use crate::elevation::give_back;
 use crate::environment::Environment;
 use crate::failure::{Class, Failure};
+use crate::shell::quoted;
 use crate::workshop;
 
 /// Becomes ssh: this comes back only where that failed.
@@ -53,6 +54,8 @@ pub fn ssh(
     command.args(arguments).args(remote(&wishes.command));
     console.out.flush()?;
     console.err.flush()?;
+    // Nobody comes back to do it later.
+    give_back(environment.owner, &[&environment.state]);
     let error = command.exec();
     let failure = Failure::new(
         Class::ThisComputer,
@@ -151,24 +154,6 @@ fn remote(words: &[OsString]) -> Vec<OsString> {
         [] | [_] => words.to_vec(),
         several => several.iter().map(|word| quoted(word)).collect(),
     }
-}
-
-/// A word that a shell reads back as it is.
-fn quoted(word: &OsStr) -> OsString {
-    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-./:=@,+%^".contains(byte);
-    let bytes = word.as_bytes();
-    if !bytes.is_empty() && bytes.iter().all(is_plain) {
-        return word.to_owned();
-    }
-    let mut out = vec![b'\''];
-    for byte in bytes {
-        match byte {
-            b'\'' => out.extend(br"'\''"),
-            byte => out.push(*byte),
-        }
-    }
-    out.push(b'\'');
-    OsString::from_vec(out)
 }
 
 fn write_private(path: &Path, text: &str) -> io::Result<()> {

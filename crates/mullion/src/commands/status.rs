@@ -92,7 +92,9 @@ pub fn status(
     let (wanted, observed, plan) = plan_now(&hands, model)?;
     let view = observed.cluster.as_ref().filter(|cluster| cluster.answers);
     let view = view.and_then(|_| hands.cluster_view());
-    let holder = Lock::holder(&environment.state, hands.cluster_name());
+    let holder = [&environment.state, &environment.place]
+        .into_iter()
+        .find_map(|folder| Lock::holder(folder, hands.cluster_name()));
     let mut names: Vec<_> = wanted
         .cluster
         .machines()

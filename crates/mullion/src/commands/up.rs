@@ -1,47 +1,25 @@
 //! `mullion up`: make it so.
 
-use std::ffi::OsString;
-
 use mullion_catalog::{Judgement, Model};
 use mullion_engine::hands::Hands;
 use mullion_engine::{Report, RunOutcome, select};
 use mullion_plan::{Discover as _, Observed, Plan, Roster, Stage, Wanted, plan as planned};
 
-use super::plan::{obstructed, show_obstacles};
+use super::plan::obstructed;
 use super::validate::{refuse, tell};
 use crate::arguments::UpArguments;
-use crate::conduct::{Errand, conduct, take_lock};
-use crate::console::{Console, Format, Presence};
-use crate::elevation::{Elevation, elevate, give_back};
+use crate::conduct::{Errand, conduct, take_locks};
+use crate::consent::consent;
+use crate::console::{Console, Format};
+use crate::elevation::elevate;
 use crate::environment::Environment;
 use crate::failure::{Class, Failure};
+use crate::invocation::Invocation;
 use crate::views::run as view;
 use crate::workshop;
 
 /// A run that finds more to do when it is through, because it could not look before, is followed by another.
 const ROUNDS: usize = 3;
-
-/// What a run is asked for, besides the file.
-#[derive(Debug, Clone, Copy)]
-pub struct Invocation<'a> {
-    /// What was typed, the program first.
-    pub arguments: &'a [OsString],
-    /// Whether everything that programs say is shown.
-    pub is_verbose: bool,
-}
-
-impl Invocation<'_> {
-    /// What was typed, on one line.
-    pub fn line(&self) -> String {
-        let words = self
-            .arguments
-            .iter()
-            .skip(1)
-            .map(|word| word.to_string_lossy());
-        let words: Vec<_> = words.collect();
-        format!("mullion {}", words.join(" "))
-    }
-}
 
 /// Makes it so.
 pub fn up(
@@ -58,22 +36,15 @@ pub fn up(
         tell(console, &judgement.verdict)?;
     }
     let reasons = workshop::needs_root(model);
-    if !reasons.is_empty()
-        && let Elevation::Done(code) =
-            elevate(console, environment, invocation.arguments, &reasons)?
-    {
-        return Ok(code);
-    }
+    elevate(console, environment, model, invocation.arguments, &reasons)?;
     let hands = workshop::open(model, environment)?;
     let line = invocation.line();
-    let _lock = take_lock(environment, &hands, &line)?;
+    let _locks = take_locks(environment, &hands, &line)?;
     let kept = hands.state().keep_file(judgement.verdict.source.text());
     kept.map_err(|error| {
         Failure::new(Class::ThisComputer, "the cluster file could not be kept").because(&error)
     })?;
-    let result = make_so(console, model, wishes, environment, &hands, invocation);
-    give_back(environment.owner, &[&environment.state, &environment.cache]);
-    result
+    make_so(console, model, wishes, environment, &hands, invocation)
 }
 
 fn make_so(
@@ -85,28 +56,38 @@ fn make_so(
     invocation: Invocation<'_>,
 ) -> Result<u8, Failure> {
     let mut last: Option<Report> = None;
+    let mut part = view::Part {
+        only: &wishes.only,
+        until: wishes.until,
+        ..view::Part::WHOLE
+    };
     for round in 0..ROUNDS {
         let wanted = hands.wanted();
         let observed = look(hands, model)?;
         let whole = planned(&wanted, &observed);
         if !whole.obstacles().is_empty() {
-            show_obstacles(console, &whole)?;
+            view::obstructed(console, model, &whole, last.as_ref())?;
             return Ok(obstructed(&whole));
         }
-        let plan = part(model, whole, wishes)?;
+        let total = whole.steps().len();
+        let plan = selected(model, whole, wishes)?;
+        part.left_out = total - plan.steps().len();
         if plan.is_empty() {
             break;
         }
+        let only_looks = plan.steps().iter().all(|step| step.action.only_looks());
+        part.only_looks = only_looks && (round == 0 || part.only_looks);
         hands.seat(Roster::of(&wanted, &observed));
         if console.format == Format::Text {
             view::begin(console, model, &plan, round)?;
         }
-        if round == 0 && !confirmed(console, &plan, wishes.yes)? {
-            return Err(Failure::new(Class::Usage, "nothing was done: you said no"));
+        let removals = removals(&plan);
+        if !removals.is_empty() {
+            consent(console, &removals, wishes.yes)?;
         }
         let errand = Errand {
             command: invocation.line(),
-            again: "mullion up",
+            again: invocation.next(&model.cluster().name, &words(wishes)),
             is_verbose: invocation.is_verbose,
         };
         let report = conduct(console, environment, hands, &plan, &errand)?;
@@ -127,10 +108,19 @@ fn make_so(
         }
     }
     match &last {
-        Some(report) => view::end(console, model, report, environment),
-        None => view::nothing(console, model),
+        Some(report) => view::end(console, model, report, part, invocation),
+        None => view::nothing(console, model, part, invocation),
     }?;
     Ok(last.as_ref().map_or(0, view::exit_code))
+}
+
+/// The words of `up` for the same part of the plan.
+fn words(wishes: &UpArguments) -> Vec<&str> {
+    let only = wishes.only.iter();
+    let only = only.flat_map(|name| ["--only", name.as_str()]);
+    let until = wishes.until.iter();
+    let until = until.flat_map(|stage| ["--until", stage.row().word]);
+    ["up"].into_iter().chain(only).chain(until).collect()
 }
 
 /// Everything that there is.
@@ -141,7 +131,7 @@ pub fn look(hands: &Hands<'_>, model: &Model) -> Result<Observed, Failure> {
 }
 
 /// The part of a plan that was asked for.
-fn part(model: &Model, plan: Plan, wishes: &UpArguments) -> Result<Plan, Failure> {
+fn selected(model: &Model, plan: Plan, wishes: &UpArguments) -> Result<Plan, Failure> {
     let mut plan = plan;
     let ours = |error: &dyn std::error::Error| {
         Failure::new(Class::OurBug, "a part of the plan is no plan").because(error)
@@ -164,34 +154,12 @@ fn part(model: &Model, plan: Plan, wishes: &UpArguments) -> Result<Plan, Failure
     Ok(plan)
 }
 
-/// What removes something is asked about where somebody can answer.
-fn confirmed(console: &mut Console<'_>, plan: &Plan, yes: bool) -> Result<bool, Failure> {
-    let removals: Vec<_> = plan
-        .steps()
-        .iter()
-        .filter(|step| step.stage == Stage::Retire)
-        .map(mullion_plan::Step::title)
-        .collect();
-    if removals.is_empty() || yes {
-        return Ok(true);
-    }
-    if console.presence == Presence::Unattended {
-        return Err(
-            Failure::new(Class::Usage, format!("this would {}", removals.join(", ")))
-                .hint("say that it may with `--yes`"),
-        );
-    }
-    ask(console, &format!("{}: go on?", removals.join(", ")))
-}
-
-/// Asks yes or no; no where nothing is said.
-pub fn ask(console: &mut Console<'_>, question: &str) -> Result<bool, Failure> {
-    console.err.flush()?;
-    dialoguer::Confirm::new()
-        .with_prompt(question)
-        .default(false)
-        .interact()
-        .map_err(|error| Failure::new(Class::Usage, "no answer was given").because(&error))
+/// What a plan removes, in words; nothing where it removes nothing.
+fn removals(plan: &Plan) -> String {
+    let steps = plan.steps().iter();
+    let removals = steps.filter(|step| step.stage == Stage::Retire);
+    let removals: Vec<_> = removals.map(mullion_plan::Step::title).collect();
+    removals.join(", ")
 }
 
 /// Whether a look after the run may find more: something could not be looked at before.

@@ -13,8 +13,21 @@ use mullion_spec::value::MachineName;
 
 /// How wide a bar is.
 const BAR: usize = 20;
-/// How often a plain line tells of an amount or a wait.
+/// How often a plain line tells of an amount or a wait, and after how long of a step that says nothing.
 const PLAIN_PAUSE: Duration = Duration::from_secs(10);
+/// How often it is told again of a step that says nothing.
+const SILENT_PAUSE: Duration = Duration::from_secs(30);
+/// How many steps that say nothing are told of at once.
+const SILENT_LINES: usize = 8;
+
+/// What plain lines tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Talk {
+    /// What becomes of the steps.
+    Steps,
+    /// Besides, everything that programs say.
+    Everything,
+}
 
 /// A run, as its events tell it.
 #[derive(Debug)]
@@ -23,18 +36,27 @@ pub struct Progress {
     steps: usize,
     done: usize,
     board: Board,
-    /// When a plain line last told of a step that takes long.
-    told: BTreeMap<StepId, Timestamp>,
+    talk: Talk,
+    /// The steps that are under way.
+    told: BTreeMap<StepId, Told>,
+}
+
+/// When a plain line last told of a step, and how long it may say nothing until the next.
+#[derive(Debug)]
+struct Told {
+    at: Timestamp,
+    pause: Duration,
 }
 
 impl Progress {
     /// Of a run that begins at that time.
-    pub fn new(started: Timestamp) -> Self {
+    pub fn new(started: Timestamp, talk: Talk) -> Self {
         Self {
             started,
             steps: 0,
             done: 0,
             board: Board::new(),
+            talk,
             told: BTreeMap::new(),
         }
     }
@@ -49,8 +71,20 @@ impl Progress {
                 Vec::new()
             }
             Event::StepStarted { tag, .. } => {
-                self.told.insert(tag.id.clone(), at);
+                let pause = PLAIN_PAUSE;
+                self.told.insert(tag.id.clone(), Told { at, pause });
                 Vec::new()
+            }
+            Event::StepNews {
+                step,
+                machine,
+                news: NewsItem::Line { text },
+            } if self.talk == Talk::Everything => {
+                if let Some(told) = self.told.get_mut(step) {
+                    told.at = at;
+                }
+                let who = machine.as_ref().map_or("-", MachineName::as_str);
+                vec![self.line(at, who, &format!("| {}", text.trim_end()))]
             }
             Event::StepNews {
                 step,
@@ -115,10 +149,45 @@ impl Progress {
         words: impl FnOnce() -> String,
     ) -> Vec<String> {
         match self.told.get_mut(step) {
-            Some(told) if elapsed(*told, at) >= PLAIN_PAUSE => *told = at,
+            Some(told) if elapsed(told.at, at) >= PLAIN_PAUSE => told.at = at,
             _ => return Vec::new(),
         }
         vec![self.line(at, step.as_str(), &words())]
+    }
+
+    /// Plain lines of steps that go on and have said nothing for a while, so that nobody takes a run for dead.
+    pub fn still(&mut self, now: Timestamp) -> Vec<String> {
+        let mut silent = Vec::new();
+        for row in &self.board.rows {
+            for step in &row.current {
+                if let Some(told) = self.told.get_mut(&step.id)
+                    && elapsed(told.at, now) >= told.pause
+                {
+                    *told = Told {
+                        at: now,
+                        pause: SILENT_PAUSE,
+                    };
+                    silent.push((row.machine.as_ref(), step));
+                }
+            }
+        }
+        let mut lines: Vec<_> = silent
+            .iter()
+            .take(SILENT_LINES)
+            .map(|(machine, step)| {
+                let who = machine.map_or("-", MachineName::as_str);
+                let time = short(elapsed(step.since, now));
+                let heard = heard(step).map_or_else(String::new, |heard| format!(": {heard}"));
+                let stage = step.stage.row().word;
+                let words = format!("{stage:<13} still: {} ({time}){heard}", step.title);
+                self.line(now, who, &words)
+            })
+            .collect();
+        if silent.len() > SILENT_LINES {
+            let more = silent.len() - SILENT_LINES;
+            lines.push(self.line(now, "-", &format!("still: {more} more")));
+        }
+        lines
     }
 
     /// A plain line: when, who, what.
@@ -167,6 +236,13 @@ fn current(who: &str, step: &Current, now: Timestamp) -> String {
         let _ = write!(line, "  {}", last.trim());
     }
     line
+}
+
+/// What was heard last of a step that goes on.
+fn heard(step: &Current) -> Option<String> {
+    let amount = step.amount;
+    let amount = amount.map(|(done, total, unit)| self::amount(done, total, unit));
+    amount.or_else(|| Some(step.last.as_ref()?.trim().to_owned()))
 }
 
 fn elapsed(from: Timestamp, to: Timestamp) -> Duration {
@@ -231,7 +307,7 @@ mod tests {
     }
 
     fn progress() -> Progress {
-        let mut progress = Progress::new(at(0));
+        let mut progress = Progress::new(at(0), Talk::Steps);
         let count = |name: &str| MachineCount {
             machine: name.parse().unwrap(),
             steps: 1,
@@ -319,5 +395,51 @@ mod tests {
             "{}",
             frame[2]
         );
+    }
+
+    fn says(text: &str) -> Event {
+        Event::StepNews {
+            step: StepId::new("apply/cp1"),
+            machine: Some("cp1".parse().unwrap()),
+            news: NewsItem::Line { text: text.into() },
+        }
+    }
+
+    #[test]
+    fn what_programs_say_is_told_where_that_was_asked_for() {
+        let mut progress = progress();
+        assert!(progress.see(at(2), &says("pulling")).is_empty());
+        progress.talk = Talk::Everything;
+        assert_eq!(
+            progress.see(at(3), &says("unpacking\n")),
+            ["   3.0 s  cp1        | unpacking"]
+        );
+    }
+
+    #[test]
+    fn a_step_that_takes_long_is_told_of_at_growing_intervals() {
+        let mut progress = progress();
+        progress.see(at(2), &says("pulling"));
+        let told: Vec<_> = (1..=80)
+            .filter(|second| !progress.still(at(*second)).is_empty())
+            .collect();
+        // All three began after one second.
+        assert_eq!(told, [11, 41, 71]);
+        let lines = progress.still(at(101));
+        assert_eq!(
+            lines,
+            [
+                "1 min 41 s  -          prepare       still: do fetch/kubelet (1 min 40 s)",
+                "1 min 41 s  lin1       prepare       still: do apply/lin1 (1 min 40 s)",
+                "1 min 41 s  cp1        prepare       still: do apply/cp1 (1 min 40 s): pulling",
+            ]
+        );
+        let ended = Event::StepEnded {
+            tag: tag("apply/cp1", Some("cp1")),
+            outcome: Outcome::Done,
+            took_ms: 1,
+        };
+        progress.see(at(102), &ended);
+        assert_eq!(progress.still(at(140)).len(), 2);
     }
 }

@@ -5,16 +5,18 @@ use std::time::Duration;
 
 use mullion_catalog::Model;
 use mullion_engine::{Report, RunOutcome};
-use mullion_plan::Plan;
+use mullion_plan::{Obstacle, Plan, Stage};
+use mullion_spec::value::ClusterName;
 use mullion_spec::words::Os;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::findings::plural;
 use super::progress::short;
+use crate::commands::plan::show_obstacles;
 use crate::console::{BAD, Console, FAINT, Format, GOOD, STRONG};
-use crate::environment::Environment;
 use crate::failure::{Class, Failure};
+use crate::invocation::Invocation;
 
 /// The exit code of a run that was called off.
 pub const INTERRUPTED: u8 = 130;
@@ -27,8 +29,55 @@ pub struct RunDocument<'a> {
     pub cluster: String,
     /// Whether anything was to be done.
     pub changed: bool,
+    /// How many steps of the plan were left out, since only a part of it was asked for.
+    pub left_out: usize,
     /// What came of it; nothing where nothing was to be done.
     pub report: Option<&'a Report>,
+    /// What is in the way, so that nothing was begun.
+    pub obstacles: &'a [Obstacle],
+}
+
+/// Which part of a plan a run was for.
+#[derive(Debug, Clone, Copy)]
+pub struct Part<'a> {
+    /// Only these machines or groups; all of them where none is named.
+    pub only: &'a [String],
+    /// The last stage; all of them where none is named.
+    pub until: Option<Stage>,
+    /// How many steps were left out.
+    pub left_out: usize,
+    /// Whether the steps look, and change nothing.
+    pub only_looks: bool,
+}
+
+impl Part<'_> {
+    /// All of it.
+    pub const WHOLE: Part<'static> = Part {
+        only: &[],
+        until: None,
+        left_out: 0,
+        only_looks: false,
+    };
+
+    /// How far it went, where that is not all the way.
+    fn extent(&self) -> Option<String> {
+        if self.left_out == 0 {
+            return None;
+        }
+        let only = (!self.only.is_empty()).then(|| format!("for {} only", self.only.join(", ")));
+        let until = self
+            .until
+            .map(|stage| format!("as far as stage `{}`", stage.row().word));
+        let words: Vec<_> = only.into_iter().chain(until).collect();
+        Some(words.join(", "))
+    }
+
+    /// What was not done, and how to do it.
+    fn rest(&self, again: &str) -> String {
+        let verb = if self.left_out == 1 { "was" } else { "were" };
+        let steps = plural(self.left_out, "step");
+        format!("{steps} {verb} left out: `{again}` goes on")
+    }
 }
 
 /// Says what is about to happen.
@@ -85,23 +134,79 @@ pub fn begin(
 }
 
 /// Says that nothing was to be done.
-pub fn nothing(console: &mut Console<'_>, model: &Model) -> Result<(), Failure> {
+pub fn nothing(
+    console: &mut Console<'_>,
+    model: &Model,
+    part: Part<'_>,
+    invocation: Invocation<'_>,
+) -> Result<(), Failure> {
     let cluster = &model.cluster().name;
-    match console.format {
-        Format::Json => console.json(
-            "Run",
-            &RunDocument {
-                cluster: cluster.to_string(),
-                changed: false,
-                report: None,
-            },
-        )?,
-        Format::Text => writeln!(
+    if console.format == Format::Json {
+        let document = RunDocument {
+            cluster: cluster.to_string(),
+            changed: false,
+            left_out: part.left_out,
+            report: None,
+            obstacles: &[],
+        };
+        return Ok(console.json("Run", &document)?);
+    }
+    match part.extent() {
+        None => writeln!(
             console.out,
             "nothing to do: cluster `{cluster}` is as the file says"
         )?,
+        Some(extent) => writeln!(
+            console.out,
+            "nothing to do {extent}: cluster `{cluster}` is as the file says so far; {}",
+            part.rest(&invocation.next(cluster, &["up"]))
+        )?,
     }
     Ok(())
+}
+
+/// Says that nothing of a cluster is left; `report` is of its removal, where there was anything to remove.
+pub fn gone(
+    console: &mut Console<'_>,
+    model: &Model,
+    report: Option<&Report>,
+) -> Result<(), Failure> {
+    let cluster = &model.cluster().name;
+    if console.format == Format::Json {
+        let document = RunDocument {
+            cluster: cluster.to_string(),
+            changed: report.is_some(),
+            left_out: 0,
+            report,
+            obstacles: &[],
+        };
+        return Ok(console.json("Run", &document)?);
+    }
+    let what = match report {
+        Some(_) => "nothing is left",
+        None => "there was nothing to remove",
+    };
+    Ok(writeln!(console.err, "cluster `{cluster}`: {what}")?)
+}
+
+/// Says what is in the way; `report` is of what was done before it was seen.
+pub fn obstructed(
+    console: &mut Console<'_>,
+    model: &Model,
+    plan: &Plan,
+    report: Option<&Report>,
+) -> Result<(), Failure> {
+    if console.format == Format::Json {
+        let document = RunDocument {
+            cluster: model.cluster().name.to_string(),
+            changed: report.is_some(),
+            left_out: 0,
+            report,
+            obstacles: plan.obstacles(),
+        };
+        return Ok(console.json("Run", &document)?);
+    }
+    show_obstacles(console, plan)
 }
 
 /// Says what came of a run.
@@ -109,14 +214,17 @@ pub fn end(
     console: &mut Console<'_>,
     model: &Model,
     report: &Report,
-    environment: &Environment,
+    part: Part<'_>,
+    invocation: Invocation<'_>,
 ) -> Result<(), Failure> {
     let cluster = &model.cluster().name;
     if console.format == Format::Json {
         let document = RunDocument {
             cluster: cluster.to_string(),
             changed: true,
+            left_out: part.left_out,
             report: Some(report),
+            obstacles: &[],
         };
         return Ok(console.json("Run", &document)?);
     }
@@ -124,22 +232,9 @@ pub fn end(
     console.err.write_all(text.as_bytes())?;
     if report.outcome == RunOutcome::Done {
         let good = console.styled_err(GOOD, "done");
-        let took = short(Duration::from_millis(report.took_ms));
-        writeln!(
-            console.err,
-            "\n{good}: cluster `{cluster}` is up after {took}\n\nnext:"
-        )?;
-        let flag = flag(model, environment);
-        for (command, what) in [
-            (
-                format!("mullion{flag} status"),
-                "machines, nodes and what differs from the file",
-            ),
-            (format!("mullion{flag} kubectl get pods -A"), "what runs"),
-            (format!("mullion{flag} down"), "remove everything again"),
-        ] {
-            writeln!(console.err, "  {command:<34} {what}")?;
-        }
+        let took = Duration::from_millis(report.took_ms);
+        let text = done(cluster, took, part, invocation);
+        write!(console.err, "\n{good}: {text}")?;
     } else {
         let bad = console.styled_err(BAD, "error");
         console.err.write_all(failures(report, &bad).as_bytes())?;
@@ -147,15 +242,51 @@ pub fn end(
     Ok(())
 }
 
-/// What to add so that a command means the same cluster.
-fn flag(model: &Model, environment: &Environment) -> String {
-    if environment.folder.join(crate::file::USUAL).exists()
-        || model.cluster().name.as_str() == "mullion"
-    {
-        String::new()
+/// What a run that did all of its part came to, and what may be typed next.
+fn done(
+    cluster: &ClusterName,
+    took: Duration,
+    part: Part<'_>,
+    invocation: Invocation<'_>,
+) -> String {
+    let took = short(took);
+    let status = (
+        &["status"][..],
+        "machines, nodes and what differs from the file",
+    );
+    let down = (&["down"][..], "remove everything again");
+    let Some(extent) = part.extent() else {
+        let pods = (&["kubectl", "get", "pods", "-A"][..], "what runs");
+        let next = proposals(cluster, invocation, &[status, pods, down]);
+        return format!("cluster `{cluster}` is up after {took}\n\nnext:\n{next}");
+    };
+    let did = if part.only_looks {
+        format!("looked at cluster `{cluster}` {extent}, and changed nothing")
     } else {
-        format!(" --cluster {}", model.cluster().name)
-    }
+        format!("worked on cluster `{cluster}` {extent}")
+    };
+    let up = (&["up"][..], "go on with the rest");
+    let rest = part.rest(&invocation.next(cluster, &["up"]));
+    let next = proposals(cluster, invocation, &[up, status, down]);
+    format!("{did}, in {took}\n{rest}\n\nnext:\n{next}")
+}
+
+/// What may be typed next, a line each.
+fn proposals(
+    cluster: &ClusterName,
+    invocation: Invocation<'_>,
+    proposals: &[(&[&str], &str)],
+) -> String {
+    let commands = proposals
+        .iter()
+        .map(|(words, what)| (invocation.next(cluster, words), what));
+    let commands: Vec<_> = commands.collect();
+    let longest = commands.iter().map(|(command, _)| command.len()).max();
+    let width = longest.unwrap_or_default();
+    let lines = commands
+        .iter()
+        .map(|(command, what)| format!("  {command:<width$}  {what}\n"));
+    lines.collect()
 }
 
 /// The times of all stages.
@@ -266,4 +397,72 @@ fn class(report: &Report) -> Class {
         .map(of_cause)
         .max()
         .unwrap_or(Class::Machine)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::arguments::Arguments;
+
+    fn done_after(typed: &[&str], part: Part<'_>) -> String {
+        let arguments: Vec<_> = typed.iter().map(OsString::from).collect();
+        let global = Arguments::try_parse_from(&arguments).unwrap().global;
+        let invocation = Invocation::new(&arguments, &global);
+        let took = Duration::from_secs(75);
+        done(&"lab".parse().unwrap(), took, part, invocation)
+    }
+
+    #[test]
+    fn what_is_proposed_repeats_the_file_that_was_named() {
+        assert_eq!(
+            done_after(&["mullion", "-f", "lab.yaml", "up"], Part::WHOLE),
+            "cluster `lab` is up after 1 min 15 s\n\nnext:\n\
+             \x20 mullion -f lab.yaml status               machines, nodes and what differs from the file\n\
+             \x20 mullion -f lab.yaml kubectl get pods -A  what runs\n\
+             \x20 mullion -f lab.yaml down                 remove everything again\n"
+        );
+    }
+
+    #[test]
+    fn a_part_is_not_called_a_cluster_that_is_up() {
+        let only = ["lin1".to_owned(), "win".to_owned()];
+        let part = Part {
+            only: &only,
+            until: Some(Stage::Machines),
+            left_out: 14,
+            only_looks: false,
+        };
+        assert_eq!(
+            done_after(&["mullion", "up"], part),
+            "worked on cluster `lab` for lin1, win only, as far as stage `machines`, in 1 min 15 s\n\
+             14 steps were left out: `mullion up` goes on\n\nnext:\n\
+             \x20 mullion up      go on with the rest\n\
+             \x20 mullion status  machines, nodes and what differs from the file\n\
+             \x20 mullion down    remove everything again\n"
+        );
+        let looked = Part {
+            only: &[],
+            until: Some(Stage::Inspect),
+            left_out: 1,
+            only_looks: true,
+        };
+        let text = done_after(&["mullion", "up"], looked);
+        assert!(
+            text.starts_with(
+                "looked at cluster `lab` as far as stage `inspect`, and changed nothing, in 1 min 15 s\n\
+                 1 step was left out: `mullion up` goes on\n"
+            ),
+            "{text}"
+        );
+        // Where the part was all that there was to do, the cluster is as the file says.
+        let all = Part {
+            until: Some(Stage::Verify),
+            ..Part::WHOLE
+        };
+        assert!(done_after(&["mullion", "up"], all).starts_with("cluster `lab` is up"));
+    }
 }

@@ -68,6 +68,76 @@ fn every_document_keeps_its_schema() {
     }
 }
 
+/// A cluster with one machine that was made otherwise than its file says, and that never ran.
+pub(crate) fn otherwise(bench: &Bench) {
+    bench.write(
+        "cluster.yaml",
+        // Should nothing be in the way of `up` one day, it still makes nothing.
+        "metadata: {name: bench-json}\nartifacts: {offline: true}\nmachines: {linux: 1}\n",
+    );
+    let machine = "place/clusters/bench-json/machines/cp1";
+    fs_err::create_dir_all(bench.path().join(machine)).unwrap();
+    let label = serde_json::json!({
+        "version": "mullion.dev/machine/v1",
+        "cluster": "bench-json",
+        "name": "cp1",
+        "template": {"name": "old", "fingerprint": "0000000000000000"},
+        "templatePath": "/nowhere",
+        "address": "10.99.0.2",
+        "network": "10.99.0.0/24",
+        "size": {"cpus": 1, "memory": "1GiB", "disk": "1GiB"},
+        "whole": true,
+        "ran": false,
+        "hostKey": null,
+    });
+    bench.write(&format!("{machine}/machine.json"), label.to_string());
+}
+
+#[test]
+fn what_is_looked_at_and_what_is_in_the_way_are_documents() {
+    let bench = Bench::new();
+    otherwise(&bench);
+    let ran = bench.run(&["status", "--json"]);
+    let status = document(&ran.out, "Status");
+    assert_eq!(status["machines"][0]["name"], "cp1", "{status:#}");
+    let ran = bench.run(&["up", "--until", "artifacts", "--json"]);
+    if !*crate::HAS_NETWORK_OF_ITS_OWN {
+        // Whoever is not root is told so.
+        document(&ran.out, "Failure");
+        assert_eq!(ran.code, 4);
+        return;
+    }
+    assert_eq!(ran.code, 5, "{}{}", ran.out, ran.err);
+    let run = document(&ran.out, "Run");
+    assert_eq!(run["changed"], false);
+    assert_eq!(run["obstacles"][0]["kind"], "machine-differs", "{run:#}");
+}
+
+#[test]
+#[ignore = "needs root, to remove what was made"]
+fn a_removal_is_one_document_whether_there_was_anything_or_not() {
+    let bench = Bench::new();
+    otherwise(&bench);
+    let ran = bench.run(&["down", "--json"]);
+    let failure = document(&ran.out, "Failure");
+    assert_eq!(ran.code, 2, "nobody was asked: {failure:#}");
+    assert_eq!(
+        failure["what"],
+        "this would remove cluster `bench-json` with cp1"
+    );
+    for changed in [true, false] {
+        let ran = bench.run(&["down", "--yes", "--json"]);
+        assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+        assert_eq!(document(&ran.out, "Run")["changed"], changed);
+    }
+    assert_eq!(
+        fs_err::read_dir(bench.path().join("place"))
+            .unwrap()
+            .count(),
+        0
+    );
+}
+
 #[test]
 fn the_schema_of_the_file_takes_what_the_program_takes() {
     let validator = jsonschema::validator_for(&mullion_spec::schema()).unwrap();

@@ -28,8 +28,11 @@ fn a_file_is_not_changed_where_that_cannot_be_applied() {
         (&["node", "remove", "cp1"], 2, "only address"),
         (&["node", "remove", "lin1"], 2, "--yes"),
         (&["node", "reset", "lin9"], 2, "did you mean"),
+        (&["node", "reset", "lin1"], 2, "--yes"),
+        (&["node", "reboot", "lin1"], 2, "--yes"),
         (&["node", "reboot", "db1"], 2, "cp1, lin1, lin2"),
         (&["ssh", "db1"], 2, "cp1, lin1, lin2"),
+        (&["console", "lin1"], 5, "mullion ssh lin1"),
     ] {
         let ran = bench.run(arguments);
         assert_eq!(ran.code, code, "{arguments:?}\n{}{}", ran.out, ran.err);
@@ -55,6 +58,24 @@ fn the_difference_is_shown_before_anything_is_asked() {
             ran.err
         );
     }
+}
+
+#[test]
+fn a_machine_that_was_never_made_has_no_console() {
+    let bench = Bench::new();
+    bench.write("cluster.yaml", "machines: {linux: 1}\n");
+    let ran = bench.run(&["console", "lin1"]);
+    assert_eq!(ran.code, 5, "{}{}", ran.out, ran.err);
+    for words in ["lin1 was not made yet", "mullion up"] {
+        assert!(ran.err.contains(words), "{}", ran.err);
+    }
+    let made = bench.path().join("place/clusters/mullion/machines/lin1");
+    fs_err::create_dir_all(&made).unwrap();
+    let ran = bench.run(&["console", "lin1"]);
+    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+    fs_err::write(made.join("console.log"), "Started\n").unwrap();
+    let ran = bench.run(&["console", "lin1"]);
+    assert_eq!((ran.code, ran.out.as_str()), (0, "Started\n"));
 }
 
 #[test]

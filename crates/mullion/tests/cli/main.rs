@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod artifacts;
+mod down;
+mod elevation;
 mod files;
 mod init;
 mod json;

@@ -190,11 +190,12 @@ impl Others {
         let told = std::env::var("MULLION_OTHERS").unwrap_or_default();
         let told = told.split(',').filter(|word| !word.is_empty());
         let mut words: Vec<_> = told.map(str::to_owned).collect();
-        let clusters_here = folder(&Path::new(PLACE).join("clusters"));
-        let theirs = clusters_here
-            .iter()
-            .filter(|cluster| !clusters.contains(*cluster));
-        words.extend(theirs.map(|cluster| format!("{PLACE}/clusters/{cluster}")));
+        for (top, end) in [("clusters", ""), ("locks", ".lock")] {
+            let here = folder(&Path::new(PLACE).join(top));
+            let names = here.iter().filter_map(|name| name.strip_suffix(end));
+            let theirs = names.filter(|cluster| !clusters.contains(*cluster));
+            words.extend(theirs.map(|cluster| format!("{PLACE}/{top}/{cluster}{end}")));
+        }
         let bridges = tool("ip", &["-details", "address"]);
         let labels = bridges.split("mullion.dev/cluster=").skip(1);
         let mut labels = labels.filter_map(|rest| rest.split_whitespace().next());

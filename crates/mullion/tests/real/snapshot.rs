@@ -159,10 +159,12 @@ fn packet_rules() -> BTreeSet<String> {
 
 fn files() -> BTreeSet<String> {
     let mut found = BTreeSet::new();
-    let clusters = Path::new(PLACE).join("clusters");
+    let shared = ["clusters", "locks"].map(|name| Path::new(PLACE).join(name));
+    let [clusters, locks] = shared.clone();
     let tops = [
         PathBuf::from(PLACE),
-        clusters.clone(),
+        clusters,
+        locks,
         "/run/netns".into(),
         "/run/systemd/nspawn".into(),
         "/run/systemd/machines".into(),
@@ -181,8 +183,10 @@ fn files() -> BTreeSet<String> {
             found.insert(top.join(name).display().to_string());
         }
     }
-    // The folder itself is there as long as any cluster is.
-    found.remove(&clusters.display().to_string());
+    // The folders themselves are there as long as any cluster is.
+    for folder in shared {
+        found.remove(&folder.display().to_string());
+    }
     found
 }
 

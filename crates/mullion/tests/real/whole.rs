@@ -132,9 +132,13 @@ fn other_commands(lab: &Lab) {
 
     let runs = lab.run(&["runs", "--json"]).good().json();
     let runs = runs["runs"].as_array().unwrap();
-    assert_eq!(runs.len(), 1, "{runs:#?}");
-    assert_eq!(runs[0]["state"], "done", "{runs:#?}");
-    let _ = lab.run(&["runs", "show", "--html", "run.html"]).good();
+    assert_eq!(runs.len(), 2, "{runs:#?}");
+    let is_done = |run: &serde_json::Value| run["state"] == "done";
+    assert!(runs.iter().all(is_done), "{runs:#?}");
+    let first = runs.last().unwrap()["run"].as_str().unwrap();
+    let _ = lab
+        .run(&["runs", "show", first, "--html", "run.html"])
+        .good();
     let page = fs_err::read_to_string(lab.path("run.html")).unwrap();
     for word in ["<svg", "cp1", "lin1", "join"] {
         assert!(page.contains(word), "the page has no `{word}`");

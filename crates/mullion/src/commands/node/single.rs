@@ -9,15 +9,17 @@ use mullion_spec::cluster::Duty;
 use mullion_spec::value::MachineName;
 
 use super::super::ssh::unknown;
-use super::super::up::{Invocation, ask, look, up};
+use super::super::up::{look, up};
 use crate::arguments::UpArguments;
-use crate::conduct::{self, conduct, take_lock};
-use crate::console::{Console, Format, GOOD, Presence};
-use crate::elevation::{Elevation, elevate, give_back};
+use crate::conduct::{self, conduct, take_locks};
+use crate::consent::{answerable, consent};
+use crate::console::{Console, Format, GOOD};
+use crate::elevation::elevate;
 use crate::environment::Environment;
 use crate::failure::{Class, Failure};
+use crate::invocation::Invocation;
 use crate::views::progress::short;
-use crate::views::run as view;
+use crate::views::run::{self as view, Part};
 use crate::workshop;
 
 /// Which machine, and whether it may be done without a question.
@@ -36,12 +38,13 @@ pub(super) fn reset(
     invocation: Invocation<'_>,
 ) -> Result<u8, Failure> {
     let machine = errand.machine;
-    let question =
-        format!("take {machine} out of the cluster and join it anew? Its pods move elsewhere");
+    let what = format!(
+        "take {machine} out of the cluster and join it anew, while its pods move elsewhere"
+    );
     let treatment = Treatment {
         planned: plan_reset,
         allowed: may_be_reset,
-        question,
+        what,
     };
     match treat(console, model, errand, &treatment, environment, invocation)? {
         // What the machine lacks now, `up` gives it.
@@ -52,7 +55,7 @@ pub(super) fn reset(
             };
             up(console, judgement, &wishes, environment, invocation)
         }
-        Treated::Elsewhere(code) | Treated::Failed(code) => Ok(code),
+        Treated::Failed(code) => Ok(code),
     }
 }
 
@@ -68,12 +71,12 @@ pub(super) fn reboot(
     let treatment = Treatment {
         planned: plan_reboot,
         allowed: may_be_started_anew,
-        question: format!("start {machine} anew? What runs on it stops until then"),
+        what: format!("start {machine} anew, and stop what runs on it until then"),
     };
     match treat(console, model, errand, &treatment, environment, invocation)? {
         Treated::Done(report) => {
             if console.format == Format::Json {
-                view::end(console, model, &report, environment)?;
+                view::end(console, model, &report, Part::WHOLE, invocation)?;
             } else {
                 let done = console.styled_err(GOOD, "done");
                 let took = short(Duration::from_millis(report.took_ms));
@@ -84,21 +87,19 @@ pub(super) fn reboot(
             }
             Ok(0)
         }
-        Treated::Elsewhere(code) | Treated::Failed(code) => Ok(code),
+        Treated::Failed(code) => Ok(code),
     }
 }
 
 struct Treatment {
     planned: fn(&Observed, &MachineName) -> Plan,
     allowed: fn(&Model, &Observed, &MachineName) -> Result<(), Failure>,
-    question: String,
+    what: String,
 }
 
 enum Treated {
     /// Everything was done.
     Done(Box<mullion_engine::Report>),
-    /// The command was run again as root.
-    Elsewhere(u8),
     /// It failed, and that was told.
     Failed(u8),
 }
@@ -115,37 +116,29 @@ fn treat(
     if let Some(failure) = unknown(model, machine) {
         return Err(failure);
     }
+    answerable(console, &treatment.what, errand.yes)?;
     let reasons = workshop::needs_root(model);
-    if !reasons.is_empty()
-        && let Elevation::Done(code) =
-            elevate(console, environment, invocation.arguments, &reasons)?
-    {
-        return Ok(Treated::Elsewhere(code));
-    }
+    elevate(console, environment, model, invocation.arguments, &reasons)?;
     let hands = workshop::open(model, environment)?;
     let line = invocation.line();
-    let lock = take_lock(environment, &hands, &line)?;
+    let locks = take_locks(environment, &hands, &line)?;
     let observed = look(&hands, model)?;
     (treatment.allowed)(model, &observed, machine)?;
-    if !errand.yes && console.presence == Presence::Attended && !ask(console, &treatment.question)?
-    {
-        return Err(Failure::new(Class::Usage, "nothing was done: you said no"));
-    }
+    consent(console, &treatment.what, errand.yes)?;
     let plan = (treatment.planned)(&observed, machine);
     hands.seat(Roster::of(&hands.wanted(), &observed));
     let errand = conduct::Errand {
         command: line.clone(),
-        again: &line,
+        again: line,
         is_verbose: invocation.is_verbose,
     };
     let report = conduct(console, environment, &hands, &plan, &errand);
-    drop(lock);
-    give_back(environment.owner, &[&environment.state, &environment.cache]);
+    drop(locks);
     let report = report?;
     if report.outcome == RunOutcome::Done {
         return Ok(Treated::Done(Box::new(report)));
     }
-    view::end(console, model, &report, environment)?;
+    view::end(console, model, &report, Part::WHOLE, invocation)?;
     Ok(Treated::Failed(view::exit_code(&report)))
 }
 

@@ -1,0 +1,169 @@
+//! What the clusters of this computer share, removed as far as no other one lies over it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use mullion_artifacts::StoreError;
+use mullion_machines::DriverError;
+use mullion_plan::{TemplateId, Unattended};
+use mullion_spec::value::ClusterName;
+use mullion_template::TemplateError;
+
+use super::Hands;
+use super::drivers::Drivers;
+use crate::lock::Lock;
+
+/// A template that stays, because machines lie over it, or soon will.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeptTemplate {
+    /// The template.
+    pub template: TemplateId,
+    /// The clusters whose machines do.
+    pub clusters: BTreeSet<ClusterName>,
+}
+
+/// Why not everything could be removed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PurgeError {
+    /// The machines of some cluster cannot be looked at.
+    #[error("it cannot be seen which templates are used")]
+    Machines(#[from] DriverError),
+    /// The templates.
+    #[error("the templates could not be removed")]
+    Templates(#[from] TemplateError),
+    /// The cache.
+    #[error("the cache could not be emptied")]
+    Store(#[from] StoreError),
+}
+
+impl Hands<'_> {
+    /// Removes every template that no machine of any cluster lies over, and everything of ours from the cache.
+    ///
+    /// Gives the templates that stay.
+    pub fn purge(&self) -> Result<Vec<KeptTemplate>, PurgeError> {
+        let mut uses = Uses::find(&self.drivers, self.cluster_name())?;
+        let mut running = Lock::held(&self.outfit.place);
+        running.remove(self.cluster_name());
+        uses.unknown.extend(running);
+        let kept = uses.kept(self.templates.find()?);
+        let keep = kept.iter().map(|kept| kept.template.clone()).collect();
+        self.templates.purge(&keep, &Unattended)?;
+        self.store.purge()?;
+        Ok(kept)
+    }
+}
+
+/// Which clusters' machines lie over which template.
+#[derive(Debug, Default)]
+struct Uses {
+    known: BTreeMap<TemplateId, BTreeSet<ClusterName>>,
+    /// The clusters of which it is not known: a machine's label cannot be read, or a run of it goes on, which may just
+    /// have built the template of a machine to come.
+    unknown: BTreeSet<ClusterName>,
+}
+
+impl Uses {
+    fn find(drivers: &Drivers, cluster: &ClusterName) -> Result<Self, DriverError> {
+        let mut uses = Self::default();
+        for (_, driver) in drivers.all() {
+            if !driver.capabilities().makes_machines {
+                continue;
+            }
+            for cluster in driver.find(cluster)?.clusters {
+                for sighting in driver.find(&cluster)?.machines.into_values() {
+                    let over = match sighting.template {
+                        Some(template) => uses.known.entry(template).or_default(),
+                        None => &mut uses.unknown,
+                    };
+                    over.insert(cluster.clone());
+                }
+            }
+        }
+        Ok(uses)
+    }
+
+    /// The templates that stay: also one of an older form, which is not among those that are there for new machines.
+    fn kept(&self, there: BTreeSet<TemplateId>) -> Vec<KeptTemplate> {
+        let all = there.into_iter().chain(self.known.keys().cloned());
+        let all: BTreeSet<_> = all.collect();
+        let kept = all.into_iter().map(|template| {
+            let known = self.known.get(&template).into_iter().flatten();
+            let clusters = known.chain(&self.unknown).cloned().collect();
+            KeptTemplate { template, clusters }
+        });
+        kept.filter(|kept| !kept.clusters.is_empty()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mullion_machines::memory::Memory;
+    use mullion_machines::{Driver as _, Hosts, MachineWish, NetworkWish};
+    use mullion_plan::{Fingerprint, Size};
+    use mullion_spec::words;
+
+    use super::*;
+
+    fn id(name: &str) -> TemplateId {
+        TemplateId {
+            name: name.into(),
+            fingerprint: Fingerprint::of(&name),
+        }
+    }
+
+    fn make(computer: &Memory, cluster: &str, network: &str, template: &str) {
+        let cluster: ClusterName = cluster.parse().unwrap();
+        let network: ipnet::Ipv4Net = network.parse().unwrap();
+        let wish = NetworkWish {
+            cluster: cluster.clone(),
+            network,
+        };
+        computer.make_network(&wish, &Unattended).unwrap();
+        let wish = MachineWish {
+            cluster,
+            name: "lin1".parse().unwrap(),
+            template: id(template),
+            template_path: "/templates".into(),
+            size: Size {
+                cpus: 1,
+                memory: "1GiB".parse().unwrap(),
+                disk: "1GiB".parse().unwrap(),
+            },
+            address: network.hosts().nth(1).unwrap(),
+            network,
+            authorized_keys: Vec::new(),
+            hosts: Hosts::default(),
+            dns: Vec::new(),
+            environment: BTreeMap::new(),
+        };
+        computer.make(&wish, &Unattended).unwrap();
+    }
+
+    fn told(kept: &[KeptTemplate]) -> Vec<String> {
+        let told = kept.iter().map(|kept| {
+            let clusters: Vec<_> = kept.clusters.iter().map(ClusterName::as_str).collect();
+            format!("{} by {}", kept.template.name, clusters.join(" "))
+        });
+        told.collect()
+    }
+
+    #[test]
+    fn a_template_that_machines_of_any_cluster_lie_over_stays() {
+        let computer = Memory::new();
+        make(&computer, "a", "10.1.0.0/24", "shared");
+        make(&computer, "b", "10.2.0.0/24", "shared");
+        make(&computer, "c", "10.3.0.0/24", "own");
+        let drivers = [(words::Driver::Nspawn, Box::new(computer) as _)];
+        let drivers = Drivers::new(drivers.into());
+        // A cluster that has nothing any more, as after its `down`.
+        let mut uses = Uses::find(&drivers, &"gone".parse().unwrap()).unwrap();
+        let there = || [id("shared"), id("own"), id("unused")].into();
+        assert_eq!(told(&uses.kept(there())), ["own by c", "shared by a b"]);
+        // A machine whose label cannot be read may lie over any.
+        uses.unknown.insert("d".parse().unwrap());
+        assert_eq!(
+            told(&uses.kept(there())),
+            ["own by c d", "shared by a b d", "unused by d"]
+        );
+    }
+}
