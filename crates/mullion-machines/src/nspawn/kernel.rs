@@ -29,6 +29,12 @@ const CHANGED: &[&str] = &[
     "vm/panic_on_oom",
 ];
 
+/// The settings with the least value that they need.
+fn needed(way_out: WayOut) -> impl Iterator<Item = (&'static str, u64)> {
+    let forwarding = (way_out == WayOut::Open).then_some((FORWARDING, 1));
+    NEEDED.iter().copied().chain(forwarding)
+}
+
 /// Whether machines have a way out through this computer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WayOut {
@@ -52,10 +58,19 @@ impl Kernel {
         }
     }
 
+    /// The first setting that is not good for machines.
+    pub(super) fn lacks(&self, way_out: WayOut) -> Result<Option<&'static str>, DriverError> {
+        for (name, least) in needed(way_out) {
+            if self.is_below(name, least)? {
+                return Ok(Some(name));
+            }
+        }
+        Ok(None)
+    }
+
     /// Makes the settings good for machines.
     pub(super) fn prepare(&self, way_out: WayOut) -> Result<(), DriverError> {
-        let forwarding = (way_out == WayOut::Open).then_some((FORWARDING, 1));
-        let needed: Vec<_> = NEEDED.iter().copied().chain(forwarding).collect();
+        let needed: Vec<_> = needed(way_out).collect();
         // Written down before anything is changed: a run that is cut off here puts back what is so already.
         let mut before = self.recorded()?;
         let names = needed.iter().map(|(name, _)| *name);
@@ -69,8 +84,7 @@ impl Kernel {
         let text = serde_json::to_vec(&before).map_err(std::io::Error::from)?;
         fs_err::write(&self.before, text)?;
         for (name, least) in needed {
-            let value = self.read(name)?.and_then(|value| value.parse().ok());
-            if value.is_some_and(|value: u64| value < least) {
+            if self.is_below(name, least)? {
                 fs_err::write(self.settings.join(name), least.to_string())?;
             }
         }
@@ -94,6 +108,11 @@ impl Kernel {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(BTreeMap::new()),
             Err(error) => Err(error.into()),
         }
+    }
+
+    fn is_below(&self, name: &str, least: u64) -> Result<bool, DriverError> {
+        let value = self.read(name)?.and_then(|value| value.parse().ok());
+        Ok(value.is_some_and(|value: u64| value < least))
     }
 
     /// A setting's value; nothing where this kernel does not have it.

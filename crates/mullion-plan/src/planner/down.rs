@@ -33,7 +33,7 @@ pub fn plan_down(observed: &Observed, rest: Rest) -> Plan {
         }
     }
     for (place, host) in &observed.hosts {
-        if host.network.is_some() {
+        if host.has_network() {
             let action = Action::RemoveNetwork {
                 place: place.clone(),
             };
@@ -113,7 +113,7 @@ mod tests {
         let mut observed = Observed::default();
         let network = HostFacts {
             network: Some("10.99.0.0/24".parse().unwrap()),
-            foreign: BTreeSet::new(),
+            ..HostFacts::default()
         };
         observed.hosts.insert(Place::Here, network);
         for (name, ours, made) in [("a1", true, true), ("b1", true, false), ("c1", false, true)] {
@@ -135,5 +135,17 @@ mod tests {
         let others = plan_down(&observed, Rest::Cluster);
         assert!(ids(&others).contains(&"drain/b1") && ids(&others).contains(&"forget/b1"));
         assert!(plan_down(&Observed::default(), Rest::Nothing).is_empty());
+    }
+
+    #[test]
+    fn a_network_that_was_only_begun_goes_too() {
+        let mut observed = Observed::default();
+        let begun = HostFacts {
+            network_lacks: Some("its bridge has no address".into()),
+            ..HostFacts::default()
+        };
+        observed.hosts.insert(Place::Here, begun);
+        let plan = plan_down(&observed, Rest::Nothing);
+        assert_eq!(ids(&plan), ["no-host-network/@local"]);
     }
 }
