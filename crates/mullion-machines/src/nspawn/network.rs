@@ -6,7 +6,7 @@ use fs_err::File;
 use ipnet::{IpNet, Ipv4Net};
 use mullion_spec::value::ClusterName;
 
-use super::kernel::{Kernel, WayOut};
+use super::kernel::{Forwarding, Kernel, WayOut};
 use super::links::{self, Link};
 use super::{exec, names};
 use crate::error::DriverError;
@@ -149,7 +149,13 @@ pub(super) fn remove(cluster: &ClusterName) -> Result<(), DriverError> {
         .filter_map(Link::cluster)
         .filter(|other| other != cluster);
     if others.count() == 0 {
-        Kernel::here().put_back()?;
+        // Container engines and others with bridges switch it on and do not expect that anybody switches it off.
+        let is_foreign = |link: &Link| link.is_bridge() && !belongs(link, cluster);
+        Kernel::here().put_back(if links.iter().any(is_foreign) {
+            Forwarding::Shared
+        } else {
+            Forwarding::Ours
+        })?;
     }
     Ok(())
 }

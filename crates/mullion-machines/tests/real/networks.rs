@@ -122,6 +122,20 @@ fn machines_reach_the_outside_with_the_computers_address() {
 
 #[test]
 #[ignore = "needs root and real machines; cargo xtask test runs it"]
+fn packets_are_still_passed_on_where_somebody_else_has_a_bridge() {
+    apart(|| {
+        outside();
+        driver().make_network(&wish(), &Unattended).unwrap();
+        run("ip link add other type bridge");
+        driver().remove_network(&cluster(), &Unattended).unwrap();
+        assert_eq!(run("cat /proc/sys/net/ipv4/ip_forward").trim(), "1");
+        run("ip link delete other && echo 0 > /proc/sys/net/ipv4/ip_forward");
+        no_outside();
+    });
+}
+
+#[test]
+#[ignore = "needs root and real machines; cargo xtask test runs it"]
 fn machines_get_through_a_firewall_that_drops_what_passes() {
     apart(|| {
         outside();
