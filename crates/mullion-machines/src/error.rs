@@ -156,6 +156,19 @@ pub enum DriverError {
         #[source]
         cause: mullion_ssh::TransportError,
     },
+    /// A controller that holds machines to their size does not reach their groups.
+    #[error(
+        "`{controller}` is not passed on by the control group `{group}`: machines would not be held to their size"
+    )]
+    NotPassedOn {
+        /// The controller.
+        controller: &'static str,
+        /// The group that keeps it.
+        group: PathBuf,
+        /// What the kernel said.
+        #[source]
+        cause: Option<std::io::Error>,
+    },
     /// Something is left of what was removed.
     #[error("`{0}` is still there after its removal")]
     Left(String),
@@ -187,6 +200,10 @@ impl DriverError {
             Self::BadPlace { .. } => {
                 Some("give machines a folder on a local disk, such as ext4, xfs or btrfs".into())
             }
+            Self::NotPassedOn { group, .. } => Some(format!(
+                "processes that are in `{}` itself keep it: move them into a group below, or run this where systemd runs the computer",
+                group.display()
+            )),
             _ => None,
         }
     }
