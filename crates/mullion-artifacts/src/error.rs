@@ -1,8 +1,6 @@
 //! Why something could not be supplied, and what a person can do about it.
 
-use std::io;
-
-use mullion_plan::{ErrorClass, StepError};
+use mullion_plan::{ErrorClass, MAKE_ROOM, StepError, is_disk_full};
 
 use crate::build::BuildError;
 use crate::bundle::BundleError;
@@ -158,8 +156,8 @@ impl SupplyError {
         let bundle = "on a computer with a way out run `mullion artifacts bundle`, carry the file here and name it in \
                       `artifacts.bundle`";
         match self {
-            _ if is_full(self) => {
-                vec!["make room on the disk, then run it again: it goes on where it was".into()]
+            _ if is_disk_full(self, self.tail().iter().map(String::as_str)) => {
+                vec![MAKE_ROOM.into()]
             }
             Self::Offline { .. } => vec![bundle.into(), "or set `artifacts.offline: false`".into()],
             Self::Nowhere { .. } => vec![
@@ -197,24 +195,6 @@ impl SupplyError {
         }
         error.tail(self.tail().iter().cloned())
     }
-}
-
-/// Whether the disk is full, by the file system's word or by a tool's.
-fn is_full(error: &SupplyError) -> bool {
-    let mut cause: Option<&dyn std::error::Error> = Some(error);
-    while let Some(inner) = cause {
-        if let Some(io) = inner.downcast_ref::<io::Error>()
-            && io.kind() == io::ErrorKind::StorageFull
-        {
-            return true;
-        }
-        cause = inner.source();
-    }
-    let mut tail = error.tail().iter();
-    tail.any(|line| {
-        line.to_ascii_lowercase()
-            .contains("no space left on device")
-    })
 }
 
 fn build_hints(error: &BuildError) -> Vec<String> {

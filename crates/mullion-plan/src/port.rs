@@ -198,3 +198,30 @@ impl StepError {
         self
     }
 }
+
+/// What helps when the disk is full.
+pub const MAKE_ROOM: &str = "make room on the disk, then run it again: it goes on where it was";
+
+/// Whether an error is that of a full disk, by the file system's word or by that of a tool, whose last lines are given.
+pub fn is_disk_full<'a>(
+    error: &(dyn std::error::Error + 'static),
+    tail: impl IntoIterator<Item = &'a str>,
+) -> bool {
+    let mut cause = Some(error);
+    while let Some(inner) = cause {
+        if let Some(io) = inner.downcast_ref::<std::io::Error>()
+            && matches!(
+                io.kind(),
+                std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded
+            )
+        {
+            return true;
+        }
+        cause = inner.source();
+    }
+    let is_full = |line: &str| {
+        let line = line.to_ascii_lowercase();
+        line.contains("no space left on device") || line.contains("disk quota exceeded")
+    };
+    tail.into_iter().any(is_full)
+}
