@@ -134,7 +134,7 @@ impl SupplyError {
     /// What kind of failure it is; decides whether it is tried again.
     pub fn class(&self) -> ErrorClass {
         match self {
-            Self::CalledOff => ErrorClass::Interrupted,
+            Self::CalledOff | Self::Store(StoreError::CalledOff) => ErrorClass::Interrupted,
             Self::Nowhere { tried, .. } if tried.iter().any(|one| one.may_change) => {
                 ErrorClass::Unreachable
             }
