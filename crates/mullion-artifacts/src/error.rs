@@ -210,6 +210,11 @@ fn build_hints(error: &BuildError) -> Vec<String> {
             };
             vec![format!("install {package}, or run `mullion doctor --fix`")]
         }
+        BuildError::Module { .. } => vec![
+            "see whether the module proxy can be reached from here: the one that GOPROXY names, or proxy.golang.org, \
+             through `proxy` where there is one"
+                .into(),
+        ],
         BuildError::Sum { .. } => {
             vec!["what the module proxy serves is not what is pinned: do not use it; look at GOPROXY".into()]
         }

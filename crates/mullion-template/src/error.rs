@@ -80,7 +80,7 @@ impl TemplateError {
 
     /// What a person can do about it, where one thing helps.
     pub fn hint(&self) -> Option<String> {
-        if is_disk_full(self, self.tail()) {
+        if is_disk_full(self, None) {
             return Some(MAKE_ROOM.into());
         }
         match self {
@@ -94,14 +94,6 @@ impl TemplateError {
                  and run it again",
                 path.display()
             )),
-            _ => None,
-        }
-    }
-
-    /// The last lines of a program that failed.
-    fn tail(&self) -> Option<&str> {
-        match self {
-            Self::Store { tail } | Self::Image { tail, .. } | Self::Ctr { tail, .. } => Some(tail),
             _ => None,
         }
     }
