@@ -73,7 +73,7 @@ impl Hands<'_> {
                 PartKind::Program | PartKind::Archive => {}
             }
         }
-        images.extend(self.user_images());
+        images.extend(self.outfit.images.iter().cloned());
         let wish = LinuxTemplate {
             id: id.clone(),
             root_tar,
@@ -147,15 +147,6 @@ impl Hands<'_> {
                 let words = format!("no Linux release is known for template {}", id.name);
                 StepError::new(ErrorClass::Refused, words)
             })
-    }
-
-    /// Archives that the user gave for images of theirs.
-    fn user_images(&self) -> impl Iterator<Item = PathBuf> {
-        let images = self.model.cluster().images.iter();
-        let folder = &self.outfit.folder;
-        images
-            .filter(|image| image.os == Os::Linux)
-            .filter_map(move |image| image.archive.as_ref().map(|archive| folder.join(archive)))
     }
 
     /// Where a part is.
