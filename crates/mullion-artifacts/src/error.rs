@@ -172,7 +172,7 @@ impl SupplyError {
                 source: FetchError::Trust { .. },
                 ..
             } => vec!["`trust` wants files with certificates in PEM form".into()],
-            Self::Build { source, .. } => build_hints(source),
+            Self::Build { source, .. } => source.hints(),
             Self::Bundle { .. } => vec!["write the bundle again with `mullion artifacts bundle`".into()],
             _ => Vec::new(),
         }
@@ -197,32 +197,42 @@ impl SupplyError {
     }
 }
 
-fn build_hints(error: &BuildError) -> Vec<String> {
-    match error {
-        BuildError::Tool {
-            source: ToolError::Start { tool, .. },
-            ..
-        } => {
-            let package = match tool.as_str() {
-                "gcc" => "gcc and libc6-dev",
-                "mmdebstrap" => "mmdebstrap",
-                _ => return Vec::new(),
-            };
-            vec![format!("install {package}, or run `mullion doctor --fix`")]
+impl BuildError {
+    /// What a person can do about it.
+    pub fn hints(&self) -> Vec<String> {
+        match self {
+            _ if is_disk_full(self, self.tail().iter().map(String::as_str)) => {
+                vec![MAKE_ROOM.into()]
+            }
+            Self::Tool {
+                source: ToolError::Start { tool, .. },
+                ..
+            } => {
+                let package = match tool.as_str() {
+                    "gcc" => "gcc and libc6-dev",
+                    "mmdebstrap" => "mmdebstrap",
+                    _ => return Vec::new(),
+                };
+                vec![format!("install {package}, or run `mullion doctor --fix`")]
+            }
+            Self::Module { .. } => vec![PROXY.into()],
+            Self::Toolchain { newest, .. } => vec![
+                PROXY.into(),
+                format!("or install Go {newest} from https://go.dev/dl/ and put it in PATH"),
+            ],
+            Self::Sum { .. } => {
+                vec!["what the module proxy serves is not what is pinned: do not use it; look at GOPROXY".into()]
+            }
+            Self::Keys { package, .. } => vec![format!("install {package}")],
+            Self::GoTooOld { .. } => vec!["name a newer Go".into()],
+            _ => Vec::new(),
         }
-        BuildError::Module { .. } => vec![
-            "see whether the module proxy can be reached from here: the one that GOPROXY names, or proxy.golang.org, \
-             through `proxy` where there is one"
-                .into(),
-        ],
-        BuildError::Sum { .. } => {
-            vec!["what the module proxy serves is not what is pinned: do not use it; look at GOPROXY".into()]
-        }
-        BuildError::Keys { package, .. } => vec![format!("install {package}")],
-        BuildError::GoTooOld { .. } => vec!["name a newer Go".into()],
-        _ => Vec::new(),
     }
 }
+
+/// What helps when the module proxy gives nothing.
+const PROXY: &str = "see whether the module proxy can be reached from here: the one that GOPROXY names, or \
+                     proxy.golang.org, through `proxy` where there is one";
 
 impl From<StoreError> for SupplyError {
     fn from(error: StoreError) -> Self {
