@@ -214,7 +214,7 @@ impl DriverError {
                 Some("`mullion up` makes it".into())
             }
             Self::NotOurs { name, .. } => Some(format!(
-                "remove `{name}` if nobody needs it, or give the cluster another `name` in the file"
+                "remove `{name}` if nobody needs it, or give the cluster another `metadata.name` in the file"
             )),
             Self::Ended { machine, .. } => Some(format!(
                 "the last lines of its console tell why; `mullion console {machine}` shows more of them"
