@@ -16,8 +16,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::cache::Cache;
 use crate::steps::Steps;
-use crate::{XtaskError, cache, tools, up};
+use crate::{XtaskError, tools, up};
 use cases::{CASES, Case, ROWS, Row};
 use measure::Measure;
 use sample::Sample;
@@ -99,7 +100,7 @@ fn measure_clusters(program: &Path) -> Result<BTreeMap<&'static str, Sample>, Xt
         clusters::quietly(command.args(arguments).current_dir(empty.path()))?;
     }
     let programs = tempfile::tempdir()?;
-    cache::link_programs(program, programs.path())?;
+    Cache::ask(program)?.link_programs(programs.path())?;
     let mut times = clusters::Times::default();
     clusters::measure(&mut times, program, programs.path())?;
     by_ssh::measure(&mut times, program)?;

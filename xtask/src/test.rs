@@ -4,8 +4,9 @@ use std::io::{IsTerminal, stderr};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use crate::cache::Cache;
 use crate::steps::{Outcome, Steps};
-use crate::{XtaskError, cache, tools, up};
+use crate::{XtaskError, tools, up};
 
 /// One step that is one cargo command.
 struct CargoStep {
@@ -103,8 +104,15 @@ pub fn run(pace: Pace) -> Result<(), XtaskError> {
 }
 
 /// The tests that every change must pass: a cluster from nothing to nothing with everything that must work in between,
-/// one whose making is killed again and again, and what the README shows.
-const USUAL: [&str; 3] = ["whole", "killed", "what_pages_show"];
+/// one whose making is killed again and again, what the README shows, the contract of the driver that carries all of
+/// them, and its networks.
+const USUAL: [&str; 5] = [
+    "whole::",
+    "killed::",
+    "what_pages_show",
+    "the_driver_keeps_its_contract",
+    "networks::",
+];
 
 /// The tests that make real machines: they need root, and packages that `doctor --fix` installs.
 ///
@@ -118,21 +126,34 @@ fn real_machines(program: &Path, pace: Pace) -> Result<Outcome, XtaskError> {
     tools::run(doctor.args(["doctor", "--fix"]).current_dir(empty.path()))?;
     let mut fetch = Command::new(program);
     tools::run(fetch.args(["artifacts", "fetch"]).current_dir(empty.path()))?;
-    let mut tests = tools::cargo(&["test", "--quiet"]);
+    let cache = Cache::ask(program)?;
+    let (programs, parts) = (tempfile::tempdir()?, tempfile::tempdir()?);
+    cache.link_programs(programs.path())?;
+    cache.link_parts(parts.path())?;
+    let mut tests = ignored_tests(pace);
+    tests
+        .env("MULLION_PROGRAM", program)
+        .env("MULLION_TEST_BIN", programs.path())
+        .env("MULLION_TEST_PARTS", parts.path());
+    tools::run(&mut tests).map(|()| Outcome::Done)
+}
+
+fn ignored_tests(pace: Pace) -> Command {
+    // Whatever fails, the rest is told too: another run of all takes long.
+    let mut tests = tools::cargo(&["test", "--quiet", "--no-fail-fast"]);
     match pace {
-        Pace::Usual => tests.args(["--package=mullion", "--test=real"]),
+        Pace::Usual => tests.args(["--package=mullion", "--package=mullion-machines"]),
         Pace::Slow => tests.arg("--workspace").env("MULLION_SLOW", "1"),
     };
+    if pace == Pace::Usual {
+        tests.arg("--test=real");
+    }
     // They share this computer's networks and cores, so they take turns.
     tests.args(["--", "--ignored", "--test-threads=1"]);
     if pace == Pace::Usual {
         tests.args(USUAL);
     }
-    tests.env("MULLION_PROGRAM", program);
-    let programs = tempfile::tempdir()?;
-    tests.env("MULLION_TEST_BIN", programs.path());
-    cache::link_programs(program, programs.path())?;
-    tools::run(&mut tests).map(|()| Outcome::Done)
+    tests
 }
 
 fn run_cargo(step: &CargoStep) -> Result<Outcome, XtaskError> {

@@ -138,14 +138,14 @@ pub enum AgentError {
         source: serde_json::Error,
     },
     /// kubeadm failed.
-    #[error("`kubeadm {step}` {how}{}", if *has_starved { ", and memory ran out meanwhile" } else { "" })]
+    #[error("`kubeadm {step}` {how}{}", if *memory_ran_out { ", and memory ran out meanwhile" } else { "" })]
     Kubeadm {
         /// `init` or `join`.
         step: &'static str,
         /// How it ended.
         how: String,
         /// Whether programs were ended for want of memory meanwhile.
-        has_starved: bool,
+        memory_ran_out: bool,
         /// Its last lines, and kubelet's where that is not well.
         tail: Vec<String>,
     },
@@ -230,7 +230,8 @@ impl AgentError {
                 "check that the machine reaches its package sources, through the proxy where there is one"
             }
             Self::Kubeadm {
-                has_starved: true, ..
+                memory_ran_out: true,
+                ..
             } => {
                 "give the machine more memory (`memory` of its group in the cluster file), then run `mullion up` again"
             }

@@ -326,11 +326,11 @@ fn watch_kubeadm(
         let lines = log::telling(&log, KUBELET_LINES);
         tail.extend(lines.into_iter().map(|line| format!("kubelet: {line}")));
     }
-    let has_starved = work.system.starved() > starved;
+    let memory_ran_out = work.system.starved() > starved;
     Err(AgentError::Kubeadm {
         step,
         how,
-        has_starved,
+        memory_ran_out,
         tail,
     })
 }

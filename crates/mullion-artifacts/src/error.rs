@@ -1,8 +1,6 @@
 //! Why something could not be supplied, and what a person can do about it.
 
-use std::io;
-
-use mullion_plan::{ErrorClass, StepError};
+use mullion_plan::{ErrorClass, MAKE_ROOM, StepError, is_disk_full};
 
 use crate::build::BuildError;
 use crate::bundle::BundleError;
@@ -136,7 +134,7 @@ impl SupplyError {
     /// What kind of failure it is; decides whether it is tried again.
     pub fn class(&self) -> ErrorClass {
         match self {
-            Self::CalledOff => ErrorClass::Interrupted,
+            Self::CalledOff | Self::Store(StoreError::CalledOff) => ErrorClass::Interrupted,
             Self::Nowhere { tried, .. } if tried.iter().any(|one| one.may_change) => {
                 ErrorClass::Unreachable
             }
@@ -158,8 +156,8 @@ impl SupplyError {
         let bundle = "on a computer with a way out run `mullion artifacts bundle`, carry the file here and name it in \
                       `artifacts.bundle`";
         match self {
-            _ if is_full(self) => {
-                vec!["make room on the disk, then run it again: it goes on where it was".into()]
+            _ if is_disk_full(self, self.tail().iter().map(String::as_str)) => {
+                vec![MAKE_ROOM.into()]
             }
             Self::Offline { .. } => vec![bundle.into(), "or set `artifacts.offline: false`".into()],
             Self::Nowhere { .. } => vec![
@@ -174,7 +172,7 @@ impl SupplyError {
                 source: FetchError::Trust { .. },
                 ..
             } => vec!["`trust` wants files with certificates in PEM form".into()],
-            Self::Build { source, .. } => build_hints(source),
+            Self::Build { source, .. } => source.hints(),
             Self::Bundle { .. } => vec!["write the bundle again with `mullion artifacts bundle`".into()],
             _ => Vec::new(),
         }
@@ -199,45 +197,42 @@ impl SupplyError {
     }
 }
 
-/// Whether the disk is full, by the file system's word or by a tool's.
-fn is_full(error: &SupplyError) -> bool {
-    let mut cause: Option<&dyn std::error::Error> = Some(error);
-    while let Some(inner) = cause {
-        if let Some(io) = inner.downcast_ref::<io::Error>()
-            && io.kind() == io::ErrorKind::StorageFull
-        {
-            return true;
+impl BuildError {
+    /// What a person can do about it.
+    pub fn hints(&self) -> Vec<String> {
+        match self {
+            _ if is_disk_full(self, self.tail().iter().map(String::as_str)) => {
+                vec![MAKE_ROOM.into()]
+            }
+            Self::Tool {
+                source: ToolError::Start { tool, .. },
+                ..
+            } => {
+                let package = match tool.as_str() {
+                    "gcc" => "gcc and libc6-dev",
+                    "mmdebstrap" => "mmdebstrap",
+                    _ => return Vec::new(),
+                };
+                vec![format!("install {package}, or run `mullion doctor --fix`")]
+            }
+            Self::Module { .. } => vec![PROXY.into()],
+            Self::Toolchain { newest, .. } => vec![
+                PROXY.into(),
+                format!("or install Go {newest} from https://go.dev/dl/ and put it in PATH"),
+            ],
+            Self::Sum { .. } => {
+                vec!["what the module proxy serves is not what is pinned: do not use it; look at GOPROXY".into()]
+            }
+            Self::Keys { package, .. } => vec![format!("install {package}")],
+            Self::GoTooOld { .. } => vec!["name a newer Go".into()],
+            _ => Vec::new(),
         }
-        cause = inner.source();
     }
-    let mut tail = error.tail().iter();
-    tail.any(|line| {
-        line.to_ascii_lowercase()
-            .contains("no space left on device")
-    })
 }
 
-fn build_hints(error: &BuildError) -> Vec<String> {
-    match error {
-        BuildError::Tool {
-            source: ToolError::Start { tool, .. },
-            ..
-        } => {
-            let package = match tool.as_str() {
-                "gcc" => "gcc and libc6-dev",
-                "mmdebstrap" => "mmdebstrap",
-                _ => return Vec::new(),
-            };
-            vec![format!("install {package}, or run `mullion doctor --fix`")]
-        }
-        BuildError::Sum { .. } => {
-            vec!["what the module proxy serves is not what is pinned: do not use it; look at GOPROXY".into()]
-        }
-        BuildError::Keys { package, .. } => vec![format!("install {package}")],
-        BuildError::GoTooOld { .. } => vec!["name a newer Go".into()],
-        _ => Vec::new(),
-    }
-}
+/// What helps when the module proxy gives nothing.
+const PROXY: &str = "see whether the module proxy can be reached from here: the one that GOPROXY names, or \
+                     proxy.golang.org, through `proxy` where there is one";
 
 impl From<StoreError> for SupplyError {
     fn from(error: StoreError) -> Self {

@@ -45,6 +45,8 @@ pub enum ToolError {
         how: String,
         /// Its last lines.
         tail: Vec<String>,
+        /// What it wrote to standard output, where some tools say why.
+        stdout: Vec<u8>,
     },
     /// It was called off, and has ended.
     #[error("`{tool}` was called off")]
@@ -149,16 +151,16 @@ pub(crate) fn run(
         if let Some((status, since)) = ended
             && (said_all || since.elapsed() > Duration::from_secs(1))
         {
-            if !status.success() {
-                return Err(ToolError::Failed {
-                    tool: tool.to_owned(),
-                    how: status.to_string(),
-                    tail: tail.into(),
-                });
-            }
             let stdout = stdout.and_then(|thread| thread.join().ok());
-            return Ok(Ran {
-                stdout: stdout.unwrap_or_default(),
+            let stdout = stdout.unwrap_or_default();
+            if status.success() {
+                return Ok(Ran { stdout });
+            }
+            return Err(ToolError::Failed {
+                tool: tool.to_owned(),
+                how: status.to_string(),
+                tail: tail.into(),
+                stdout,
             });
         }
     }

@@ -282,6 +282,12 @@ mod tests {
         assert!(
             build.ldflags.contains("gitVersion=v1.36.4 ") && build.ldflags.contains("gitMinor=36")
         );
+        let containerd = find(&all, "containerd", Os::Linux).unwrap();
+        let Some(Build::Go(build)) = &containerd.build else {
+            panic!("{containerd:?}");
+        };
+        let version = format!("/v2/version.Version={}", containerd.version);
+        assert!(build.ldflags.ends_with(&version), "{}", build.ldflags);
     }
 
     #[test]

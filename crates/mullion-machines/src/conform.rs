@@ -151,6 +151,11 @@ impl Suite<'_> {
             "a network is found by its label",
             || format!("{found:?}"),
         )?;
+        require(
+            found.network_lacks.is_none(),
+            "a network that was made is whole",
+            || format!("{found:?}"),
+        )?;
         let other = NetworkWish {
             network: self.trial.other.network,
             ..wish.clone()

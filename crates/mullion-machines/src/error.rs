@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use ipnet::Ipv4Net;
-use mullion_plan::ErrorClass;
+use mullion_plan::{ErrorClass, MAKE_ROOM, is_disk_full};
 use mullion_spec::value::{ClusterName, MachineName};
 
 /// Why a driver could not do what it was asked.
@@ -156,6 +156,19 @@ pub enum DriverError {
         #[source]
         cause: mullion_ssh::TransportError,
     },
+    /// A controller that holds machines to their size does not reach their groups.
+    #[error(
+        "`{controller}` is not passed on by the control group `{group}`: machines would not be held to their size"
+    )]
+    NotPassedOn {
+        /// The controller.
+        controller: &'static str,
+        /// The group that keeps it.
+        group: PathBuf,
+        /// What the kernel said.
+        #[source]
+        cause: Option<std::io::Error>,
+    },
     /// Something is left of what was removed.
     #[error("`{0}` is still there after its removal")]
     Left(String),
@@ -178,6 +191,9 @@ impl DriverError {
 
     /// What a person can do about it, where one thing helps.
     pub fn hint(&self) -> Option<String> {
+        if is_disk_full(self, None) {
+            return Some(MAKE_ROOM.into());
+        }
         match self {
             Self::NeedsRoot => Some("run it with sudo".into()),
             Self::MissingProgram(_) => Some("`mullion doctor --fix` installs it".into()),
@@ -187,6 +203,29 @@ impl DriverError {
             Self::BadPlace { .. } => {
                 Some("give machines a folder on a local disk, such as ext4, xfs or btrfs".into())
             }
+            Self::File(cause) if cause.kind() == std::io::ErrorKind::ReadOnlyFilesystem => Some(
+                "the disk can only be read: see with `dmesg` whether it is damaged, and mount it for writing".into(),
+            ),
+            Self::File(_) => Some(
+                "see that the file can be read and written by root and that nothing else holds it, then run it again"
+                    .into(),
+            ),
+            Self::NoTemplate(_) | Self::NoNetwork(_) | Self::NotWhole { .. } => {
+                Some("`mullion up` makes it".into())
+            }
+            Self::NotOurs { name, .. } => Some(format!(
+                "remove `{name}` if nobody needs it, or give the cluster another `metadata.name` in the file"
+            )),
+            Self::Ended { machine, .. } => Some(format!(
+                "the last lines of its console tell why; `mullion console {machine}` shows more of them"
+            )),
+            Self::Left(_) | Self::DoesNotEnd { .. } => {
+                Some("end the processes that still use it, then run it again".into())
+            }
+            Self::NotPassedOn { group, .. } => Some(format!(
+                "processes that are in `{}` itself keep it: move them into a group below, or run this where systemd runs the computer",
+                group.display()
+            )),
             _ => None,
         }
     }
@@ -197,5 +236,39 @@ impl DriverError {
             Self::Ended { tail, .. } => tail,
             _ => &[],
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::ErrorKind;
+
+    use super::*;
+
+    #[test]
+    fn what_a_person_can_cure_has_a_hint() {
+        let (cluster, machine): (ClusterName, MachineName) =
+            ("dev".parse().unwrap(), "cp1".parse().unwrap());
+        let hint = |error: DriverError| error.hint().unwrap();
+        assert_eq!(
+            hint(DriverError::File(ErrorKind::StorageFull.into())),
+            MAKE_ROOM
+        );
+        let read_only = DriverError::File(ErrorKind::ReadOnlyFilesystem.into());
+        assert!(hint(read_only).contains("only be read"));
+        assert!(hint(DriverError::File(ErrorKind::NotFound.into())).contains("root"));
+        assert!(hint(DriverError::NoTemplate("/x".into())).contains("mullion up"));
+        let taken = DriverError::NotOurs {
+            what: "the bridge",
+            name: "mul1".into(),
+        };
+        assert!(hint(taken).contains("`mul1`"));
+        let ended = DriverError::Ended {
+            cluster,
+            machine,
+            tail: Vec::new(),
+        };
+        assert!(hint(ended).contains("mullion console cp1"));
+        assert!(hint(DriverError::Left("/x".into())).contains("processes"));
     }
 }

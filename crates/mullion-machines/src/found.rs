@@ -13,6 +13,8 @@ use mullion_spec::words;
 pub struct Found {
     /// The machine network with its label.
     pub network: Option<Ipv4Net>,
+    /// What of that network is missing, in words; making it again makes it whole.
+    pub network_lacks: Option<String>,
     /// Networks of this computer that are not the cluster's.
     pub foreign: BTreeSet<IpNet>,
     /// Its machines, and machines of its machines' names that are not its own.
@@ -26,6 +28,7 @@ impl Found {
     pub fn host_facts(&self) -> HostFacts {
         HostFacts {
             network: self.network,
+            network_lacks: self.network_lacks.clone(),
             foreign: self.foreign.clone(),
         }
     }

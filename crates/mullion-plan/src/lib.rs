@@ -72,7 +72,8 @@ pub use obstacle::{Obstacle, ObstacleClass};
 pub use plan::{Plan, PlanError, Walk};
 pub use planner::{Rest, plan, plan_down, plan_reboot, plan_reset};
 pub use port::{
-    Attend, Discover, DiscoverError, ErrorClass, News, Perform, Retry, StepError, Unattended, Unit,
+    Attend, Discover, DiscoverError, ErrorClass, MAKE_ROOM, News, Perform, Retry, StepError,
+    Unattended, Unit, is_disk_full,
 };
 pub use stage::{STAGES, Stage, StageRow};
 pub use step::{Reboot, Step, StepId};

@@ -122,10 +122,21 @@ pub struct HostFacts {
     /// The machine network that carries this cluster's label.
     #[schemars(with = "Option<String>")]
     pub network: Option<Ipv4Net>,
+    /// What of that network is missing, in words: a run that was cut off made a part of it, or somebody took a part
+    /// away.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network_lacks: Option<String>,
     /// Networks in use there that are not this cluster's.
     #[serde(default)]
     #[schemars(with = "BTreeSet<String>")]
     pub foreign: BTreeSet<IpNet>,
+}
+
+impl HostFacts {
+    /// Whether anything of a machine network with this cluster's label is there.
+    pub fn has_network(&self) -> bool {
+        self.network.is_some() || self.network_lacks.is_some()
+    }
 }
 
 /// Whether a machine runs.

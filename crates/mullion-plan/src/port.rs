@@ -198,3 +198,34 @@ impl StepError {
         self
     }
 }
+
+/// What helps when the disk is full.
+pub const MAKE_ROOM: &str = "make room on the disk, then run it again: it goes on where it was";
+
+/// Whether an error is that of a full disk, by the file system's word or by that of a tool, in the error or in its last
+/// lines.
+pub fn is_disk_full<'a>(
+    error: &(dyn std::error::Error + 'static),
+    tail: impl IntoIterator<Item = &'a str>,
+) -> bool {
+    use std::io::ErrorKind;
+    let says_so = |line: &str| {
+        let line = line.to_ascii_lowercase();
+        line.contains("no space left on device") || line.contains("disk quota exceeded")
+    };
+    let mut cause = Some(error);
+    while let Some(inner) = cause {
+        let kind = inner
+            .downcast_ref::<std::io::Error>()
+            .map(std::io::Error::kind);
+        if matches!(
+            kind,
+            Some(ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
+        ) || says_so(&inner.to_string())
+        {
+            return true;
+        }
+        cause = inner.source();
+    }
+    tail.into_iter().any(says_so)
+}

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use mullion_plan::{ErrorClass, MAKE_ROOM, is_disk_full};
+
 /// Why a template could not be made, found or removed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -65,4 +67,76 @@ pub enum TemplateError {
         /// The last lines it wrote.
         tail: String,
     },
+}
+
+impl TemplateError {
+    /// What kind of failure it is for the engine.
+    pub const fn class(&self) -> ErrorClass {
+        match self {
+            Self::CalledOff => ErrorClass::Interrupted,
+            _ => ErrorClass::Refused,
+        }
+    }
+
+    /// What a person can do about it, where one thing helps.
+    pub fn hint(&self) -> Option<String> {
+        if is_disk_full(self, None) {
+            return Some(MAKE_ROOM.into());
+        }
+        match self {
+            Self::Start { .. } => Some("`mullion doctor --fix` installs what is missing".into()),
+            Self::Unpack { .. } | Self::NotBootable { .. } | Self::MissingProgram(_) => Some(
+                "`mullion artifacts verify` tells what in the cache is damaged; what is removed there is made anew"
+                    .into(),
+            ),
+            Self::Image { path, .. } => Some(format!(
+                "see whether `{}` is whole and an archive as `docker save` writes it; if it is in the cache, remove it \
+                 and run it again",
+                path.display()
+            )),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Error, ErrorKind};
+
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_known_by_whoever_met_it() {
+        let full = || Error::from(ErrorKind::StorageFull);
+        let path = PathBuf::from("a.tar");
+        for error in [
+            TemplateError::File(full()),
+            TemplateError::Unpack {
+                path: path.clone(),
+                cause: full(),
+            },
+            TemplateError::Image {
+                path,
+                tail: "ctr: write /x: no space left on device".into(),
+            },
+        ] {
+            assert_eq!(error.hint().as_deref(), Some(MAKE_ROOM), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_a_person_can_cure_has_a_hint() {
+        let missing = TemplateError::Start {
+            program: "setpriv".into(),
+            cause: ErrorKind::NotFound.into(),
+        };
+        assert!(missing.hint().unwrap().contains("doctor --fix"));
+        let damaged = TemplateError::Image {
+            path: "a.tar".into(),
+            tail: "unrecognized image format".into(),
+        };
+        assert!(damaged.hint().unwrap().contains("`a.tar`"));
+        assert_eq!(TemplateError::CalledOff.class(), ErrorClass::Interrupted);
+        assert_eq!(missing.class(), ErrorClass::Refused);
+    }
 }

@@ -102,6 +102,10 @@ struct Containerd {
 /// sides work in the folder of the socket and name it by that.
 const SOCKET: &str = "/proc/self/cwd/containerd.sock";
 
+/// Whatever state it is given, containerd makes `/run/containerd` as well: here it does so in a folder that goes with
+/// its name space. A template that is itself in memory must stay visible; then an empty folder is left.
+const COVER: &str = r#"case $PWD in /run/*) ;; *) mount -t tmpfs none /run ;; esac && exec "$@""#;
+
 impl Containerd {
     fn start(folder: &Path, store: &Path, attendant: &dyn Attend) -> Result<Self, TemplateError> {
         let runtime = folder.join("runtime");
@@ -112,6 +116,7 @@ impl Containerd {
         let log = fs_err::File::create(runtime.join("log"))?.into_parts().0;
         let child = program("setpriv")
             .args(["--pdeathsig", "KILL", "unshare", "--mount"])
+            .args(["sh", "-c", COVER, "sh"])
             .arg(programs.join("containerd"))
             .arg("--config")
             .arg(&config)

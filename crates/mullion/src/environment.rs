@@ -4,7 +4,9 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use mullion_spec::cluster::Cluster;
 
 use crate::elevation::Owner;
 
@@ -198,6 +200,20 @@ impl Environment {
                 .collect(),
         }
     }
+
+    /// A path of the file: `~` is the user's folder, and what is relative is so to where the command was given.
+    pub fn path_of(&self, path: &Path) -> PathBuf {
+        match path.strip_prefix("~") {
+            Ok(rest) => self.home.join(rest),
+            Err(_) => self.folder.join(path),
+        }
+    }
+
+    /// The cache that a cluster's parts are in: the one that its file names, or the user's.
+    pub fn cache_of(&self, cluster: &Cluster) -> PathBuf {
+        let named = cluster.artifacts.cache.as_ref();
+        named.map_or_else(|| self.cache.clone(), |named| self.path_of(named))
+    }
 }
 
 #[cfg(test)]
@@ -228,5 +244,21 @@ mod tests {
             PathBuf::from("/home/user/.local/state/mullion")
         );
         assert!(!environment.is_colourless && !environment.is_ci);
+    }
+
+    #[test]
+    fn paths_of_the_file_begin_at_home_or_where_the_command_was_given() {
+        let environment = Environment::new("/work".into(), |name| {
+            (name == "HOME").then(|| "/home/user".into())
+        });
+        for (path, whole) in [
+            ("~/cache", "/home/user/cache"),
+            ("~", "/home/user"),
+            ("images/a.tar", "/work/images/a.tar"),
+            ("/srv/cache", "/srv/cache"),
+            ("~other/x", "/work/~other/x"),
+        ] {
+            assert_eq!(environment.path_of(Path::new(path)), Path::new(whole));
+        }
     }
 }

@@ -156,7 +156,7 @@ fn dispatch(
     let mut judged = || {
         let judgement = judge(&global, environment, input, &surroundings::read())?;
         let model = judgement.model.as_ref();
-        folders.extend(model.and_then(|model| workshop::named_cache(model, environment)));
+        folders.extend(model.map(|model| environment.cache_of(model.cluster())));
         Ok::<_, Failure>(judgement)
     };
     match command {

@@ -8,6 +8,7 @@ use mullion_catalog::Model;
 use mullion_engine::hands::{Agent, ClusterState, Hands, Outfit, UserFile, key_name};
 use mullion_spec::cluster::{Carrier, Cluster, ControlPlane, Licence, Login, System};
 use mullion_spec::value::{self as spec, SecretRef};
+use mullion_spec::words::Os;
 use mullion_ssh::Key;
 use mullion_wire::{Content, Secret, Sha256Digest};
 
@@ -32,10 +33,9 @@ pub fn open<'a>(model: &'a Model, environment: &Environment) -> Result<Hands<'a>
 
 fn outfit(model: &Model, environment: &Environment) -> Result<Outfit, Failure> {
     let cluster = model.cluster();
-    let folder = &environment.folder;
     let existing = match &cluster.control_plane {
         ControlPlane::Existing { kubeconfig, .. } => {
-            let path = at_home(kubeconfig, environment);
+            let path = environment.path_of(kubeconfig);
             let text = fs_err::read_to_string(&path)
                 .map_err(|error| unread(&path, "the kubeconfig of the existing cluster", &error))?;
             Some(Secret::new(text))
@@ -45,12 +45,18 @@ fn outfit(model: &Model, environment: &Environment) -> Result<Outfit, Failure> {
     let agent = agent_program::find(std::env::current_exe().ok().as_deref())?;
     Ok(Outfit {
         state: environment.state.clone(),
-        cache: environment.cache.clone(),
+        cache: environment.cache_of(cluster),
         place: environment.place.clone(),
-        folder: folder.clone(),
         agent: Agent::new(agent, env!("CARGO_PKG_VERSION")),
         sources: sources(model, environment),
         contents: contents(model, environment)?,
+        images: cluster
+            .images
+            .iter()
+            .filter(|image| image.os == Os::Linux)
+            .filter_map(|image| image.archive.as_deref())
+            .map(|archive| environment.path_of(archive))
+            .collect(),
         keys: keys(model, environment)?,
         existing,
     })
@@ -75,9 +81,9 @@ pub fn sources(model: &Model, environment: &Environment) -> Sources {
     {
         proxy.no = no.split(',').map(|host| host.trim().to_owned()).collect();
     }
-    let trust = cluster.trust.iter().map(|path| at_home(path, environment));
+    let trust = cluster.trust.iter().map(|path| environment.path_of(path));
     let mut sources = Sources::of(&cluster.artifacts, &proxy, trust.collect());
-    sources.bundle = sources.bundle.map(|path| at_home(&path, environment));
+    sources.bundle = sources.bundle.map(|path| environment.path_of(&path));
     sources.go = GoSource {
         program: find_program("go", environment),
         module_proxy: None,
@@ -93,12 +99,6 @@ pub fn sources(model: &Model, environment: &Environment) -> Sources {
         .filter_map(|(name, value)| Some(((*name).to_owned(), value.to_str()?.to_owned())))
         .collect();
     sources
-}
-
-/// The cache that the file names, where it names one.
-pub fn named_cache(model: &Model, environment: &Environment) -> Option<PathBuf> {
-    let named = model.cluster().artifacts.cache.as_ref()?;
-    Some(environment.folder.join(named))
 }
 
 /// Every variable that the file says holds a secret.
@@ -138,14 +138,6 @@ fn find_program(name: &str, environment: &Environment) -> Option<PathBuf> {
     files.find(|file| file.is_file())
 }
 
-/// A path of the file: `~` is the user's folder, and what is relative is so to where the command was given.
-fn at_home(path: &Path, environment: &Environment) -> PathBuf {
-    match path.strip_prefix("~") {
-        Ok(rest) => environment.home.join(rest),
-        Err(_) => environment.folder.join(path),
-    }
-}
-
 fn unread(path: &Path, what: &str, error: &dyn std::error::Error) -> Failure {
     Failure::new(
         Class::File,
@@ -167,7 +159,7 @@ fn contents(
         .chain(&cluster.trust);
     let mut contents = BTreeMap::new();
     for name in named {
-        let path = at_home(name, environment);
+        let path = environment.path_of(name);
         let content =
             read_content(&path).map_err(|error| unread(&path, "a file of yours", &error))?;
         contents.insert(name.clone(), UserFile { content, path });
@@ -218,7 +210,7 @@ fn keys(model: &Model, environment: &Environment) -> Result<BTreeMap<String, Key
 fn key(login: &Login, environment: &Environment) -> Result<Option<Key>, Failure> {
     Ok(match &login.key {
         Some(SecretRef::File(path)) => {
-            let path = at_home(path, environment);
+            let path = environment.path_of(path);
             // One that is not there is told by whoever wants to log in: planning can do without.
             if !path.exists() {
                 return Ok(None);

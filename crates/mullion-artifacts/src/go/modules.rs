@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::{Go, toolchain, wrapper};
 use crate::build::BuildError;
 use crate::job::Job;
-use crate::process;
+use crate::process::{self, ToolError};
 use crate::record::Module;
 
 /// A module in Go's cache, and a Go that can build it.
@@ -45,7 +45,7 @@ pub(crate) fn module(
         job.attendant,
         &mut |line| job.pass_on(line),
     );
-    let ran = ran.map_err(|source| BuildError::tool(format!("getting module {name}"), source))?;
+    let ran = ran.map_err(|source| not_had(&name, source))?;
     let unreadable = || BuildError::Module {
         module: name.clone(),
         words: "the Go tool's answer was not understood".into(),
@@ -92,6 +92,52 @@ pub(crate) fn module(
     })
 }
 
+/// Why there is no module. The Go tool says it where its answer would be, and nothing to standard error.
+fn not_had(name: &str, failure: ToolError) -> BuildError {
+    if let ToolError::Failed { stdout, .. } = &failure
+        && let Ok(download) = serde_json::from_slice::<Download>(stdout)
+        && !download.error.is_empty()
+    {
+        return BuildError::Module {
+            module: name.into(),
+            words: download.error,
+        };
+    }
+    BuildError::tool(format!("getting module {name}"), failure)
+}
+
 pub(super) fn read(path: &Path) -> Result<String, BuildError> {
     fs::read_to_string(path).map_err(|source| BuildError::io("reading a module's files", source))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use mullion_plan::Unattended;
+
+    use super::*;
+    use crate::process::Worth;
+
+    #[test]
+    fn a_module_that_cannot_be_had_says_why() {
+        let says = |script: &str| {
+            let mut command = Command::new("sh");
+            command.args(["-c", script]);
+            let ran = process::run("go mod download", &mut command, &Unattended, &mut |_| {
+                Worth::Telling
+            });
+            not_had("x.invalid/y@v1.0.0", ran.unwrap_err())
+        };
+        // As `GOPROXY=off go mod download -json x.invalid/y@v1.0.0` of Go 1.26 does.
+        let error = says(
+            r#"echo '{"Path": "x.invalid/y", "Error": "module lookup disabled by GOPROXY=off"}'; exit 1"#,
+        );
+        assert_eq!(
+            error.to_string(),
+            "module x.invalid/y@v1.0.0 could not be had: module lookup disabled by GOPROXY=off"
+        );
+        let error = says("echo broken >&2; exit 1");
+        assert_eq!(error.tail(), ["broken"]);
+    }
 }

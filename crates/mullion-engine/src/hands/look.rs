@@ -41,6 +41,7 @@ impl Hands<'_> {
                 .find(name)
                 .map_err(|error| failed(format!("machines cannot be looked for: {error}")))?;
             here.network = here.network.or(found.network);
+            here.network_lacks = here.network_lacks.or(found.network_lacks);
             here.foreign.extend(found.foreign.iter().copied());
             for (machine, sighting) in found.machines {
                 let facts = sighting.facts(kind, Place::Here);

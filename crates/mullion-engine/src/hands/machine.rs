@@ -496,18 +496,4 @@ impl Hands<'_> {
                 .because(&error)
         })
     }
-
-    pub(super) fn remove_template(
-        &self,
-        template: &TemplateId,
-        attendant: &dyn Attend,
-    ) -> Result<(), StepError> {
-        self.templates.remove(template, attendant).map_err(|error| {
-            StepError::new(
-                ErrorClass::Refused,
-                format!("template {} could not be removed", template.name),
-            )
-            .because(&error)
-        })
-    }
 }

@@ -73,18 +73,18 @@ impl Agent {
 pub struct Outfit {
     /// The user's state folder.
     pub state: PathBuf,
-    /// The user's cache folder.
+    /// The folder of the cache: the one that the file names, or the user's.
     pub cache: PathBuf,
     /// Where machines and templates of this computer are.
     pub place: PathBuf,
-    /// The folder that paths in the file are relative to.
-    pub folder: PathBuf,
     /// The agent for Linux machines.
     pub agent: Agent,
     /// Where parts may come from.
     pub sources: Sources,
     /// Contents of files that the cluster file names, by the path it gives them.
     pub contents: BTreeMap<PathBuf, UserFile>,
+    /// Archives that the user gave for images of theirs on Linux machines.
+    pub images: Vec<PathBuf>,
     /// Login keys of machines and hosts that exist already, by what the file says of them.
     pub keys: BTreeMap<String, Key>,
     /// The kubeconfig of a cluster that exists already.
@@ -146,10 +146,8 @@ impl<'a> Hands<'a> {
     ) -> Result<Self, HandsError> {
         let cluster = model.cluster();
         let state = ClusterState::open(&outfit.state, &cluster.name)?;
-        let cache = cluster.artifacts.cache.as_ref();
-        let cache = cache.map_or_else(|| outfit.cache.clone(), |named| outfit.folder.join(named));
         Ok(Self {
-            store: Store::open(&cache)?,
+            store: Store::open(&outfit.cache)?,
             templates: Templates::new(outfit.place.join("templates")),
             drivers: Drivers::new(drivers),
             ssh: Ssh::new().map_err(HandsError::Ssh)?,

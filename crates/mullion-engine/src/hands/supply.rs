@@ -6,7 +6,7 @@ use mullion_artifacts::{Distribution, RootWish, Variant, supply, supply_root};
 use mullion_plan::{Attend, ErrorClass, Part, PartKind, StepError, TemplateId};
 use mullion_spec::cluster::{Origin, System};
 use mullion_spec::words::Os;
-use mullion_template::{LinuxTemplate, Program};
+use mullion_template::{LinuxTemplate, Program, TemplateError};
 
 use super::Hands;
 
@@ -39,7 +39,7 @@ impl Hands<'_> {
             return Ok(());
         }
         let words = format!("not in the cache: {}", missing.join(", "));
-        Err(StepError::new(ErrorClass::Refused, words))
+        Err(StepError::new(ErrorClass::Refused, words).hint(FETCH))
     }
 
     /// A template is finished.
@@ -73,7 +73,7 @@ impl Hands<'_> {
                 PartKind::Program | PartKind::Archive => {}
             }
         }
-        images.extend(self.user_images());
+        images.extend(self.outfit.images.iter().cloned());
         let wish = LinuxTemplate {
             id: id.clone(),
             root_tar,
@@ -81,13 +81,20 @@ impl Hands<'_> {
             images,
         };
         let built = self.templates.build_linux(&wish, attendant);
-        built.map(|_| ()).map_err(|error| {
-            StepError::new(
-                ErrorClass::Refused,
-                format!("template {} could not be built", id.name),
-            )
-            .because(&error)
-        })
+        built
+            .map(|_| ())
+            .map_err(|error| failed(format!("template {} could not be built", id.name), &error))
+    }
+
+    /// A template is gone.
+    pub(super) fn remove_template(
+        &self,
+        id: &TemplateId,
+        attendant: &dyn Attend,
+    ) -> Result<(), StepError> {
+        let removed = self.templates.remove(id, attendant);
+        removed
+            .map_err(|error| failed(format!("template {} could not be removed", id.name), &error))
     }
 
     /// The root file system that machines of a suite are made from.
@@ -142,21 +149,21 @@ impl Hands<'_> {
             })
     }
 
-    /// Archives that the user gave for images of theirs.
-    fn user_images(&self) -> impl Iterator<Item = PathBuf> {
-        let images = self.model.cluster().images.iter();
-        let folder = &self.outfit.folder;
-        images
-            .filter(|image| image.os == Os::Linux)
-            .filter_map(move |image| image.archive.as_ref().map(|archive| folder.join(archive)))
-    }
-
     /// Where a part is.
     pub(super) fn stored(&self, part: &Part) -> Result<PathBuf, StepError> {
         self.store.path(part).ok_or_else(|| {
-            StepError::new(ErrorClass::Refused, format!("{part} is not in the cache"))
+            StepError::new(ErrorClass::Refused, format!("{part} is not in the cache")).hint(FETCH)
         })
     }
+}
+
+/// What helps when the cache lacks something that was there when the work began.
+const FETCH: &str = "`mullion artifacts fetch` gets what is missing";
+
+fn failed(what: String, error: &TemplateError) -> StepError {
+    let mut failure = StepError::new(error.class(), what).because(error);
+    failure.hints.extend(error.hint());
+    failure
 }
 
 /// Programs that only images hold are not laid down on machines.
@@ -174,4 +181,26 @@ pub(super) fn is_on_machines(name: &str) -> bool {
         "portmap",
     ];
     MACHINE.contains(&name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_template_that_failed_says_what_helps_and_one_that_was_called_off_is_no_failure() {
+        let missing = TemplateError::Start {
+            program: "setpriv".into(),
+            cause: std::io::ErrorKind::NotFound.into(),
+        };
+        let error = failed("template a could not be built".into(), &missing);
+        assert_eq!(error.class, ErrorClass::Refused);
+        assert_eq!(error.hints.len(), 1);
+        assert_eq!(error.causes[0], "`setpriv` could not be started");
+        let off = failed(
+            "template a could not be built".into(),
+            &TemplateError::CalledOff,
+        );
+        assert_eq!(off.class, ErrorClass::Interrupted);
+    }
 }

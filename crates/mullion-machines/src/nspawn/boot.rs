@@ -10,7 +10,7 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use fs_err::File;
-use mullion_plan::Attend;
+use mullion_plan::{Attend, News};
 use rustix::process::Pid;
 
 use super::cgroup::Group;
@@ -91,7 +91,12 @@ pub(super) fn start(home: &Home, label: &Label, attendant: &dyn Attend) -> Resul
         }
         Init::Other => {
             let group = group(label)?;
-            group.make(&label.size)?;
+            for unlimited in group.make(&label.size)? {
+                attendant.hear(News::Line(format!(
+                    "this computer's control groups cannot limit {unlimited}: {} may take all of it",
+                    label.name
+                )));
+            }
             Some(detached(home, label, &group)?)
         }
     };

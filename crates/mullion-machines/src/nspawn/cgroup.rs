@@ -21,6 +21,11 @@ const BOOT: &str = "boot";
 /// A quota's period, in microseconds: the kernel's own.
 const PERIOD: u64 = 100_000;
 
+/// The controllers that hold a machine to its size.
+const LIMITED: [&str; 2] = [CPU, MEMORY];
+const CPU: &str = "cpu";
+const MEMORY: &str = "memory";
+
 /// How long the kernel may take to let go of a group's last process.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -40,20 +45,27 @@ impl Group {
         Self { folders }
     }
 
-    /// Makes them, with the machine's size as their limits.
-    pub(super) fn make(&self, size: &Size) -> Result<(), DriverError> {
+    /// Makes them, with the machine's size as their limits. Gives what this computer cannot limit at all.
+    ///
+    /// A kernel without a limit, or hierarchies without a controller, are this computer's: its machines are as large as
+    /// it is, and work. A controller that is there and is not passed on is refused: somebody can change that.
+    pub(super) fn make(&self, size: &Size) -> Result<Vec<&'static str>, DriverError> {
+        let mut held = Vec::new();
         for (mount, folder) in &self.folders {
             let parent = mount.path.join(PARENT);
             fs_err::create_dir_all(&parent)?;
             match &mount.hierarchy {
                 Hierarchy::V2 => {
-                    for above in [&mount.path, &parent] {
-                        pass_on(above)?;
-                    }
+                    pass_on(&mount.path)?;
+                    pass_on(&parent)?;
                     fs_err::create_dir_all(folder)?;
+                    for name in LIMITED {
+                        require_passed(name, &[&mount.path, &parent, folder])?;
+                    }
                     pass_on(folder)?;
-                    limit(folder, "cpu.max", &cpu_max(size))?;
-                    limit(folder, "memory.max", &size.memory.bytes().to_string())?;
+                    limit(folder, "cpu.max", &cpu_max(size))?.then(|| held.push(CPU));
+                    let memory = size.memory.bytes().to_string();
+                    limit(folder, "memory.max", &memory)?.then(|| held.push(MEMORY));
                     fs_err::create_dir_all(folder.join(BOOT))?;
                 }
                 Hierarchy::V1(controllers) => {
@@ -62,13 +74,17 @@ impl Group {
                         inherit(&mount.path, &parent)?;
                         inherit(&parent, folder)?;
                     }
-                    limit(folder, "cpu.cfs_quota_us", &quota(size).to_string())?;
+                    let quota = quota(size).to_string();
+                    limit(folder, "cpu.cfs_quota_us", &quota)?.then(|| held.push(CPU));
                     let memory = size.memory.bytes().to_string();
-                    limit(folder, "memory.limit_in_bytes", &memory)?;
+                    limit(folder, "memory.limit_in_bytes", &memory)?.then(|| held.push(MEMORY));
                 }
             }
         }
-        Ok(())
+        Ok(LIMITED
+            .into_iter()
+            .filter(|name| !held.contains(name))
+            .collect())
     }
 
     /// The groups that a machine's first process enters.
@@ -114,15 +130,43 @@ fn cpu_max(size: &Size) -> String {
 
 /// Lets groups below a group have every controller that it has.
 fn pass_on(group: &Path) -> Result<(), DriverError> {
-    let controllers = fs_err::read_to_string(group.join("cgroup.controllers"))?;
-    for controller in controllers.split_whitespace() {
-        // One by one: a controller that cannot be passed on must not keep the others.
-        let _ = fs_err::write(
-            group.join("cgroup.subtree_control"),
-            format!("+{controller}"),
-        );
+    for controller in words(&group.join("cgroup.controllers"))? {
+        // One by one: a controller that cannot be passed on must not keep the others. Those that matter are asked for.
+        let _ = pass_one(group, &controller);
     }
     Ok(())
+}
+
+fn pass_one(group: &Path, controller: &str) -> std::io::Result<()> {
+    let file = group.join("cgroup.subtree_control");
+    fs_err::write(file, format!("+{controller}"))
+}
+
+/// Refuses where a controller that the first of these groups has is not passed on as far as the last.
+fn require_passed(controller: &'static str, groups: &[&Path]) -> Result<(), DriverError> {
+    let has = |group: &Path| {
+        let controllers = words(&group.join("cgroup.controllers"))?;
+        Ok::<_, DriverError>(controllers.iter().any(|name| name == controller))
+    };
+    for pair in groups.windows(2) {
+        // Beside the older hierarchies the unified one does not have it at all.
+        if !has(pair[0])? {
+            return Ok(());
+        }
+        if !has(pair[1])? {
+            return Err(DriverError::NotPassedOn {
+                controller,
+                group: pair[0].to_owned(),
+                cause: pass_one(pair[0], controller).err(),
+            });
+        }
+    }
+    Ok(())
+}
+
+fn words(file: &Path) -> Result<Vec<String>, DriverError> {
+    let text = fs_err::read_to_string(file)?;
+    Ok(text.split_whitespace().map(str::to_owned).collect())
 }
 
 /// Gives a group the processors and memory of the one above it: it begins with none and could hold no process.
@@ -135,13 +179,14 @@ fn inherit(above: &Path, group: &Path) -> Result<(), DriverError> {
     Ok(())
 }
 
-/// Sets a limit where the hierarchy has it.
-fn limit(group: &Path, file: &str, value: &str) -> Result<(), DriverError> {
+/// Sets a limit, and tells whether the hierarchy has it. The kernel refuses, or takes it rounded to its pages.
+fn limit(group: &Path, file: &str, value: &str) -> Result<bool, DriverError> {
     let path = group.join(file);
-    if path.exists() {
-        fs_err::write(path, value)?;
+    if !path.exists() {
+        return Ok(false);
     }
-    Ok(())
+    fs_err::write(path, value)?;
+    Ok(true)
 }
 
 /// Every group below and at a folder, the deepest first.
@@ -185,45 +230,87 @@ mod tests {
         disk: ByteSize::gib(20),
     };
 
+    /// Hierarchies with a machine's groups. A file system of the kernel's makes these files; here they stand ready.
+    struct Ground {
+        folder: tempfile::TempDir,
+    }
+
+    impl Ground {
+        fn new() -> Self {
+            let ground = Self {
+                folder: tempfile::tempdir().unwrap(),
+            };
+            for group in ["", "mullion/", "mullion/m/"] {
+                let cpuset = if group.is_empty() { "0-1\n" } else { "\n" };
+                ground.put(&format!("old/{group}cpuset.cpus"), cpuset);
+                ground.put(&format!("old/{group}cpuset.mems"), cpuset);
+                ground.put(&format!("new/{group}cgroup.controllers"), "cpu pids");
+            }
+            ground.put("old/mullion/m/memory.limit_in_bytes", "");
+            ground.put("new/mullion/m/cpu.max", "");
+            ground
+        }
+
+        fn put(&self, path: &str, text: &str) {
+            let path = self.folder.path().join(path);
+            fs_err::create_dir_all(path.parent().unwrap()).unwrap();
+            fs_err::write(path, text).unwrap();
+        }
+
+        fn read(&self, path: &str) -> String {
+            fs_err::read_to_string(self.folder.path().join(path)).unwrap()
+        }
+
+        fn group(&self) -> Group {
+            let mount = |name: &str, hierarchy| CgroupMount {
+                path: self.folder.path().join(name),
+                hierarchy,
+            };
+            let old = Hierarchy::V1(vec!["cpuset".into(), "memory".into()]);
+            let mounts = [mount("old", old), mount("new", Hierarchy::V2)];
+            Group::new(&mounts, "m")
+        }
+    }
+
     #[test]
     fn a_machines_size_becomes_its_groups_limits() {
-        let folder = tempfile::tempdir().unwrap();
-        let (old, new) = (folder.path().join("old"), folder.path().join("new"));
-        let mounts = [
-            CgroupMount {
-                path: old.clone(),
-                hierarchy: Hierarchy::V1(vec!["cpuset".into(), "memory".into()]),
-            },
-            CgroupMount {
-                path: new.clone(),
-                hierarchy: Hierarchy::V2,
-            },
-        ];
-        // A file system of the kernel's makes these files; here they stand ready.
-        for group in [&old, &old.join("mullion"), &old.join("mullion/m")] {
-            fs_err::create_dir_all(group).unwrap();
-            for file in ["cpuset.cpus", "cpuset.mems"] {
-                fs_err::write(group.join(file), if *group == old { "0-1\n" } else { "\n" })
-                    .unwrap();
-            }
-        }
-        fs_err::write(old.join("mullion/m/memory.limit_in_bytes"), "").unwrap();
-        fs_err::create_dir_all(new.join("mullion/m")).unwrap();
-        for group in [&new, &new.join("mullion"), &new.join("mullion/m")] {
-            fs_err::write(group.join("cgroup.controllers"), "cpu memory").unwrap();
-        }
-        fs_err::write(new.join("mullion/m/cpu.max"), "").unwrap();
-        let group = Group::new(&mounts, "m");
-        group.make(&SIZE).unwrap();
-        let read = |path: PathBuf| fs_err::read_to_string(path).unwrap();
-        assert_eq!(read(old.join("mullion/m/cpuset.cpus")), "0-1\n");
-        assert_eq!(
-            read(old.join("mullion/m/memory.limit_in_bytes")),
-            "2147483648"
-        );
-        assert_eq!(read(new.join("mullion/m/cpu.max")), "200000 100000");
+        let ground = Ground::new();
+        let group = ground.group();
+        assert!(group.make(&SIZE).unwrap().is_empty());
+        assert_eq!(ground.read("old/mullion/m/cpuset.cpus"), "0-1\n");
+        let memory = ground.read("old/mullion/m/memory.limit_in_bytes");
+        assert_eq!(memory, "2147483648");
+        assert_eq!(ground.read("new/mullion/m/cpu.max"), "200000 100000");
         let folders: Vec<_> = group.folders().collect();
-        assert_eq!(folders, [old.join("mullion/m"), new.join("mullion/m/boot")]);
+        let at = |path: &str| ground.folder.path().join(path);
+        assert_eq!(folders, [at("old/mullion/m"), at("new/mullion/m/boot")]);
+    }
+
+    #[test]
+    fn a_limit_that_the_computer_does_not_have_is_told_and_no_failure() {
+        let ground = Ground::new();
+        let limit = ground
+            .folder
+            .path()
+            .join("old/mullion/m/memory.limit_in_bytes");
+        fs_err::remove_file(limit).unwrap();
+        assert_eq!(ground.group().make(&SIZE).unwrap(), ["memory"]);
+    }
+
+    #[test]
+    fn a_controller_that_is_there_and_not_passed_on_is_refused() {
+        let ground = Ground::new();
+        ground.put("new/mullion/m/cgroup.controllers", "pids");
+        let refused = ground.group().make(&SIZE).unwrap_err();
+        let DriverError::NotPassedOn {
+            controller, group, ..
+        } = &refused
+        else {
+            panic!("{refused:?}");
+        };
+        assert_eq!(*controller, "cpu");
+        assert!(group.ends_with("new/mullion"), "{group:?}");
+        assert!(refused.hint().is_some());
     }
 
     #[test]

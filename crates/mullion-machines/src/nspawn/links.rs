@@ -24,6 +24,14 @@ pub(super) struct Link {
     addr_info: Vec<Address>,
     #[serde(default)]
     flags: Vec<String>,
+    #[serde(default)]
+    linkinfo: Kind,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+struct Kind {
+    #[serde(default)]
+    info_kind: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -61,6 +69,11 @@ impl Link {
         self.ifalias.is_none() && !self.is_up() && self.networks().next().is_none()
     }
 
+    /// Whether it joins other interfaces to one network.
+    pub(super) fn is_bridge(&self) -> bool {
+        self.linkinfo.info_kind.as_deref() == Some("bridge")
+    }
+
     /// Whether it was switched on.
     pub(super) fn is_up(&self) -> bool {
         self.flags.iter().any(|flag| flag == "UP")
@@ -95,7 +108,7 @@ mod tests {
       {"ifindex":5,"ifname":"mul01","flags":["UP"],"ifalias":"mullion.dev/cluster=dev","addr_info":[
         {"family":"inet6","local":"fe80::1","prefixlen":64,"scope":"link"},
         {"family":"inet","local":"10.77.0.1","prefixlen":24,"scope":"global","label":"mul01"}]},
-      {"ifname":"br0","flags":[],"ifalias":"mine","addr_info":[]}
+      {"ifname":"br0","flags":[],"ifalias":"mine","linkinfo":{"info_kind":"bridge"},"addr_info":[]}
     ]"#;
 
     #[test]
@@ -107,6 +120,7 @@ mod tests {
         assert_eq!(links[1].networks().count(), 1);
         assert!(links[1].is_up() && !links[2].is_up());
         assert_eq!(links[2].cluster(), None);
+        assert!(links[2].is_bridge() && !links[0].is_bridge());
     }
 
     #[test]
@@ -117,6 +131,7 @@ mod tests {
             ifalias: Some(label(&cluster)),
             addr_info: Vec::new(),
             flags: Vec::new(),
+            linkinfo: Kind::default(),
         };
         assert_eq!(link.cluster(), Some(cluster));
     }

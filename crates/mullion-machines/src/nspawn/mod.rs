@@ -194,6 +194,7 @@ impl Look for Nspawn {
         let seen = network::look(cluster)?;
         let mut found = Found {
             network: seen.network,
+            network_lacks: seen.lacks,
             foreign: seen.foreign.into_iter().collect(),
             ..Found::default()
         };

@@ -6,7 +6,7 @@ use fs_err::File;
 use ipnet::{IpNet, Ipv4Net};
 use mullion_spec::value::ClusterName;
 
-use super::kernel::{Kernel, WayOut};
+use super::kernel::{Forwarding, Kernel, WayOut};
 use super::links::{self, Link};
 use super::{exec, names};
 use crate::error::DriverError;
@@ -18,6 +18,7 @@ const LOCK: &str = "/run/mullion-network.lock";
 /// The machine network of a cluster, if its bridge is there, and every other network.
 pub(super) struct Seen {
     pub(super) network: Option<Ipv4Net>,
+    pub(super) lacks: Option<String>,
     pub(super) foreign: Vec<IpNet>,
     pub(super) clusters: Vec<ClusterName>,
 }
@@ -25,13 +26,11 @@ pub(super) struct Seen {
 /// Looks at this computer's networks.
 pub(super) fn look(cluster: &ClusterName) -> Result<Seen, DriverError> {
     let links = links::all()?;
-    let is_own = |link: &&Link| link.cluster().as_ref() == Some(cluster);
+    let is_own = |link: &&Link| belongs(link, cluster);
+    let own = links.iter().find(is_own);
     Ok(Seen {
-        network: links
-            .iter()
-            .filter(is_own)
-            .find_map(Link::ipv4)
-            .map(|network| network.trunc()),
+        network: own.and_then(Link::ipv4).map(|network| network.trunc()),
+        lacks: own.map(lacks).transpose()?.flatten(),
         foreign: links
             .iter()
             .filter(|link| !is_own(link))
@@ -43,6 +42,36 @@ pub(super) fn look(cluster: &ClusterName) -> Result<Seen, DriverError> {
             .collect(),
         clusters: links.iter().filter_map(Link::cluster).collect(),
     })
+}
+
+/// Whether a bridge is the cluster's: by its label, or by its name where a run was killed before it could label it.
+fn belongs(link: &Link, cluster: &ClusterName) -> bool {
+    link.cluster().as_ref() == Some(cluster)
+        || (link.ifname == names::bridge(cluster) && link.is_blank())
+}
+
+/// What of a network is missing, in the order in which it is made.
+fn lacks(link: &Link) -> Result<Option<String>, DriverError> {
+    let bridge = link.ifname.as_str();
+    let Some(network) = link.ipv4().filter(|_| link.cluster().is_some()) else {
+        return Ok(Some(format!("{bridge} has no label or no address")));
+    };
+    if !link.is_up() {
+        return Ok(Some(format!("{bridge} is switched off")));
+    }
+    let way_out = WayOut::here()?;
+    if let Some(setting) = Kernel::here().lacks(way_out)? {
+        return Ok(Some(format!("{setting} is too low")));
+    }
+    // The rules are told to root alone; whoever else looks takes them as made.
+    if way_out == WayOut::Closed || !rustix::process::geteuid().is_root() {
+        return Ok(None);
+    }
+    if !has_table(bridge, network.trunc())? {
+        return Ok(Some(format!("its way out, nft's table {bridge}, is gone")));
+    }
+    Ok((!missing_passes(bridge)?.is_empty())
+        .then(|| format!("the firewall drops what passes through {bridge}")))
 }
 
 /// Makes a cluster's network, or finishes it where it was begun.
@@ -96,14 +125,10 @@ pub(super) fn make(wish: &NetworkWish) -> Result<(), DriverError> {
     if !own.is_some_and(Link::is_up) {
         exec::run("ip", &["link", "set", "dev", &bridge, "up"])?;
     }
-    let is_open = links::has_default_route()?;
-    Kernel::here().prepare(if is_open {
-        WayOut::Open
-    } else {
-        WayOut::Closed
-    })?;
-    if is_open {
-        way_out(&bridge, network)?;
+    let way_out = WayOut::here()?;
+    Kernel::here().prepare(way_out)?;
+    if way_out == WayOut::Open {
+        open_way_out(&bridge, network)?;
     }
     Ok(())
 }
@@ -113,9 +138,7 @@ pub(super) fn remove(cluster: &ClusterName) -> Result<(), DriverError> {
     let _lock = Lock::wait()?;
     let bridge = names::bridge(cluster);
     let links = links::all()?;
-    let is_own = |link: &&Link| {
-        link.cluster().as_ref() == Some(cluster) || (link.ifname == bridge && link.is_blank())
-    };
+    let is_own = |link: &&Link| belongs(link, cluster);
     for link in links.iter().filter(is_own) {
         let name = link.ifname.as_str();
         exec::run("ip", &["link", "delete", "dev", name, "type", "bridge"])?;
@@ -126,7 +149,13 @@ pub(super) fn remove(cluster: &ClusterName) -> Result<(), DriverError> {
         .filter_map(Link::cluster)
         .filter(|other| other != cluster);
     if others.count() == 0 {
-        Kernel::here().put_back()?;
+        // Container engines and others with bridges switch it on and do not expect that anybody switches it off.
+        let is_foreign = |link: &Link| link.is_bridge() && !belongs(link, cluster);
+        Kernel::here().put_back(if links.iter().any(is_foreign) {
+            Forwarding::Shared
+        } else {
+            Forwarding::Ours
+        })?;
     }
     Ok(())
 }
@@ -140,36 +169,69 @@ fn overlaps(network: Ipv4Net, taken: &IpNet) -> bool {
     }
 }
 
+impl WayOut {
+    /// Whether this computer has one to give.
+    fn here() -> Result<Self, DriverError> {
+        Ok(if links::has_default_route()? {
+            Self::Open
+        } else {
+            Self::Closed
+        })
+    }
+}
+
 /// Machines reach other networks with this computer's address.
-fn way_out(bridge: &str, network: Ipv4Net) -> Result<(), DriverError> {
+fn open_way_out(bridge: &str, network: Ipv4Net) -> Result<(), DriverError> {
     // Beginning with an empty table makes it the same whatever was there, in one transaction.
     let rules = format!(
         "add table ip {bridge}\ndelete table ip {bridge}\n\
-         table ip {bridge} {{\n chain way-out {{\n  type nat hook postrouting priority 100; policy accept;\n\
-         \x20 ip saddr {network} ip daddr != {network} masquerade\n }}\n}}\n"
+         table ip {bridge} {{\n chain way-out {{\n  {HOOK} policy accept;\n\
+         \x20 {}\n }}\n}}\n",
+        masquerade(network)
     );
     exec::run_with("nft", &["-f", "-"], &rules)?;
-    pass_through(bridge)
+    for rule in missing_passes(bridge)? {
+        let rule: Vec<_> = rule.iter().map(String::as_str).collect();
+        let args = [&["-w", "-I", "FORWARD"][..], &rule].concat();
+        exec::run("iptables", &args)?;
+    }
+    Ok(())
+}
+
+/// Where the chain of a way out hangs.
+const HOOK: &str = "type nat hook postrouting priority 100;";
+
+fn masquerade(network: Ipv4Net) -> String {
+    format!("ip saddr {network} ip daddr != {network} masquerade")
+}
+
+/// Whether a network's table is there, and holds what we put into it.
+fn has_table(bridge: &str, network: Ipv4Net) -> Result<bool, DriverError> {
+    // Numbers as numbers: the kernel has a name for our priority, and prints it otherwise.
+    match exec::run("nft", &["-y", "list", "table", "ip", bridge]) {
+        Ok(table) => {
+            let masquerade = masquerade(network);
+            let has = |wanted: &str| table.lines().any(|line| line.trim().starts_with(wanted));
+            Ok(has(HOOK) && has(&masquerade))
+        }
+        Err(DriverError::MissingProgram(_) | DriverError::Program { .. }) => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 /// Another firewall may drop whatever passes through this computer, as container engines set it up: then
-/// the machines' packets are let through by name.
-fn pass_through(bridge: &str) -> Result<(), DriverError> {
-    let Some(rules) = forward_rules()? else {
-        return Ok(());
-    };
-    if !rules.lines().any(|line| line.trim() == "-P FORWARD DROP") {
-        return Ok(());
+/// the machines' packets are let through by name. Gives the rules that are missing for that.
+fn missing_passes(bridge: &str) -> Result<Vec<[String; 4]>, DriverError> {
+    let rules = forward_rules()?.unwrap_or_default();
+    let has = |wanted: &str| rules.lines().any(|line| line.trim() == wanted);
+    if !has("-P FORWARD DROP") {
+        return Ok(Vec::new());
     }
-    for direction in ["-i", "-o"] {
-        let rule = [direction, bridge, "-j", "ACCEPT"];
-        let there = format!("-A FORWARD {}", rule.join(" "));
-        if !rules.lines().any(|line| line.trim() == there) {
-            let args = [&["-w", "-I", "FORWARD"][..], &rule].concat();
-            exec::run("iptables", &args)?;
-        }
-    }
-    Ok(())
+    Ok(["-i", "-o"]
+        .map(|direction| [direction, bridge, "-j", "ACCEPT"].map(str::to_owned))
+        .into_iter()
+        .filter(|rule| !has(&format!("-A FORWARD {}", rule.join(" "))))
+        .collect())
 }
 
 fn close_way_out(bridge: &str) -> Result<(), DriverError> {

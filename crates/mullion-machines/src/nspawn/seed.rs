@@ -1,14 +1,16 @@
 //! What makes a clone of a template one machine: name, keys, address, names of others.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::IpAddr;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use fs_err::File;
-use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
 
 use super::place::Home;
 use crate::error::DriverError;
@@ -76,7 +78,7 @@ pub(super) fn seed(
         &format!("{}\n", host_key.1.trim_end()),
         0o644,
     )?;
-    upper.folder("root/.ssh", 0o700)?;
+    upper.set_mode("root/.ssh", 0o700)?;
     upper.put(KEYS, &lines(&wish.authorized_keys), 0o600)?;
     // The address first: whoever sees the link come up may ask for it.
     let network = format!(
@@ -146,56 +148,76 @@ fn nameservers(text: &str) -> Vec<IpAddr> {
         .collect()
 }
 
-/// A machine's own files, over those of its template.
+/// A machine's own files, over those of its template. Links in it lead nowhere outside it.
 struct Layer {
     upper: PathBuf,
     lower: PathBuf,
 }
 
 impl Layer {
-    /// Makes the folders above a file, as the template has them: their owner and mode replace the template's.
-    fn parents(&self, path: &Path) -> Result<(), DriverError> {
-        let Some(parent) = path.parent() else {
-            return Ok(());
-        };
+    /// Opens a folder, made where it is not there as the template has it: owner and mode replace the template's.
+    fn folder(&self, path: &Path) -> std::io::Result<OwnedFd> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        let root = rustix::fs::open(&self.upper, flags | OFlags::CLOEXEC, Mode::empty())?;
+        let mut folder = root.try_clone()?;
         let mut path_so_far = PathBuf::new();
-        for part in parent.components() {
+        for part in path.components() {
             path_so_far.push(part);
-            let (upper, lower) = (self.upper.join(&path_so_far), self.lower.join(&path_so_far));
-            match fs_err::create_dir(&upper) {
-                Err(error) if error.kind() == ErrorKind::AlreadyExists => continue,
-                other => other?,
-            }
-            if let Ok(meta) = fs_err::symlink_metadata(&lower) {
-                std::os::unix::fs::lchown(&upper, Some(meta.uid()), Some(meta.gid()))?;
-                let mode = std::fs::Permissions::from_mode(meta.mode() & 0o7777);
-                fs_err::set_permissions(&upper, mode)?;
+            let made = rustix::fs::mkdirat(&folder, part.as_os_str(), Mode::from_raw_mode(0o755));
+            let is_new = match made {
+                Err(Errno::EXIST) => false,
+                other => other.map(|()| true)?,
+            };
+            folder = open_below(&root, &path_so_far, flags, Mode::empty())?;
+            if is_new && let Ok(meta) = fs_err::symlink_metadata(self.lower.join(&path_so_far)) {
+                std::os::unix::fs::fchown(&folder, Some(meta.uid()), Some(meta.gid()))?;
+                rustix::fs::fchmod(&folder, Mode::from_raw_mode(meta.mode() & 0o7777))?;
             }
         }
-        Ok(())
+        Ok(folder)
     }
 
-    fn folder(&self, path: &str, mode: u32) -> Result<(), DriverError> {
-        self.parents(&Path::new(path).join("x"))?;
-        let mode = std::fs::Permissions::from_mode(mode);
-        Ok(fs_err::set_permissions(self.upper.join(path), mode)?)
+    /// Opens the folder above a file, takes away what is there under its name, and lays something else there.
+    fn replace<T>(
+        &self,
+        path: &str,
+        lay: impl FnOnce(&OwnedFd, &OsStr) -> std::io::Result<T>,
+    ) -> Result<T, DriverError> {
+        let replaced = || {
+            let path = Path::new(path);
+            let folder = self.folder(path.parent().unwrap_or(Path::new("")))?;
+            let name = path.file_name().unwrap_or_default();
+            match rustix::fs::unlinkat(&folder, name, AtFlags::empty()) {
+                Err(Errno::NOENT) => {}
+                other => other?,
+            }
+            lay(&folder, name)
+        };
+        Ok(replaced().map_err(|cause| named(path, &cause))?)
+    }
+
+    fn set_mode(&self, path: &str, mode: u32) -> Result<(), DriverError> {
+        let set = || {
+            let folder = self.folder(Path::new(path))?;
+            Ok(rustix::fs::fchmod(folder, Mode::from_raw_mode(mode))?)
+        };
+        Ok(set().map_err(|cause: std::io::Error| named(path, &cause))?)
     }
 
     fn put(&self, path: &str, text: &str, mode: u32) -> Result<(), DriverError> {
-        self.parents(Path::new(path))?;
-        let target = self.upper.join(path);
-        super::place::remove(&target)?;
-        let mut file = File::create_new(&target)?;
-        // Before anything is in it: a key must never be readable, not even for a moment.
-        file.set_permissions(std::fs::Permissions::from_mode(mode))?;
-        Ok(file.write_all(text.as_bytes())?)
+        self.replace(path, |folder, name| {
+            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+            let file = rustix::fs::openat(folder, name, flags, Mode::empty())?;
+            // Before anything is in it: a key must never be readable, not even for a moment.
+            rustix::fs::fchmod(&file, Mode::from_raw_mode(mode))?;
+            std::fs::File::from(file).write_all(text.as_bytes())
+        })
     }
 
     fn link(&self, path: &str, target: &str) -> Result<(), DriverError> {
-        self.parents(Path::new(path))?;
-        let link = self.upper.join(path);
-        super::place::remove(&link)?;
-        Ok(std::os::unix::fs::symlink(target, link)?)
+        self.replace(path, |folder, name| {
+            Ok(rustix::fs::symlinkat(target, folder, name)?)
+        })
     }
 }
 
@@ -253,18 +275,30 @@ impl Inside {
 /// Opens a file below a folder as if the folder were the root: no link in it leads out.
 fn open(root: &Path, path: &str, flags: OFlags, mode: u32) -> std::io::Result<std::fs::File> {
     let folder = rustix::fs::open(root, OFlags::PATH | OFlags::DIRECTORY, Mode::empty())?;
-    let file = rustix::fs::openat2(
-        folder,
+    let file = open_below(&folder, Path::new(path), flags, Mode::from_raw_mode(mode));
+    Ok(file.map_err(|cause| named(path, &cause))?.into())
+}
+
+fn open_below(root: &OwnedFd, path: &Path, flags: OFlags, mode: Mode) -> std::io::Result<OwnedFd> {
+    let flags = flags | OFlags::CLOEXEC;
+    Ok(rustix::fs::openat2(
+        root,
         path,
-        flags | OFlags::CLOEXEC,
-        Mode::from_raw_mode(mode),
+        flags,
+        mode,
         ResolveFlags::IN_ROOT,
-    )?;
-    Ok(file.into())
+    )?)
+}
+
+/// The same error, with the file that it is about.
+fn named(path: &str, cause: &std::io::Error) -> std::io::Error {
+    std::io::Error::new(cause.kind(), format!("`/{path}` in the machine: {cause}"))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     #[test]
@@ -324,5 +358,40 @@ mod tests {
         let inside = Inside::Running(root);
         assert!(inside.write("etc/hosts", "the machine's", 0o644).is_err());
         assert_eq!(fs_err::read_to_string(&outside).unwrap(), "the computer's");
+    }
+
+    #[test]
+    fn a_link_in_a_stopped_machine_leads_nowhere_outside_it_either() {
+        let folder = tempfile::tempdir().unwrap();
+        let outside = folder.path().join("outside");
+        let upper = folder.path().join("upper");
+        fs_err::create_dir_all(upper.join("root")).unwrap();
+        fs_err::create_dir_all(upper.join("data")).unwrap();
+        fs_err::create_dir_all(&outside).unwrap();
+        fs_err::write(outside.join("authorized_keys"), "the computer's").unwrap();
+        let inside = Inside::Stopped {
+            upper: upper.clone(),
+            lower: folder.path().join("lower"),
+        };
+        // A folder that is a link to one of the computer's.
+        fs_err::os::unix::fs::symlink(&outside, upper.join("root/.ssh")).unwrap();
+        let refused = inside.write(KEYS, "the machine's", 0o600).unwrap_err();
+        let cause = std::error::Error::source(&refused).unwrap().to_string();
+        assert!(cause.contains(KEYS), "{cause}");
+        let kept = fs_err::read_to_string(outside.join("authorized_keys")).unwrap();
+        assert_eq!(kept, "the computer's");
+        // Absolute inside the machine means below its own root.
+        fs_err::remove_file(upper.join("root/.ssh")).unwrap();
+        fs_err::os::unix::fs::symlink("/data", upper.join("root/.ssh")).unwrap();
+        inside.write(KEYS, "the machine's", 0o600).unwrap();
+        assert_eq!(inside.read(KEYS).unwrap(), "the machine's");
+        assert!(upper.join("data/authorized_keys").is_file());
+        // A file that is a link is replaced, not followed.
+        let file = outside.join("authorized_keys");
+        fs_err::create_dir(upper.join("etc")).unwrap();
+        fs_err::os::unix::fs::symlink(&file, upper.join("etc/hosts")).unwrap();
+        inside.write(HOSTS, "names", 0o644).unwrap();
+        assert_eq!(fs_err::read_to_string(&file).unwrap(), "the computer's");
+        assert_eq!(inside.read(HOSTS).unwrap(), "names");
     }
 }

@@ -122,6 +122,20 @@ fn machines_reach_the_outside_with_the_computers_address() {
 
 #[test]
 #[ignore = "needs root and real machines; cargo xtask test runs it"]
+fn packets_are_still_passed_on_where_somebody_else_has_a_bridge() {
+    apart(|| {
+        outside();
+        driver().make_network(&wish(), &Unattended).unwrap();
+        run("ip link add other type bridge");
+        driver().remove_network(&cluster(), &Unattended).unwrap();
+        assert_eq!(run("cat /proc/sys/net/ipv4/ip_forward").trim(), "1");
+        run("ip link delete other && echo 0 > /proc/sys/net/ipv4/ip_forward");
+        no_outside();
+    });
+}
+
+#[test]
+#[ignore = "needs root and real machines; cargo xtask test runs it"]
 fn machines_get_through_a_firewall_that_drops_what_passes() {
     apart(|| {
         outside();
@@ -212,6 +226,8 @@ fn a_network_that_was_begun_is_finished_or_removed() {
             for line in &done {
                 run(line);
             }
+            let begun = driver().find(&cluster()).unwrap();
+            assert!(begun.network_lacks.is_some(), "{done:?}");
             driver().make_network(&wish(), &Unattended).unwrap();
             assert_eq!(
                 driver().find(&cluster()).unwrap().network,
@@ -220,6 +236,42 @@ fn a_network_that_was_begun_is_finished_or_removed() {
             driver().remove_network(&cluster(), &Unattended).unwrap();
             assert_eq!(traces(), before, "{done:?}");
         }
+    });
+}
+
+#[test]
+#[ignore = "needs root and real machines; cargo xtask test runs it"]
+fn a_network_that_lost_a_part_is_not_whole_until_it_is_made_again() {
+    apart(|| {
+        outside();
+        run("iptables -P FORWARD DROP");
+        let before = traces();
+        let lacks = || driver().find(&cluster()).unwrap().network_lacks;
+        assert_eq!(lacks(), None, "there is none");
+        driver().make_network(&wish(), &Unattended).unwrap();
+        let bridge = bridge();
+        // What a killed run has not done yet, and what others take away.
+        for loss in [
+            format!("ip address flush dev {bridge}"),
+            format!("ip link set {bridge} down"),
+            "echo 0 > /proc/sys/net/ipv4/ip_forward".into(),
+            "echo 128 > /proc/sys/fs/inotify/max_user_instances".into(),
+            format!("nft delete table ip {bridge}"),
+            format!("nft flush table ip {bridge}"),
+            format!("iptables -D FORWARD -o {bridge} -j ACCEPT"),
+        ] {
+            assert_eq!(lacks(), None, "before {loss}");
+            run(&loss);
+            assert!(lacks().is_some(), "{loss}");
+            driver().make_network(&wish(), &Unattended).unwrap();
+        }
+        inside();
+        reach_outside();
+        run("ip netns delete machine");
+        driver().remove_network(&cluster(), &Unattended).unwrap();
+        assert_eq!(traces(), before);
+        run("iptables -P FORWARD ACCEPT && nft delete table ip filter");
+        no_outside();
     });
 }
 

@@ -42,7 +42,7 @@ pub fn plan_down(observed: &Observed, rest: Rest, silent: &BTreeMap<MachineName,
         }
     }
     for (place, host) in &observed.hosts {
-        if host.network.is_some() {
+        if host.has_network() {
             let action = Action::RemoveNetwork {
                 place: place.clone(),
             };
@@ -123,7 +123,7 @@ mod tests {
         let mut observed = Observed::default();
         let network = HostFacts {
             network: Some("10.99.0.0/24".parse().unwrap()),
-            foreign: BTreeSet::new(),
+            ..HostFacts::default()
         };
         observed.hosts.insert(Place::Here, network);
         for (name, ours, made) in [("a1", true, true), ("b1", true, false), ("c1", false, true)] {
@@ -153,5 +153,17 @@ mod tests {
         let silent = BTreeMap::from([("b1".parse().unwrap(), "192.0.2.7".to_owned())]);
         let plan = plan_down(&Observed::default(), Rest::Nothing, &silent);
         assert_eq!(ids(&plan), ["reach/b1", "release/b1"]);
+    }
+
+    #[test]
+    fn a_network_that_was_only_begun_goes_too() {
+        let mut observed = Observed::default();
+        let begun = HostFacts {
+            network_lacks: Some("its bridge has no address".into()),
+            ..HostFacts::default()
+        };
+        observed.hosts.insert(Place::Here, begun);
+        let plan = plan_down(&observed, Rest::Nothing, &BTreeMap::new());
+        assert_eq!(ids(&plan), ["no-host-network/@local"]);
     }
 }

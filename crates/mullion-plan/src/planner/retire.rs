@@ -37,7 +37,7 @@ impl Sheet {
         }
         self.lay_stale_nodes(view, &wanted, &mut seat);
         for (place, host) in &view.observed.hosts {
-            if host.network.is_none() || used.contains(place) {
+            if !host.has_network() || used.contains(place) {
                 continue;
             }
             let action = Action::RemoveNetwork {

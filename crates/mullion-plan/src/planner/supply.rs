@@ -115,8 +115,15 @@ impl Sheet {
             .collect();
         for place in places {
             let host = view.observed.hosts.get(&place);
+            let lacks = host.and_then(|host| host.network_lacks.as_deref());
             let (prior, reason) = match host.and_then(|host| host.network) {
-                Some(found) if found == network => continue,
+                Some(found) if found == network => match lacks {
+                    None => continue,
+                    Some(lacks) => (
+                        Prior::Different,
+                        format!("the network of {place} is not whole: {lacks}"),
+                    ),
+                },
                 Some(found) => (Prior::Different, format!("the network there is {found}")),
                 None => (
                     Prior::Absent,

@@ -27,7 +27,7 @@ impl State {
             artifacts: self.cache.clone(),
             templates: self.templates.keys().cloned().collect(),
             hosts: hosts
-                .filter(|(_, host)| host.network.is_some() || !host.foreign.is_empty())
+                .filter(|(_, host)| host.has_network() || !host.foreign.is_empty())
                 .map(|(place, host)| (place.clone(), host.clone()))
                 .collect(),
             machines,

@@ -179,6 +179,7 @@ impl State {
     fn make_network(&mut self, place: &Place, network: Ipv4Net) -> Done {
         let host = self.hosts.entry(place.clone()).or_default();
         if host.network == Some(network) {
+            host.network_lacks = None;
             return Ok(());
         }
         // A wider network only loses a part, as behind any more exact route.
@@ -187,6 +188,7 @@ impl State {
             return Err(refused(format!("{network} would cut off {other}")));
         }
         host.network = Some(network);
+        host.network_lacks = None;
         Ok(())
     }
 
@@ -197,6 +199,7 @@ impl State {
         }
         if let Some(host) = self.hosts.get_mut(place) {
             host.network = None;
+            host.network_lacks = None;
         }
         Ok(())
     }

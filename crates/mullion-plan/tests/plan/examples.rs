@@ -93,6 +93,31 @@ fn a_changed_part_is_named_with_both_versions() {
 }
 
 #[test]
+fn a_network_that_is_not_whole_is_finished_and_no_machine_is_touched() {
+    let sketch = Sketch::small();
+    let world = up(&sketch);
+    let mut observed = look(&world, &sketch);
+    for host in observed.hosts.values_mut() {
+        host.network_lacks = Some("its way out is gone".into());
+    }
+    let plan = planned(&sketch, &observed);
+    assert_eq!(ids(&plan), ["host-network/@local", "verify/smoke"]);
+    assert_eq!(
+        reason(&plan, "host-network/@local"),
+        "the network of this computer is not whole: its way out is gone"
+    );
+    // Machines are on it: it must not go when the run fails.
+    let step = &plan.steps()[0];
+    assert!(matches!(
+        step.action,
+        Action::MakeNetwork {
+            prior: Prior::Different,
+            ..
+        }
+    ));
+}
+
+#[test]
 fn a_changed_label_needs_no_more_than_a_mark() {
     let mut sketch = Sketch::small();
     let world = up(&sketch);

@@ -15,13 +15,17 @@ pub(crate) fn scramble(observed: &mut Observed, dice: &mut Dice) {
 }
 
 fn scramble_supply(observed: &mut Observed, dice: &mut Dice) {
-    match dice.roll(5) {
+    match dice.roll(6) {
         0 => observed.artifacts.clear(),
         1 => observed.templates.clear(),
         2 => observed.hosts.clear(),
         3 => {
             let host = observed.hosts.entry(Place::Here).or_default();
             host.network = Some("10.99.7.0/24".parse().unwrap());
+        }
+        4 => {
+            let host = observed.hosts.entry(Place::Here).or_default();
+            host.network_lacks = Some("a part".into());
         }
         _ => {
             let host = observed.hosts.entry(Place::On("h1".parse().unwrap()));

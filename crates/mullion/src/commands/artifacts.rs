@@ -9,9 +9,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use mullion_artifacts::{Item, Soundness, Sources, bundle};
+use mullion_artifacts::bundle::{self, BundleError};
+use mullion_artifacts::{Item, Soundness, Sources};
 use mullion_catalog::Judgement;
-use mullion_plan::{Attend, News, StepError};
+use mullion_plan::{Attend, MAKE_ROOM, News, StepError, is_disk_full};
 use mullion_spec::words::BuildPolicy;
 
 use self::getting::{Heard, get_all};
@@ -308,13 +309,9 @@ fn write_bundle(
         return Ok(supplied.code());
     }
     let written = bundle::write(&stock.store, &stock.items, &target, &Quiet(listen()?));
-    written.map_err(|error| {
-        Failure::new(
-            Class::ThisComputer,
-            format!("the bundle `{shown}` could not be written"),
-        )
-        .because(&error)
-    })?;
+    if let Err(error) = written {
+        return not_written(&error, file);
+    }
     give_back(environment.owner, &[&target]);
     let document = BundleDocument {
         cluster: stock.cluster(),
@@ -338,6 +335,20 @@ fn write_bundle(
     );
     writeln!(console.out, "{}", console.styled(FAINT, &next))?;
     Ok(0)
+}
+
+/// How a bundle that is not there ends: called off, or with a failure.
+fn not_written(error: &BundleError, file: &Path) -> Result<u8, Failure> {
+    if matches!(error, BundleError::CalledOff) {
+        return Ok(INTERRUPTED);
+    }
+    let what = format!("the bundle `{}` could not be written", file.display());
+    let failure = Failure::new(Class::ThisComputer, what).because(error);
+    Err(if is_disk_full(error, None) {
+        failure.hint(MAKE_ROOM)
+    } else {
+        failure
+    })
 }
 
 fn verify(console: &mut Console<'_>, stock: &Stock<'_>) -> Result<u8, Failure> {
@@ -396,4 +407,23 @@ fn verify(console: &mut Console<'_>, stock: &Stock<'_>) -> Result<u8, Failure> {
         document.cache
     )?;
     Ok(code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bundle_that_was_called_off_is_no_failure_and_a_full_disk_has_a_hint() {
+        let file = Path::new("all.bundle");
+        let off = not_written(&BundleError::CalledOff, file);
+        assert_eq!(off.unwrap(), INTERRUPTED);
+        let full = BundleError::Io {
+            file: file.into(),
+            source: std::io::ErrorKind::StorageFull.into(),
+        };
+        let failure = not_written(&full, file).unwrap_err();
+        assert_eq!(failure.class, Class::ThisComputer);
+        assert_eq!(failure.hints, [MAKE_ROOM]);
+    }
 }

@@ -1,17 +1,17 @@
 //! `mullion doctor`: what this computer lacks for the cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use mullion_artifacts::{Store, toolchain};
+use mullion_artifacts::{NEWEST_GO, Sources, Store, toolchain};
 use mullion_catalog::{Judgement, Model};
 use mullion_plan::Unattended;
 use mullion_spec::cluster::{Carrier, MediaPlace, Origin};
-use mullion_spec::words::{Driver, Os};
+use mullion_spec::words::{BuildPolicy, Driver, Os};
 
 use super::validate::refuse;
 use crate::arguments::DoctorArguments;
-use crate::console::{Console, Format};
+use crate::console::Console;
 use crate::doctor::{self, Fix, Wishes};
 use crate::environment::Environment;
 use crate::failure::{Class, Failure};
@@ -33,9 +33,14 @@ pub fn doctor(
         .iter()
         .map(|(name, value)| ((*name).to_owned(), value.clone()))
         .collect();
-    if let Some(folder) = go_folder(console, model, environment, fix)? {
+    let kit = Kit {
+        cache: environment.cache_of(model.cluster()),
+        sources: || workshop::sources(model, environment),
+    };
+    let go = kit.go(console, fix)?;
+    if let Go::Cached(folder) = &go {
         let path = variables.get("PATH").cloned().unwrap_or_default();
-        let folders = std::iter::once(folder).chain(std::env::split_paths(&path));
+        let folders = std::iter::once(folder.clone()).chain(std::env::split_paths(&path));
         if let Ok(path) = std::env::join_paths(folders) {
             variables.insert("PATH".into(), path);
         }
@@ -44,7 +49,7 @@ pub fn doctor(
     let model = Some(model).filter(|_| judgement.verdict.source.name() != file::BUILT_IN);
     let wishes = Wishes {
         fix,
-        cache: environment.cache.clone(),
+        cache: kit.cache.clone(),
         state: environment.state.clone(),
         machines: model.map(machines).unwrap_or_default(),
         media: model
@@ -52,46 +57,78 @@ pub fn doctor(
             .unwrap_or_default(),
         variables,
     };
-    doctor::doctor(console, &wishes)
+    let code = doctor::doctor(console, &wishes)?;
+    match go {
+        // A package may have brought one meanwhile.
+        Go::NotHad(failure) if matches!(kit.go(console, Fix::Look)?, Go::None) => {
+            write!(console.err, "{failure}")?;
+            Ok(code.max(failure.class.exit_code()))
+        }
+        _ => Ok(code),
+    }
 }
 
-/// The folder of the Go in the cache, which builds what this computer's own cannot; to cure, it is fetched there.
-fn go_folder(
-    console: &mut Console<'_>,
-    model: &Model,
-    environment: &Environment,
-    fix: Fix,
-) -> Result<Option<PathBuf>, Failure> {
-    // Looking makes no folder.
-    if fix == Fix::Look && !environment.cache.is_dir() {
-        return Ok(None);
-    }
-    let unusable = |error: &dyn std::error::Error| {
-        Failure::new(
-            Class::ThisComputer,
-            "no Go could be had that builds Kubernetes",
-        )
-        .because(error)
-    };
-    let store = Store::open(&environment.cache).map_err(|error| unusable(&error))?;
-    let mut sources = workshop::sources(model, environment);
-    let own = sources.go.program.clone();
-    sources.offline |= fix == Fix::Look;
-    match toolchain(&store, &sources, &Unattended) {
-        Ok(go) if own.as_deref() == Some(go.program.as_path()) => Ok(None),
-        Ok(go) => {
-            if fix == Fix::Install && console.format == Format::Text {
+/// What a Go is had with.
+struct Kit<S> {
+    cache: PathBuf,
+    sources: S,
+}
+
+/// Which Go there is.
+enum Go {
+    /// This computer's own, which is new enough.
+    Own,
+    /// One in the cache, in that folder.
+    Cached(PathBuf),
+    /// None, and nobody asked for one.
+    None,
+    /// None, though one was to be fetched.
+    NotHad(Failure),
+}
+
+impl<S: Fn() -> Sources> Kit<S> {
+    /// The Go that builds Kubernetes: this computer's own where it can, else the cache's; to cure, it is fetched there.
+    fn go(&self, console: &mut Console<'_>, fix: Fix) -> Result<Go, Failure> {
+        // Looking makes no folder.
+        if fix == Fix::Look && !self.cache.is_dir() {
+            return Ok(Go::None);
+        }
+        let store = Store::open(&self.cache).map_err(|error| not_had(&error))?;
+        let mut sources = (self.sources)();
+        // Whoever builds nothing, or takes everything from a bundle, needs none.
+        let may_fetch =
+            fix == Fix::Install && !sources.offline && sources.build != BuildPolicy::Never;
+        let own = sources.go.program.clone();
+        let known = |go: mullion_artifacts::Go| match go.program.parent() {
+            Some(folder) if own.as_ref() != Some(&go.program) => Go::Cached(folder.to_owned()),
+            _ => Go::Own,
+        };
+        sources.offline = true;
+        if let Ok(go) = toolchain(&store, &sources, &Unattended) {
+            return Ok(known(go));
+        }
+        if !may_fetch {
+            return Ok(Go::None);
+        }
+        sources.offline = false;
+        writeln!(console.err, "getting Go {NEWEST_GO}")?;
+        match toolchain(&store, &sources, &Unattended) {
+            Ok(go) => {
                 writeln!(console.err, "Go {} is in the cache", go.version)?;
+                Ok(known(go))
             }
-            Ok(go.program.parent().map(Path::to_path_buf))
-        }
-        Err(_) if fix == Fix::Look => Ok(None),
-        // What can be downloaded needs no Go: the look says what is missing.
-        Err(error) => {
-            writeln!(console.err, "{}", unusable(&error).what)?;
-            Ok(None)
+            Err(error) => {
+                let mut failure = not_had(&error);
+                failure.hints.extend(error.hints());
+                Ok(Go::NotHad(failure))
+            }
         }
     }
+}
+
+fn not_had(error: &dyn std::error::Error) -> Failure {
+    let what = "no Go could be had that builds Kubernetes";
+    Failure::new(Class::ThisComputer, what).because(error)
 }
 
 fn machines(model: &Model) -> BTreeMap<Driver, BTreeSet<Os>> {
@@ -112,11 +149,81 @@ fn media(model: &Model, environment: &Environment) -> Vec<std::path::PathBuf> {
                 ..
             } => match &media.place {
                 MediaPlace::Iso(path) | MediaPlace::Vhdx(path) | MediaPlace::Qcow2(path) => {
-                    Some(environment.folder.join(path))
+                    Some(environment.path_of(path))
                 }
                 MediaPlace::Url(_) => None,
             },
             Carrier::Made { .. } | Carrier::Existing { .. } => None,
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use mullion_artifacts::{GoSource, Patience};
+    use mullion_spec::render::Colour;
+
+    use super::*;
+    use crate::console::{Format, Presence};
+
+    /// Asks for a Go where there is none, with a proxy that nobody is behind.
+    fn ask(fix: Fix, change: impl Fn(&mut Sources)) -> (Go, String) {
+        let folder = tempfile::tempdir().unwrap();
+        let kit = Kit {
+            cache: folder.path().to_owned(),
+            sources: || {
+                let mut sources = Sources {
+                    go: GoSource {
+                        program: None,
+                        module_proxy: Some("http://127.0.0.1:9".into()),
+                        ..GoSource::default()
+                    },
+                    patience: Patience {
+                        attempts: 1,
+                        ..Patience::default()
+                    },
+                    ..Sources::default()
+                };
+                change(&mut sources);
+                sources
+            },
+        };
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let mut console = Console {
+            out: &mut out,
+            err: &mut err,
+            format: Format::Text,
+            out_colour: Colour::Plain,
+            err_colour: Colour::Plain,
+            presence: Presence::Unattended,
+        };
+        let go = kit.go(&mut console, fix).unwrap();
+        (go, String::from_utf8(err).unwrap())
+    }
+
+    #[test]
+    fn a_go_that_cannot_be_had_is_told_with_cause_and_hint() {
+        let (go, said) = ask(Fix::Install, |_| {});
+        let Go::NotHad(failure) = go else {
+            panic!("{said}")
+        };
+        assert!(said.contains("getting Go"), "{said}");
+        assert!(failure.causes.len() > 1, "{failure}");
+        assert!(
+            failure.hints.iter().any(|hint| hint.contains("GOPROXY")),
+            "{failure}"
+        );
+    }
+
+    #[test]
+    fn no_go_is_fetched_for_whoever_only_looks_or_builds_nothing() {
+        for (go, said) in [
+            ask(Fix::Look, |_| {}),
+            ask(Fix::Install, |sources| sources.offline = true),
+            ask(Fix::Install, |sources| sources.build = BuildPolicy::Never),
+        ] {
+            assert!(matches!(go, Go::None));
+            assert_eq!(said, "");
+        }
+    }
 }

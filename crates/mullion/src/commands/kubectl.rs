@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use mullion_artifacts::Store;
@@ -18,7 +18,6 @@ use crate::arguments::KubectlArguments;
 use crate::console::Console;
 use crate::environment::Environment;
 use crate::failure::{Class, Failure};
-use crate::workshop;
 
 const NAME: &str = "kubectl";
 
@@ -60,7 +59,7 @@ fn way(model: &Model, environment: &Environment) -> Result<(PathBuf, Option<OsSt
             let context = context
                 .as_ref()
                 .map(|context| format!("--context={context}").into());
-            Ok((at_home(kubeconfig, environment), context))
+            Ok((environment.path_of(kubeconfig), context))
         }
         ControlPlane::Made { .. } => {
             let state = ClusterState::find(&environment.state, &cluster.name);
@@ -71,18 +70,9 @@ fn way(model: &Model, environment: &Environment) -> Result<(PathBuf, Option<OsSt
     }
 }
 
-/// A path of the file: `~` is the user's folder.
-fn at_home(path: &Path, environment: &Environment) -> PathBuf {
-    match path.strip_prefix("~") {
-        Ok(rest) => environment.home.join(rest),
-        Err(_) => environment.folder.join(path),
-    }
-}
-
 /// The cache that a cluster's parts are in.
 pub(super) fn store(model: &Model, environment: &Environment) -> Result<Store, Failure> {
-    let folder =
-        workshop::named_cache(model, environment).unwrap_or_else(|| environment.cache.clone());
+    let folder = environment.cache_of(model.cluster());
     Store::open(&folder).map_err(|error| {
         let what = format!("the cache `{}` cannot be used", folder.display());
         Failure::new(Class::ThisComputer, what).because(&error)

@@ -153,3 +153,20 @@ fn a_whole_cache_needs_nothing_and_becomes_a_bundle() {
         mullion_artifacts::bundle::verify(&bench.path().join("all.bundle"), &Unattended).unwrap();
     assert_eq!(index.items.len(), count);
 }
+
+#[test]
+fn the_cache_that_the_file_names_may_be_below_the_users_folder() {
+    let bench = Bench::new();
+    bench.write(
+        "cluster.yaml",
+        "artifacts: {cache: ~/else/where}\nmachines: {linux: 1}\n",
+    );
+    let ran = bench.run(&["artifacts", "list", "--json"]);
+    let cache = bench.path().join("else/where").display().to_string();
+    assert_eq!(
+        document(&ran.out, "Artifacts")["cache"],
+        cache,
+        "{}",
+        ran.err
+    );
+}

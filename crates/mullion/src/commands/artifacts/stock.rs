@@ -144,10 +144,10 @@ mod tests {
             state: folder.path().join("state"),
             cache: folder.path().join("cache"),
             place: folder.path().join("place"),
-            folder: folder.path().into(),
             agent: Agent::new(Vec::new().into(), "1"),
             sources: Sources::default(),
             contents: BTreeMap::new(),
+            images: Vec::new(),
             keys: BTreeMap::new(),
             existing: None,
         };

@@ -27,8 +27,8 @@ fn debian_gets_one_update_one_install_and_the_emulator_apart() {
         lines(&bare_debian()),
         [
             "apt-get update",
-            "apt-get install -y --no-install-recommends systemd-container mmdebstrap iproute2 iptables kmod qemu-utils \
-             ovmf swtpm xorriso wimtools gcc libc6-dev gcc-mingw-w64-x86-64",
+            "apt-get install -y --no-install-recommends systemd-container mmdebstrap iproute2 iptables nftables \
+             util-linux kmod qemu-utils ovmf swtpm xorriso wimtools gcc libc6-dev gcc-mingw-w64-x86-64",
             "apt-get install -y --no-install-recommends qemu-system-x86",
         ]
     );
@@ -40,8 +40,8 @@ fn other_families_get_their_own_commands() {
     assert_eq!(
         lines(&computer),
         [
-            "sudo dnf install -y systemd-container mmdebstrap iproute iptables-nft kmod qemu-img swtpm xorriso wimlib-utils \
-             golang gcc mingw64-gcc",
+            "sudo dnf install -y systemd-container mmdebstrap iproute iptables-nft nftables util-linux kmod qemu-img swtpm \
+             xorriso wimlib-utils golang gcc mingw64-gcc",
             "sudo dnf install -y qemu-system-x86",
         ]
     );
