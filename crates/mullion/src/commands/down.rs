@@ -61,6 +61,12 @@ pub fn down(
         let ended = conduct(console, environment, &hands, &plan, &errand)?;
         if ended.outcome != RunOutcome::Done {
             view::end(console, model, &ended, Part::WHOLE, invocation)?;
+            if let Some(gone) = silent.keys().next() {
+                writeln!(
+                    console.err,
+                    "a machine that is gone for good, such as {gone}, can be taken out of the file: then nobody waits for it"
+                )?;
+            }
             return Ok(view::exit_code(&ended));
         }
         report = Some(ended);
