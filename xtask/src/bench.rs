@@ -47,11 +47,10 @@ pub fn run(extent: Extent) -> Result<(), XtaskError> {
     let mut steps = Steps::default();
     let scratch = tempfile::tempdir()?;
     let program = up::install_into(scratch.path(), &mut steps)?;
-    tools::run(&mut tools::cargo(&[
-        "build",
-        "--release",
-        "--package=xtask",
-    ]))?;
+    tools::run(
+        tools::cargo(&["build", "--release", "--package=xtask"])
+            .env("MULLION_AGENT", up::agent_program()?),
+    )?;
     let release = tools::target_folder()?.join("release");
     let itself = release.join(format!("xtask{EXE_SUFFIX}"));
     if extent == Extent::Cold {

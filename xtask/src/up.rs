@@ -41,10 +41,6 @@ pub fn run() -> Result<(), XtaskError> {
 /// Builds `mullion` with the agent inside, and puts it into a folder: a test's must not replace the developer's.
 pub fn install_into(folder: &Path, steps: &mut steps::Steps) -> Result<PathBuf, XtaskError> {
     let target = tools::target_folder()?;
-    let agent = target
-        .join(AGENT_TARGET)
-        .join("agent")
-        .join("mullion-agent");
     steps.run("build the agent", || {
         tools::run(
             tools::cargo(&["build", "--profile=agent", "--package=mullion-agent"])
@@ -58,7 +54,8 @@ pub fn install_into(folder: &Path, steps: &mut steps::Steps) -> Result<PathBuf, 
     })?;
     steps.run("build mullion", || {
         tools::run(
-            tools::cargo(&["build", "--release", "--package=mullion"]).env("MULLION_AGENT", &agent),
+            tools::cargo(&["build", "--release", "--package=mullion"])
+                .env("MULLION_AGENT", agent_program()?),
         )
         .map(|()| steps::Outcome::Done)
     })?;
@@ -71,6 +68,15 @@ pub fn install_into(folder: &Path, steps: &mut steps::Steps) -> Result<PathBuf, 
         Ok(steps::Outcome::Done)
     })?;
     Ok(installed)
+}
+
+/// Where the agent is once it is built. Whoever builds `mullion` names it, or the next build is another one.
+pub fn agent_program() -> Result<PathBuf, XtaskError> {
+    let target = tools::target_folder()?;
+    Ok(target
+        .join(AGENT_TARGET)
+        .join("agent")
+        .join("mullion-agent"))
 }
 
 /// Puts a copy of a program into a folder, in one move: whoever starts it gets the old one or the new one.

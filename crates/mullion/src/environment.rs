@@ -167,6 +167,8 @@ pub struct Environment {
     pub owner: Option<Owner>,
     /// Where the command was given.
     pub folder: PathBuf,
+    /// Where paths in the cluster file begin: there, or where the command was given that a kept file is of.
+    pub paths: PathBuf,
     /// Every variable of the table that is set.
     pub values: BTreeMap<&'static str, OsString>,
 }
@@ -193,6 +195,7 @@ impl Environment {
             place: given("MULLION_PLACE").map_or_else(|| PLACE.into(), PathBuf::from),
             owner: Owner::given(|name| given(name)?.into_string().ok()),
             home,
+            paths: folder.clone(),
             folder,
             values: VARIABLES
                 .iter()
@@ -201,11 +204,11 @@ impl Environment {
         }
     }
 
-    /// A path of the file: `~` is the user's folder, and what is relative is so to where the command was given.
+    /// A path of the file: `~` is the user's folder, and what is relative is so to where the file was given.
     pub fn path_of(&self, path: &Path) -> PathBuf {
         match path.strip_prefix("~") {
             Ok(rest) => self.home.join(rest),
-            Err(_) => self.folder.join(path),
+            Err(_) => self.paths.join(path),
         }
     }
 

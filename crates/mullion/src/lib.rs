@@ -38,6 +38,7 @@ use std::path::PathBuf;
 
 use clap::Parser as _;
 use mullion_catalog::Judgement;
+use mullion_engine::hands::ClusterState;
 use mullion_spec::draft::Surroundings;
 use mullion_spec::render::Colour;
 
@@ -99,6 +100,15 @@ pub fn run(
     if arguments.global.json {
         console.format = Format::Json;
     }
+    let of_kept = arguments.global.cluster.as_ref().and_then(|cluster| {
+        let state = ClusterState::find(&environment.state, cluster)?;
+        let paths = state.paths().ok()??;
+        Some(Environment {
+            paths,
+            ..environment.clone()
+        })
+    });
+    let environment = of_kept.as_ref().unwrap_or(environment);
     let mut folders = vec![environment.state.clone(), environment.cache.clone()];
     let result = dispatch(
         arguments,

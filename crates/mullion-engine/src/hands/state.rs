@@ -53,6 +53,7 @@ const PRIVATE_KEY: &str = "id_ed25519";
 const PUBLIC_KEY: &str = "id_ed25519.pub";
 const KUBECONFIG: &str = "kubeconfig";
 const FILE: &str = "cluster.yaml";
+const PATHS: &str = "cluster.folder";
 const TAKEN: &str = "taken.json";
 const CLUSTERS: &str = "clusters";
 
@@ -127,9 +128,15 @@ impl ClusterState {
         Ok(read(&self.folder.join(FILE))?)
     }
 
-    /// Keeps the cluster file.
-    pub fn keep_file(&self, text: &str) -> Result<(), StateError> {
+    /// Keeps the cluster file, and the folder that its paths begin in.
+    pub fn keep_file(&self, text: &str, paths: &Path) -> Result<(), StateError> {
+        write_private(&self.folder.join(PATHS), &paths.to_string_lossy())?;
         Ok(write_private(&self.folder.join(FILE), text)?)
+    }
+
+    /// The folder that the paths of the kept file begin in.
+    pub fn paths(&self) -> Result<Option<PathBuf>, StateError> {
+        Ok(read(&self.folder.join(PATHS))?.map(PathBuf::from))
     }
 
     /// The user's machines on which something of ours may lie, whatever the file says now.
@@ -209,6 +216,15 @@ mod tests {
             std::slice::from_ref(&name)
         );
         assert_eq!(state.kubeconfig().unwrap().unwrap().reveal(), "a: b");
+        assert_eq!(
+            (state.file().unwrap(), state.paths().unwrap()),
+            (None, None)
+        );
+        state
+            .keep_file("machines: {}", Path::new("/srv/lab"))
+            .unwrap();
+        assert_eq!(state.file().unwrap().unwrap(), "machines: {}");
+        assert_eq!(state.paths().unwrap().unwrap(), Path::new("/srv/lab"));
         state.remove().unwrap();
         assert!(ClusterState::find(folder.path(), &name).is_none());
     }

@@ -40,7 +40,8 @@ pub fn up(
     let hands = workshop::open(model, environment)?;
     let line = invocation.line();
     let _locks = take_locks(environment, &hands, &line)?;
-    let kept = hands.state().keep_file(judgement.verdict.source.text());
+    let text = judgement.verdict.source.text();
+    let kept = hands.state().keep_file(text, &environment.paths);
     kept.map_err(|error| {
         Failure::new(Class::ThisComputer, "the cluster file could not be kept").because(&error)
     })?;
