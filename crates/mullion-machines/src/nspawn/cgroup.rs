@@ -4,6 +4,7 @@
 //! of this computer would share the folders in which kubelet keeps its pods, and take each other's away. Where
 //! systemd runs this computer, its units are the groups, and nothing here is used.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -53,12 +54,12 @@ impl Group {
         let mut held = Vec::new();
         for (mount, folder) in &self.folders {
             let parent = mount.path.join(PARENT);
-            fs_err::create_dir_all(&parent)?;
+            // From here on the parent is not empty, and stays.
+            make_folder(folder)?;
             match &mount.hierarchy {
                 Hierarchy::V2 => {
                     pass_on(&mount.path)?;
                     pass_on(&parent)?;
-                    fs_err::create_dir_all(folder)?;
                     for name in LIMITED {
                         require_passed(name, &[&mount.path, &parent, folder])?;
                     }
@@ -69,7 +70,6 @@ impl Group {
                     fs_err::create_dir_all(folder.join(BOOT))?;
                 }
                 Hierarchy::V1(controllers) => {
-                    fs_err::create_dir_all(folder)?;
                     if controllers.iter().any(|name| name == "cpuset") {
                         inherit(&mount.path, &parent)?;
                         inherit(&parent, folder)?;
@@ -117,6 +117,17 @@ impl Group {
             let _ = fs_err::remove_dir(mount.path.join(PARENT));
         }
         Ok(())
+    }
+}
+
+/// Makes a machine's group. Whoever removes the last other machine meanwhile takes the parent away under it.
+fn make_folder(folder: &Path) -> std::io::Result<()> {
+    let begun = Instant::now();
+    loop {
+        match fs_err::create_dir_all(folder) {
+            Err(error) if error.kind() == ErrorKind::NotFound && begun.elapsed() < PATIENCE => {}
+            made => return made,
+        }
     }
 }
 
