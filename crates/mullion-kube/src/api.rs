@@ -101,8 +101,8 @@ impl Api {
         &self.id
     }
 
-    /// Lets a member of etcd go whose machine is no more, and tells whether there was one. Asks etcd itself.
-    pub fn remove_member(&self, door: &EtcdDoor, name: &str) -> Result<bool, KubeError> {
+    /// Lets a member of etcd go whose machine is no more, where there is one. Asks etcd itself.
+    pub fn remove_member(&self, door: &EtcdDoor, name: &str) -> Result<(), KubeError> {
         self.wait(etcd::remove_member(door, name))
     }
 

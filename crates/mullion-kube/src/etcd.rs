@@ -34,13 +34,13 @@ struct Member {
     name: String,
 }
 
-/// Lets the member of that name go, and tells whether there was one.
-pub(crate) async fn remove_member(door: &EtcdDoor, name: &str) -> Result<bool, KubeError> {
+/// Lets the member of that name go, where there is one.
+pub(crate) async fn remove_member(door: &EtcdDoor, name: &str) -> Result<(), KubeError> {
     let session = open(door)?;
     let doing = "list the members of etcd";
     let list = post(&session, doing, "/v3/cluster/member/list", &json!({})).await?;
     let Some(id) = find(&list, name) else {
-        return Ok(false);
+        return Ok(());
     };
     let doing = format!("take {name} out of etcd");
     post(
@@ -50,7 +50,7 @@ pub(crate) async fn remove_member(door: &EtcdDoor, name: &str) -> Result<bool, K
         &json!({ "ID": id }),
     )
     .await?;
-    Ok(true)
+    Ok(())
 }
 
 /// The number of the member of that name.

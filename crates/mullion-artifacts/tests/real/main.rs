@@ -71,6 +71,11 @@ pub(crate) fn sources() -> Sources {
 
 /// What a Linux cluster of the newest tried release needs.
 pub(crate) fn artifacts() -> Vec<ArtifactRef> {
+    artifacts_for(Os::Linux)
+}
+
+/// What machines of one system need for it.
+pub(crate) fn artifacts_for(os: Os) -> Vec<ArtifactRef> {
     let catalog = Catalog::builtin();
     let release = catalog
         .resolve_kubernetes("1.36.4".parse().unwrap())
@@ -78,7 +83,7 @@ pub(crate) fn artifacts() -> Vec<ArtifactRef> {
     let wish = ArtifactWish {
         cni: Cni::Flannel,
         network_policy: true,
-        systems: BTreeSet::from([Os::Linux]),
+        systems: BTreeSet::from([os]),
         windows: BTreeSet::new(),
         purposes: BTreeSet::from([Purpose::Cluster]),
     };

@@ -167,18 +167,7 @@ fn a_go_is_fetched_where_there_is_none_and_builds() {
 #[test]
 #[ignore = "needs the package registries; cargo xtask test runs it"]
 fn a_program_for_windows_is_built_too() {
-    let catalog = Catalog::builtin();
-    let release = catalog
-        .resolve_kubernetes("1.36.4".parse().unwrap())
-        .unwrap();
-    let wish = ArtifactWish {
-        cni: Cni::Flannel,
-        network_policy: true,
-        systems: BTreeSet::from([Os::Windows]),
-        windows: BTreeSet::new(),
-        purposes: BTreeSet::from([Purpose::Cluster]),
-    };
-    let artifacts = catalog.artifacts_for(release, &wish);
+    let artifacts = artifacts_for(Os::Windows);
     let mut parts = artifacts.iter().filter_map(part_of);
     let wanted = parts.find(|part| part.name == "win-overlay").unwrap();
     let path = supply(&store(), &artifacts, &wanted, &sources(), &Loud::new())

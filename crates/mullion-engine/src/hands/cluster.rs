@@ -7,7 +7,6 @@ use std::time::Duration;
 use mullion_kube::{Api, ClusterView, EtcdDoor, KubeError, Look, Marks, Workload};
 use mullion_plan::{Attend, ErrorClass, Fingerprint, Membership, StepError};
 use mullion_render::objects;
-use mullion_spec::cluster::Duty;
 use mullion_spec::value::{MachineName, Taint};
 use mullion_ssh::{Command, Transport as _};
 use mullion_wire::Secret;
@@ -194,18 +193,14 @@ impl Hands<'_> {
     /// A machine that is no more leaves etcd: any other control plane lets it go. One that emptied itself has left
     /// already.
     pub(super) fn leave_etcd(&self, machine: &MachineName) -> Result<(), StepError> {
-        let others = self
-            .cluster()
-            .machines()
-            .filter(|other| other.group.duty == Duty::ControlPlane && other.name != *machine);
         let mut last = None;
-        for other in others {
-            let removed = self.etcd_door(&other.name).and_then(|door| {
+        for other in self.other_seats(machine) {
+            let removed = self.etcd_door(&other).and_then(|door| {
                 let removed = self.api()?.remove_member(&door, machine.as_str());
                 removed.map_err(|error| refused("etcd did not let it go", &error))
             });
             match removed {
-                Ok(_) => return Ok(()),
+                Ok(()) => return Ok(()),
                 Err(error) => last = Some(error),
             }
         }

@@ -154,22 +154,20 @@ pub(super) fn unfit(found: &Found, group: &Group, now: u64) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use mullion_catalog::Catalog;
+    use mullion_spec::draft::{Draft, Surroundings};
+    use mullion_spec::source::Source;
+
     use super::*;
 
     const GOOD: &str = "arch=x86_64\ncpus=2\nmemory=24414062\nfree=50000000000\nclock=1000\nsystemd=yes\n\
         container=systemd-nspawn\ncgroups=hybrid\ncapabilities=000001fffeffffff\nswaps=0\nresolver=yes\nkubernetes=\n";
 
-    fn group(text: &str) -> mullion_catalog::Judgement {
-        let source = mullion_spec::source::Source::new("cluster.yaml", text);
-        let draft =
-            mullion_spec::draft::Draft::read(source, &mullion_spec::draft::Surroundings::default());
-        mullion_catalog::Catalog::builtin().judge(draft)
-    }
-
     #[test]
     fn everything_that_is_wrong_with_a_machine_is_told_at_once() {
-        let judgement = group("machines: {linux: 1}\n");
-        let model = judgement.model.unwrap();
+        let source = Source::new("cluster.yaml", "machines: {linux: 1}\n");
+        let draft = Draft::read(source, &Surroundings::default());
+        let model = Catalog::builtin().judge(draft).model.unwrap();
         let group = &model.cluster().groups[0];
         assert_eq!(
             unfit(&read(GOOD).unwrap(), group, 1010),

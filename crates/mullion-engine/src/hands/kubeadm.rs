@@ -10,7 +10,7 @@ use mullion_spec::cluster::Duty;
 use mullion_spec::value::MachineName;
 use mullion_wire::{Kubeadm, Request, Secret};
 
-use super::talk::{self, Told, lost};
+use super::talk::Told;
 use super::{Hands, cluster, settings};
 
 impl Hands<'_> {
@@ -94,16 +94,15 @@ impl Hands<'_> {
         prior: Prior,
         attendant: &dyn Attend,
     ) -> Result<(), StepError> {
+        let told = self.told(machine)?;
         // Nobody could look when this was planned: where it is a node already, joining changes nothing.
-        if prior == Prior::Unknown && self.belongs(machine, duty)? {
+        if prior == Prior::Unknown && self.belongs(machine, duty, &told)? {
             return Ok(());
         }
         let api = self.api()?;
         // Where the machine itself is none, a node of its name is of one that is no more: the API server may not have
         // missed it yet, or nobody could ask it when this was planned.
-        let session = self.session(machine)?;
-        let facts = talk::facts(&session).map_err(|error| lost(machine.as_str(), &error))?;
-        if matches!(&facts, Told::Facts(facts) if facts.joined.is_none()) {
+        if matches!(&told, Told::Facts(facts) if facts.joined.is_none()) {
             self.forget(machine, Membership::NodeOnly)?;
         }
         let lifetime = Duration::from_mins(mullion_render::TOKEN_MINUTES.into());
@@ -132,12 +131,10 @@ impl Hands<'_> {
     }
 
     /// Whether the machine and the API server both say that it is a node of the cluster, in that role.
-    fn belongs(&self, machine: &MachineName, duty: Duty) -> Result<bool, StepError> {
-        let session = self.session(machine)?;
-        let facts = talk::facts(&session).map_err(|error| lost(machine.as_str(), &error))?;
+    fn belongs(&self, machine: &MachineName, duty: Duty, told: &Told) -> Result<bool, StepError> {
         let is_seat = duty == Duty::ControlPlane;
         let id = self.api()?.id().0.clone();
-        let says_so = matches!(facts, Told::Facts(facts) if {
+        let says_so = matches!(told, Told::Facts(facts) if {
             let joined = facts.joined.as_ref().map(ToString::to_string);
             joined == Some(id) && facts.expired.is_none() && facts.control_plane == is_seat
         });
@@ -175,6 +172,15 @@ impl Hands<'_> {
         Ok(())
     }
 
+    /// The control planes besides a machine.
+    pub(super) fn other_seats(&self, machine: &MachineName) -> impl Iterator<Item = MachineName> {
+        let machines = self.cluster().machines();
+        let seats = machines.filter(|other| other.group.duty == Duty::ControlPlane);
+        seats
+            .map(|seat| seat.name)
+            .filter(move |name| name != machine)
+    }
+
     /// The cluster's authorities, from a control plane that runs: a further one is given them, so that they never pass
     /// through the API server.
     fn authority(
@@ -182,16 +188,12 @@ impl Hands<'_> {
         machine: &MachineName,
         attendant: &dyn Attend,
     ) -> Result<BTreeMap<String, Secret>, StepError> {
-        let seats = self
-            .cluster()
-            .machines()
-            .filter(|other| other.group.duty == Duty::ControlPlane && other.name != *machine);
         let mut last = None;
-        for seat in seats {
+        for seat in self.other_seats(machine) {
             let request = Request::Kubeadm {
                 step: Kubeadm::ReadAuthority,
             };
-            match self.ask(&seat.name, &request, attendant) {
+            match self.ask(&seat, &request, attendant) {
                 Ok(answer) if !answer.authority.is_empty() => return Ok(answer.authority),
                 Ok(_) => {}
                 Err(error) => last = Some(error),

@@ -1,14 +1,14 @@
 //! Ways into machines: who logs in where, with what, and which connections are open.
 
 use mullion_plan::{Attend, ErrorClass, Observed, StepError};
-use mullion_spec::cluster::{Carrier, Login as LoginWish};
+use mullion_spec::cluster::{Carrier, Login as LoginWish, Machine};
 use mullion_spec::value::MachineName;
 use mullion_ssh::{Key, Login, ReadTransport as _, Session, Sudo};
 use mullion_wire::Request;
 
 use super::machine::failed;
 use super::state::{StateError, Taken};
-use super::talk::{self, Answer, lost};
+use super::talk::{self, Answer, Told, lost};
 use super::{Hands, lock};
 
 impl Hands<'_> {
@@ -64,15 +64,17 @@ impl Hands<'_> {
         }
     }
 
+    /// The file's machines that exist already.
+    pub(super) fn existing(&self) -> impl Iterator<Item = Machine<'_>> {
+        let machines = self.cluster().machines();
+        machines.filter(|machine| matches!(machine.group.carrier, Carrier::Existing { .. }))
+    }
+
     /// The user's machines of the file on which something of ours may lie, and that did not answer, with their
     /// addresses. Where nobody knows what was taken, it may be any.
     pub fn silent(&self, observed: &Observed) -> std::collections::BTreeMap<MachineName, String> {
         let taken = lock(&self.taken);
-        let existing = self
-            .cluster()
-            .machines()
-            .filter(|machine| matches!(machine.group.carrier, Carrier::Existing { .. }));
-        existing
+        self.existing()
             .filter(|machine| taken.is_empty() || taken.contains_key(&machine.name))
             .filter(|machine| !observed.machines.contains_key(&machine.name))
             .filter_map(|machine| {
@@ -155,6 +157,12 @@ impl Hands<'_> {
             .map_err(|error| lost(machine.as_str(), &error))?;
         lock(&self.sessions).insert(machine.clone(), session.clone());
         Ok(session)
+    }
+
+    /// What a machine's agent knows, asked as often as somebody wants to know.
+    pub(super) fn told(&self, machine: &MachineName) -> Result<Told, StepError> {
+        let session = self.session(machine)?;
+        talk::facts(&session).map_err(|error| lost(machine.as_str(), &error))
     }
 
     /// Asks a machine's agent. A connection that was lost is not used again.

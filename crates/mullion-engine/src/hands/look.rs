@@ -1,22 +1,18 @@
 //! Looking at the world: hosts, machines, what is inside them, the cluster.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use mullion_plan::{
     ClusterFacts, ClusterId, DiscoverError, Fingerprint, HostFacts, Inside, Kubeadm, MachineFacts,
     Observed, Place, Power,
 };
-use mullion_spec::cluster::Carrier;
 use mullion_spec::value::MachineName;
 use mullion_wire::{Facts, KubeadmPhase, Mark};
 
 use super::machine::Label;
 use super::talk::Told;
-use super::{Hands, lock, talk};
+use super::{Hands, cluster, lock, talk};
 
-/// How long the API server has for a first answer.
-const ANSWER: Duration = Duration::from_secs(2);
 /// So many machines are looked into at once.
 const AT_ONCE: usize = 32;
 
@@ -62,11 +58,7 @@ impl Hands<'_> {
             .filter(|(_, facts)| facts.ours && facts.whole && facts.power == Power::On)
             .map(|(name, _)| name.clone())
             .collect();
-        let existing = self
-            .cluster()
-            .machines()
-            .filter(|machine| matches!(machine.group.carrier, Carrier::Existing { .. }));
-        names.extend(existing.map(|machine| machine.name));
+        names.extend(self.existing().map(|machine| machine.name));
         // The file may have lost machines on which something of ours lies.
         let taken: Vec<_> = lock(&self.taken).keys().cloned().collect();
         names.extend(taken.into_iter().filter(|name| self.group(name).is_none()));
@@ -87,12 +79,15 @@ impl Hands<'_> {
         }
         for (name, facts) in answers {
             let found = facts.as_deref().map(inside).unwrap_or_default();
-            let claim = facts.as_deref().map(claim);
+            // Nobody's is the first one's who asks: an agent was brought, and has done nothing yet.
+            let is_ours = facts.as_deref().is_some_and(|facts| {
+                let claim = read_label(facts.claim.as_ref());
+                claim.is_none_or(|label| label.cluster == self.cluster().name.as_str())
+            });
             if let Some(machine) = observed.machines.get_mut(&name) {
                 machine.inside = Some(found);
                 continue;
             }
-            let is_ours = claim.is_some_and(|claim| claim.is_of(self.cluster().name.as_str()));
             let Ok(driver) = self.driver_of(&name) else {
                 continue;
             };
@@ -158,7 +153,7 @@ impl Hands<'_> {
             // We hold the key to another cluster than the one that runs.
             return joined.map(silent);
         }
-        if !api.answers(ANSWER) {
+        if !api.answers(cluster::ANSWER) {
             let mut facts = silent(id);
             facts.members = members(observed);
             return Some(facts);
@@ -174,18 +169,11 @@ impl Hands<'_> {
         if self.outfit.existing.is_some() || matches!(self.state.kubeconfig(), Ok(Some(_))) {
             return;
         }
-        let seats = observed.machines.iter().filter(|(_, facts)| {
-            facts.ours
-                && facts
-                    .inside
-                    .as_ref()
-                    .is_some_and(|inside| inside.control_plane)
-        });
-        for (name, _) in seats {
+        for name in members(observed) {
             let request = mullion_wire::Request::Kubeadm {
                 step: mullion_wire::Kubeadm::ReadAdmin,
             };
-            let Ok(answer) = self.ask(name, &request, &mullion_plan::Unattended) else {
+            let Ok(answer) = self.ask(&name, &request, &mullion_plan::Unattended) else {
                 continue;
             };
             if let Some(admin) = answer.kubeadm.and_then(|done| done.admin)
@@ -230,27 +218,6 @@ fn members(observed: &Observed) -> std::collections::BTreeSet<MachineName> {
 
 fn read_label(mark: Option<&Mark>) -> Option<Label> {
     serde_json::from_value(mark?.0.clone()).ok()
-}
-
-/// Whose a machine is, as its agent tells.
-enum Claim {
-    /// Nobody's: an agent was brought, and has done nothing yet.
-    Open,
-    /// That cluster's.
-    Of(String),
-}
-
-impl Claim {
-    fn is_of(&self, cluster: &str) -> bool {
-        match self {
-            Self::Open => true,
-            Self::Of(other) => other == cluster,
-        }
-    }
-}
-
-fn claim(facts: &Facts) -> Claim {
-    read_label(facts.claim.as_ref()).map_or(Claim::Open, |label| Claim::Of(label.cluster))
 }
 
 /// What an agent's facts come to for planning.

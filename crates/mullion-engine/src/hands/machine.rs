@@ -247,8 +247,7 @@ impl Hands<'_> {
         session
             .put(&upload, &mut &agent.bytes[..], attendant)
             .map_err(|error| lost(machine.as_str(), &error))?;
-        let facts = talk::facts(&session).map_err(|error| lost(machine.as_str(), &error))?;
-        match facts {
+        match self.told(machine)? {
             Told::Facts(facts) if facts.agent == agent.version => Ok(()),
             Told::Facts(facts) => Err(StepError::new(
                 ErrorClass::Refused,
@@ -462,9 +461,7 @@ impl Hands<'_> {
         machine: &MachineName,
         attendant: &dyn Attend,
     ) -> Result<(), StepError> {
-        let session = self.session(machine)?;
-        let facts = talk::facts(&session).map_err(|error| lost(machine.as_str(), &error))?;
-        match facts {
+        match self.told(machine)? {
             Told::Nobody => {}
             Told::Facts(facts) => {
                 if facts.kubeadm.is_some() {

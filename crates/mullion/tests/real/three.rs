@@ -62,14 +62,7 @@ fn three_control_planes_behind_a_load_balancer() {
     );
     trial.lap("one is killed, and the API server answers");
     let _ = lab.up();
-    until("all nodes are Ready", SETTLE, || {
-        let ready = lab.ready_nodes();
-        if ready.len() == NODES.len() {
-            Ok(())
-        } else {
-            Err(format!("{ready:?}"))
-        }
-    });
+    become_ready(&lab);
     lab.all_pods_run();
     let _ = lab.has_nothing_to_do();
     trial.lap("up repairs it");
@@ -77,6 +70,16 @@ fn three_control_planes_behind_a_load_balancer() {
     // A machine that is lost with its disk: etcd must let it go before another one can come.
     lose(&lab, "cp3");
     let _ = lab.run(&["up", "--yes"]).good();
+    become_ready(&lab);
+    let _ = lab.has_nothing_to_do();
+    trial.lap("one is lost with its disk, and made anew");
+
+    let _ = lab.down();
+    trial.nothing_is_left();
+    trial.lap("down leaves nothing");
+}
+
+fn become_ready(lab: &Lab) {
     until("all nodes are Ready", SETTLE, || {
         let ready = lab.ready_nodes();
         if ready.len() == NODES.len() {
@@ -85,10 +88,4 @@ fn three_control_planes_behind_a_load_balancer() {
             Err(format!("{ready:?}"))
         }
     });
-    let _ = lab.has_nothing_to_do();
-    trial.lap("one is lost with its disk, and made anew");
-
-    let _ = lab.down();
-    trial.nothing_is_left();
-    trial.lap("down leaves nothing");
 }
