@@ -316,8 +316,12 @@ pub enum ArtifactsVerb {
         #[arg(id = "bundle", value_name = "FILE")]
         file: PathBuf,
     },
-    /// Read everything in the cache again and compare it with its digest
-    Verify,
+    /// Read everything in the cache, or in a bundle, again and compare it with its digest
+    Verify {
+        /// A bundle to read instead of the cache
+        #[arg(id = "bundle", value_name = "FILE")]
+        bundle: Option<PathBuf>,
+    },
 }
 
 /// What `doctor` takes.

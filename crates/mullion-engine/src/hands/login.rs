@@ -1,7 +1,11 @@
 //! Ways into machines: who logs in where, with what, and which connections are open.
 
+use std::collections::BTreeMap;
+
+use mullion_machines::existing::Existing;
+use mullion_machines::{Door, DriverError};
 use mullion_plan::{Attend, ErrorClass, Observed, StepError};
-use mullion_spec::cluster::{Carrier, Login as LoginWish, Machine};
+use mullion_spec::cluster::{Carrier, Cluster, Login as LoginWish, Machine};
 use mullion_spec::value::MachineName;
 use mullion_ssh::{Key, Login, ReadTransport as _, Session, Sudo};
 use mullion_wire::Request;
@@ -28,13 +32,6 @@ impl Hands<'_> {
         lock(&self.sessions).remove(machine);
     }
 
-    /// The address that the file gives a machine.
-    pub(super) fn given_address(&self, machine: &MachineName) -> Option<String> {
-        let mut machines = self.cluster().machines();
-        let wanted = machines.find(|wanted| wanted.name == *machine)?;
-        wanted.given_address().map(ToString::to_string)
-    }
-
     /// Writes down that something of ours will lie on a machine of the user's, so that it is found again when the file
     /// no longer has it.
     pub(super) fn take(&self, machine: &MachineName) -> Result<(), StepError> {
@@ -42,8 +39,9 @@ impl Hands<'_> {
         else {
             return Ok(());
         };
+        let door = self.door(machine)?;
         let taken = Taken {
-            address: self.given_address(machine).unwrap_or_default(),
+            address: door.address,
             login: login.clone(),
         };
         let mut all = lock(&self.taken);
@@ -64,84 +62,69 @@ impl Hands<'_> {
         }
     }
 
-    /// The file's machines that exist already.
-    pub(super) fn existing(&self) -> impl Iterator<Item = Machine<'_>> {
-        let machines = self.cluster().machines();
-        machines.filter(|machine| matches!(machine.group.carrier, Carrier::Existing { .. }))
-    }
-
     /// The user's machines of the file on which something of ours may lie, and that did not answer, with their
     /// addresses. Where nobody knows what was taken, it may be any.
-    pub fn silent(&self, observed: &Observed) -> std::collections::BTreeMap<MachineName, String> {
+    pub fn silent(&self, observed: &Observed) -> BTreeMap<MachineName, String> {
         let taken = lock(&self.taken);
-        self.existing()
-            .filter(|machine| taken.is_empty() || taken.contains_key(&machine.name))
-            .filter(|machine| !observed.machines.contains_key(&machine.name))
-            .filter_map(|machine| {
+        existing(self.cluster())
+            .filter(|(machine, _)| taken.is_empty() || taken.contains_key(&machine.name))
+            .filter(|(machine, _)| !observed.machines.contains_key(&machine.name))
+            .filter_map(|(machine, _)| {
                 let address = machine.given_address()?.to_string();
                 Some((machine.name, address))
             })
             .collect()
     }
 
-    /// How to log in to a machine.
-    pub fn login(&self, machine: &MachineName) -> Result<Login, StepError> {
-        let group = self.group(machine);
-        if let Some(Carrier::Existing { login, .. }) = group.map(|group| &group.carrier) {
-            let address = self.given_address(machine).unwrap_or_default();
-            return self.existing_login(machine, login, address);
-        }
-        let taken = lock(&self.taken).get(machine).cloned();
-        if let Some(taken) = taken.filter(|_| group.is_none()) {
-            return self.existing_login(machine, &taken.login, taken.address);
-        }
+    /// Where a machine's driver says that one logs in.
+    fn door(&self, machine: &MachineName) -> Result<Door, StepError> {
         let driver = self.driver_of(machine)?;
-        let door = self
-            .drivers
+        self.drivers
             .get(driver)
             .and_then(|driver| driver.door(&self.cluster().name, machine))
-            .map_err(|error| failed(format!("there is no way in to {machine}"), &error))?;
-        let key = self.login_key()?;
-        let mut login = Login::new(door.user, door.address, Key::File(key.private)).port(door.port);
+            .map_err(|error| failed(format!("there is no way in to {machine}"), &error))
+    }
+
+    /// What the user says of logging in to a machine of theirs; nothing where it is one that we make.
+    fn login_wish(&self, machine: &MachineName) -> Option<LoginWish> {
+        match self.group(machine).map(|group| &group.carrier) {
+            Some(Carrier::Existing { login, .. }) => Some(login.clone()),
+            Some(Carrier::Made { .. }) => None,
+            None => Some(lock(&self.taken).get(machine)?.login.clone()),
+        }
+    }
+
+    /// How to log in to a machine.
+    pub fn login(&self, machine: &MachineName) -> Result<Login, StepError> {
+        let door = self.door(machine)?;
+        let mut login = match self.login_wish(machine) {
+            None => {
+                let key = Key::File(self.login_key()?.private);
+                Login::new(door.user, door.address, key)
+            }
+            Some(wish) => {
+                let key = self.user_key(machine, &wish)?;
+                let login =
+                    Login::new(door.user, door.address, key.clone()).sudo(Sudo::WhenNotRoot);
+                match jump(&wish, key) {
+                    Some(through) => login.jump(through),
+                    None => login,
+                }
+            }
+        };
+        login = login.port(door.port);
         login.host_key = door.host_key;
         Ok(login)
     }
 
-    fn existing_login(
-        &self,
-        machine: &MachineName,
-        wish: &LoginWish,
-        address: String,
-    ) -> Result<Login, StepError> {
-        let key = self
-            .outfit
-            .keys
-            .get(&super::key_name(wish))
-            .cloned()
-            .ok_or_else(|| {
-                let words = format!(
-                    "there is no key to log in to {machine} with: {}",
-                    super::key_name(wish)
-                );
-                StepError::new(ErrorClass::Refused, words)
-                    .hint("name one with `ssh.key`, or start an SSH agent that holds it")
-            })?;
-        let mut login = Login::new(&wish.user, address, key.clone())
-            .port(wish.port)
-            .sudo(Sudo::WhenNotRoot);
-        let pinned = wish.host_keys.get(&login.address);
-        login.host_key = pinned.or(wish.host_key.as_ref()).cloned();
-        if let Some(jump) = &wish.jump {
-            let (user, place) = jump.split_once('@').unwrap_or((&wish.user, jump));
-            let (host, port) = match place.rsplit_once(':') {
-                Some((host, port)) if !host.contains(':') => (host, port.parse().unwrap_or(22)),
-                _ => (place, 22),
-            };
-            let mut through = Login::new(user, host, key).port(port).sudo(Sudo::Never);
-            through.host_key = wish.host_keys.get(host).cloned();
-            login = login.jump(through);
-        }
-        Ok(login)
+    /// The user's key for a machine of theirs.
+    fn user_key(&self, machine: &MachineName, wish: &LoginWish) -> Result<Key, StepError> {
+        let name = super::key_name(wish);
+        self.outfit.keys.get(&name).cloned().ok_or_else(|| {
+            let words = format!("there is no key to log in to {machine} with: {name}");
+            StepError::new(ErrorClass::Refused, words)
+                .hint("name one with `ssh.key`, or start an SSH agent that holds it")
+        })
     }
 
     /// A connection to a machine: the one that is open, or a new one.
@@ -181,18 +164,16 @@ impl Hands<'_> {
     }
 
     pub(super) fn reach(&self, machine: &MachineName) -> Result<(), StepError> {
-        let is_made = !matches!(
-            self.group(machine).map(|group| &group.carrier),
-            Some(Carrier::Existing { .. })
-        );
-        if is_made {
+        let word = self.driver_of(machine)?;
+        let takes_key =
+            |error: &DriverError| failed(format!("{machine} takes no login key"), error);
+        let driver = self.drivers.get(word).map_err(|error| takes_key(&error))?;
+        if driver.capabilities().authorizes {
             let key = self.login_key()?;
-            let driver = self.driver_of(machine)?;
             // The state folder may have been lost since the machine was made, and with it the key.
-            self.drivers
-                .get(driver)
-                .and_then(|driver| driver.authorize(&self.cluster().name, machine, &key.public))
-                .map_err(|error| failed(format!("{machine} takes no login key"), &error))?;
+            driver
+                .authorize(&self.cluster().name, machine, &key.public)
+                .map_err(|error| takes_key(&error))?;
         }
         let session = self.session(machine)?;
         let alive = session.answer(&mullion_ssh::Probe::Alive);
@@ -211,6 +192,52 @@ impl Hands<'_> {
             }
         }
     }
+}
+
+/// A cluster's machines that exist already: those of the file, and those of which it was written down before the file
+/// lost them.
+pub(super) fn existing_driver(cluster: &Cluster, taken: &BTreeMap<MachineName, Taken>) -> Existing {
+    let door = |login: &LoginWish, address: String| Door {
+        port: login.port,
+        user: login.user.clone(),
+        host_key: {
+            let pinned = login.host_keys.get(&address);
+            pinned.or(login.host_key.as_ref()).cloned()
+        },
+        address,
+    };
+    let left = taken
+        .iter()
+        .map(|(name, taken)| (name.clone(), door(&taken.login, taken.address.clone())));
+    let given = existing(cluster).filter_map(|(machine, login)| {
+        let address = machine.given_address()?.to_string();
+        Some((machine.name, door(login, address)))
+    });
+    // What the file says now is said last, and holds.
+    Existing::new(cluster.name.clone(), left.chain(given))
+}
+
+/// The file's machines that exist already.
+fn existing(cluster: &Cluster) -> impl Iterator<Item = (Machine<'_>, &LoginWish)> {
+    cluster
+        .machines()
+        .filter_map(|machine| match &machine.group.carrier {
+            Carrier::Existing { login, .. } => Some((machine, login)),
+            Carrier::Made { .. } => None,
+        })
+}
+
+/// The host in between, where the user's machines are reached through one.
+fn jump(wish: &LoginWish, key: Key) -> Option<Login> {
+    let jump = wish.jump.as_ref()?;
+    let (user, place) = jump.split_once('@').unwrap_or((&wish.user, jump));
+    let (host, port) = match place.rsplit_once(':') {
+        Some((host, port)) if !host.contains(':') => (host, port.parse().unwrap_or(22)),
+        _ => (place, 22),
+    };
+    let mut through = Login::new(user, host, key).port(port).sudo(Sudo::Never);
+    through.host_key = wish.host_keys.get(host).cloned();
+    Some(through)
 }
 
 fn unkept(error: &StateError) -> StepError {

@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 
 use mullion_plan::{
-    ClusterFacts, ClusterId, DiscoverError, Fingerprint, HostFacts, Inside, Kubeadm, MachineFacts,
-    Observed, Place, Power,
+    ClusterFacts, ClusterId, DiscoverError, Fingerprint, HostFacts, Inside, Kubeadm, Observed,
+    Place, Power,
 };
 use mullion_spec::value::MachineName;
 use mullion_wire::{Facts, KubeadmPhase, Mark};
 
 use super::machine::Label;
 use super::talk::Told;
-use super::{Hands, cluster, lock, talk};
+use super::{Hands, cluster, talk};
 
 /// So many machines are looked into at once.
 const AT_ONCE: usize = 32;
@@ -41,7 +41,11 @@ impl Hands<'_> {
             here.foreign.extend(found.foreign.iter().copied());
             for (machine, sighting) in found.machines {
                 let facts = sighting.facts(kind, Place::Here);
-                observed.machines.insert(machine, facts);
+                // One that we made and the file now says exists already must be taken away first.
+                let known = observed.machines.get(&machine);
+                if known.is_none_or(|known| !known.made) {
+                    observed.machines.insert(machine, facts);
+                }
             }
         }
         observed.hosts.insert(Place::Here, here);
@@ -52,16 +56,14 @@ impl Hands<'_> {
 
     /// Asks every machine that runs, and every one that exists already, for what is inside.
     fn look_inside(&self, observed: &mut Observed) {
-        let mut names: Vec<MachineName> = observed
+        // Whether one that we did not make is ours is written inside it.
+        let names: Vec<MachineName> = observed
             .machines
             .iter()
-            .filter(|(_, facts)| facts.ours && facts.whole && facts.power == Power::On)
+            .filter(|(_, facts)| facts.ours || !facts.made)
+            .filter(|(_, facts)| facts.whole && facts.power == Power::On)
             .map(|(name, _)| name.clone())
             .collect();
-        names.extend(self.existing().map(|machine| machine.name));
-        // The file may have lost machines on which something of ours lies.
-        let taken: Vec<_> = lock(&self.taken).keys().cloned().collect();
-        names.extend(taken.into_iter().filter(|name| self.group(name).is_none()));
         let mut answers: BTreeMap<MachineName, Option<Box<Facts>>> = BTreeMap::new();
         for some in names.chunks(AT_ONCE) {
             std::thread::scope(|scope| {
@@ -86,28 +88,13 @@ impl Hands<'_> {
             });
             if let Some(machine) = observed.machines.get_mut(&name) {
                 machine.inside = Some(found);
-                continue;
+                machine.ours |= is_ours;
             }
-            let Ok(driver) = self.driver_of(&name) else {
-                continue;
-            };
-            let given = self.given_address(&name);
-            let address = given.or_else(|| Some(lock(&self.taken).get(&name)?.address.clone()));
-            let address = address.and_then(|address| address.parse().ok());
-            let facts = MachineFacts {
-                ours: is_ours,
-                made: false,
-                whole: true,
-                driver,
-                place: Place::Here,
-                power: Power::On,
-                size: None,
-                template: None,
-                address,
-                inside: Some(found),
-            };
-            observed.machines.insert(name, facts);
         }
+        // One that exists already and does not answer was not seen at all.
+        observed
+            .machines
+            .retain(|_, facts| facts.made || facts.inside.is_some());
     }
 
     /// What an agent says; the outer `None` where nobody could log in.

@@ -8,7 +8,7 @@ use mullion_machines::{DriverError, MachineWish, NetworkWish, Stop};
 use mullion_plan::{
     Attend, Blueprint, ErrorClass, News, Part, Place, Size, StepError, TemplateId, UserCommand,
 };
-use mullion_spec::cluster::{Carrier, Group};
+use mullion_spec::cluster::Group;
 use mullion_spec::value::MachineName;
 use mullion_spec::words::Driver;
 use mullion_ssh::{Command, ReadTransport as _, Transport as _};
@@ -374,7 +374,7 @@ impl Hands<'_> {
         let can_start = self
             .drivers
             .get(driver)
-            .is_ok_and(|driver| driver.capabilities().makes_machines);
+            .is_ok_and(|driver| driver.capabilities().power);
         if can_start {
             self.stop_machine(machine, attendant)?;
             return self.start_machine(machine, attendant);
@@ -434,17 +434,15 @@ impl Hands<'_> {
         machine: &MachineName,
         lines: usize,
     ) -> Result<Vec<String>, StepError> {
-        let carrier = self.group(machine).map(|group| &group.carrier);
-        if let Some(Carrier::Existing { .. }) = carrier {
+        let word = self.driver_of(machine)?;
+        let driver = self.drivers.get(word);
+        if matches!(&driver, Ok(driver) if !driver.capabilities().console) {
             let words = format!("{machine} was not made by us, and no console of it is kept");
             return Err(StepError::new(ErrorClass::Refused, words)
                 .hint(format!("log in to it with `mullion ssh {machine}`")));
         }
-        let driver = self.driver_of(machine)?;
-        let tail = self
-            .drivers
-            .get(driver)
-            .and_then(|driver| driver.console_tail(&self.cluster().name, machine, lines));
+        let tail =
+            driver.and_then(|driver| driver.console_tail(&self.cluster().name, machine, lines));
         tail.map_err(|error| match error {
             DriverError::NoMachine { .. } => StepError::new(
                 error.class(),

@@ -138,14 +138,17 @@ pub struct Hands<'a> {
 }
 
 impl<'a> Hands<'a> {
-    /// Hands for a model's cluster, with the drivers that there are.
+    /// Hands for a model's cluster, with the drivers that make machines.
     pub fn new(
         model: &'a Model,
         outfit: Outfit,
-        drivers: BTreeMap<words::Driver, Box<dyn Driver>>,
+        mut drivers: BTreeMap<words::Driver, Box<dyn Driver>>,
     ) -> Result<Self, HandsError> {
         let cluster = model.cluster();
         let state = ClusterState::open(&outfit.state, &cluster.name)?;
+        let taken = state.taken()?;
+        let existing = login::existing_driver(cluster, &taken);
+        drivers.insert(words::Driver::Ssh, Box::new(existing));
         Ok(Self {
             store: Store::open(&outfit.cache)?,
             templates: Templates::new(outfit.place.join("templates")),
@@ -157,7 +160,7 @@ impl<'a> Hands<'a> {
             api: Mutex::default(),
             reboots: Mutex::default(),
             login_key: Mutex::default(),
-            taken: Mutex::new(state.taken()?),
+            taken: Mutex::new(taken),
             state,
             outfit,
             model,

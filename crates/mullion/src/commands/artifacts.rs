@@ -2,6 +2,7 @@
 
 mod getting;
 mod stock;
+mod verify;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use mullion_artifacts::bundle::{self, BundleError};
-use mullion_artifacts::{Item, Soundness, Sources};
+use mullion_artifacts::{Item, Sources};
 use mullion_catalog::Judgement;
 use mullion_plan::{Attend, MAKE_ROOM, News, StepError, is_disk_full};
 use mullion_spec::words::BuildPolicy;
@@ -25,8 +26,8 @@ use crate::environment::Environment;
 use crate::failure::{Class, Failure};
 use crate::invocation::Invocation;
 use crate::views::artifacts::{
-    ArtifactsDocument, ArtifactsVerifyDocument, BundleDocument, SupplyDocument, SupplyRow,
-    SupplyTrouble, VerifyRow, got, length, list as list_text, standing, trouble,
+    ArtifactsDocument, BundleDocument, SupplyDocument, SupplyRow, SupplyTrouble, got, length,
+    list as list_text, trouble,
 };
 use crate::views::findings::plural;
 use crate::views::progress::short;
@@ -50,8 +51,11 @@ pub fn artifacts(
     if matches!(wishes.verb, ArtifactsVerb::List) {
         return list(console, &stock);
     }
-    if matches!(wishes.verb, ArtifactsVerb::Verify) {
-        return verify(console, &stock);
+    if let ArtifactsVerb::Verify { bundle } = &wishes.verb {
+        return match bundle {
+            None => verify::cache(console, &stock),
+            Some(file) => verify::bundle(console, &stock, file, &environment.folder),
+        };
     }
     let reasons: Vec<_> = stock.needs_root().into_iter().collect();
     elevate(console, environment, model, invocation.arguments, &reasons)?;
@@ -349,64 +353,6 @@ fn not_written(error: &BundleError, file: &Path) -> Result<u8, Failure> {
     } else {
         failure
     })
-}
-
-fn verify(console: &mut Console<'_>, stock: &Stock<'_>) -> Result<u8, Failure> {
-    let off = listen()?;
-    let verdicts = match stock.store.verify(&Quiet(Arc::clone(&off))) {
-        Err(_) if off.load(Ordering::Relaxed) => return Ok(INTERRUPTED),
-        verdicts => verdicts.map_err(|error| {
-            Failure::new(Class::ThisComputer, "the cache could not be looked at").because(&error)
-        })?,
-    };
-    let wrong = verdicts
-        .iter()
-        .filter(|verdict| verdict.state != Soundness::Sound)
-        .count();
-    let rows = verdicts.iter().map(|verdict| VerifyRow {
-        artifact: verdict.item.to_string(),
-        state: standing(verdict.state),
-        folder: stock
-            .store
-            .folder()
-            .join(verdict.item.folder())
-            .display()
-            .to_string(),
-    });
-    let document = ArtifactsVerifyDocument {
-        cache: stock.folder(),
-        sound: wrong == 0,
-        artifacts: rows.collect(),
-    };
-    let code = if wrong == 0 {
-        0
-    } else {
-        Class::Check.exit_code()
-    };
-    if console.format == Format::Json {
-        console.json("ArtifactsVerify", &document)?;
-        return Ok(code);
-    }
-    let count = plural(document.artifacts.len(), "artifact");
-    if wrong == 0 {
-        let good = console.styled(GOOD, "sound");
-        writeln!(console.out, "{good}: {count} in {}", document.cache)?;
-        return Ok(code);
-    }
-    let bad = console.styled(BAD, "error");
-    for row in document.artifacts.iter().filter(|row| row.state != "sound") {
-        writeln!(
-            console.out,
-            "{bad}: {} is {}\n  in {}",
-            row.artifact, row.state, row.folder
-        )?;
-    }
-    writeln!(
-        console.err,
-        "\n{wrong} of {count} in {} are not as recorded\n\nhint: remove the folders named above, then get them again with `mullion artifacts fetch`",
-        document.cache
-    )?;
-    Ok(code)
 }
 
 #[cfg(test)]

@@ -112,6 +112,22 @@ pub struct VerifyRow {
     pub folder: String,
 }
 
+/// What reading a bundle again gave; one that is damaged is an error.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct BundleVerifyDocument {
+    /// The cluster whose needs were compared.
+    pub cluster: String,
+    /// The bundle.
+    pub file: String,
+    /// Everything in it, each as its digest says.
+    pub artifacts: Vec<String>,
+    /// The length of all of them in bytes.
+    pub size: u64,
+    /// What the cluster needs and is not in it.
+    pub lacks: Vec<String>,
+}
+
 /// A bundle that was written.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

@@ -15,7 +15,8 @@ use crate::console::JSON_VERSION;
 use crate::doctor::DoctorReport;
 use crate::failure::Failure;
 use crate::views::artifacts::{
-    ArtifactsDocument, ArtifactsVerifyDocument, BundleDocument, SupplyDocument,
+    ArtifactsDocument, ArtifactsVerifyDocument, BundleDocument, BundleVerifyDocument,
+    SupplyDocument,
 };
 use crate::views::findings::Validation;
 use crate::views::run::RunDocument;
@@ -30,6 +31,10 @@ pub fn all() -> Vec<(&'static str, Value)> {
             schema::<ArtifactsVerifyDocument>("ArtifactsVerify"),
         ),
         ("Bundle", schema::<BundleDocument>("Bundle")),
+        (
+            "BundleVerify",
+            schema::<BundleVerifyDocument>("BundleVerify"),
+        ),
         ("Catalog", schema::<Listing>("Catalog")),
         ("Console", schema::<ConsoleDocument>("Console")),
         ("Doctor", schema::<DoctorReport>("Doctor")),

@@ -149,9 +149,36 @@ fn a_whole_cache_needs_nothing_and_becomes_a_bundle() {
             .len(),
         count
     );
-    let index =
-        mullion_artifacts::bundle::verify(&bench.path().join("all.bundle"), &Unattended).unwrap();
-    assert_eq!(index.items.len(), count);
+    let ran = bench.run(&["artifacts", "verify", "all.bundle", "--json"]);
+    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+    let verdict = document(&ran.out, "BundleVerify");
+    assert_eq!(verdict["artifacts"].as_array().unwrap().len(), count);
+    assert_eq!(verdict["lacks"].as_array().unwrap().len(), 0);
+
+    // The same bundle for a cluster that needs more, then one byte of it changed, then its end lost.
+    bench.write(
+        "more.yaml",
+        "kubernetes: {version: \"1.35\"}\nmachines: [{name: cp, role: control-plane, addresses: [192.0.2.1]}]\n",
+    );
+    let ran = bench.run(&["artifacts", "verify", "all.bundle", "-f", "more.yaml"]);
+    assert_eq!(ran.code, 6, "{}{}", ran.out, ran.err);
+    assert!(ran.out.contains("is not in it"), "{}", ran.out);
+    let whole = fs_err::read(bench.path().join("all.bundle")).unwrap();
+    // A header is 512 bytes long and has the mark of its kind at 257.
+    let mut marks = whole.windows(5);
+    let place = marks.rposition(|bytes| bytes == b"ustar").unwrap() + 255;
+    let mut changed = whole.clone();
+    changed[place] = b'b';
+    for (bytes, words) in [
+        (changed.as_slice(), "is damaged"),
+        (&whole[..place], "is cut off"),
+        (b"nothing of the kind".as_slice(), "is not a bundle"),
+    ] {
+        fs_err::write(bench.path().join("all.bundle"), bytes).unwrap();
+        let ran = bench.run(&["artifacts", "verify", "all.bundle"]);
+        assert_eq!(ran.code, 6, "{}{}", ran.out, ran.err);
+        assert!(ran.err.contains(words), "{words}: {}", ran.err);
+    }
 }
 
 #[test]
