@@ -1,67 +1,46 @@
 //! Digests of large files, remembered as long as the files look the same.
 //!
 //! Kept in `digests.json` of the state folder, so that programs of hundreds of megabytes are read once and not at every
-//! request. A file counts as unchanged while its size, time and number are. The file is only ever a help: without it
-//! everything is read anew.
+//! request; a template brings one for the programs in it. A file counts as unchanged while its size, time and number
+//! are. The document is only ever a help: without it everything is read anew.
 
-use std::collections::BTreeMap;
-
-use mullion_wire::Sha256Digest;
-use serde::{Deserialize, Serialize};
+use mullion_wire::{KNOWN_FILES as NAME, KnownFile, KnownFiles, Sha256Digest};
 
 use crate::system::{Look, System, SystemError};
-
-const NAME: &str = "digests.json";
 
 /// Smaller files are read faster than looked up.
 const SMALLEST: u64 = 4 * 1024;
 
 /// What is known of large files, by path.
-#[derive(Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[derive(Debug, Default)]
 pub(crate) struct Digests {
-    files: BTreeMap<String, Known>,
-    #[serde(skip)]
+    known: KnownFiles,
     is_changed: bool,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Known {
-    size: u64,
-    /// Nanoseconds since 1970.
-    modified: i64,
-    /// The file's own number.
-    number: u64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    sha256: Option<Sha256Digest>,
-    /// What the program said of its version, where it was asked.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    version: Option<String>,
+fn nothing_of(look: &Look) -> KnownFile {
+    KnownFile {
+        size: look.size,
+        modified: look.modified,
+        number: look.number,
+        sha256: None,
+        version: None,
+    }
 }
 
-impl Known {
-    fn new(look: &Look) -> Self {
-        Self {
-            size: look.size,
-            modified: look.modified,
-            number: look.number,
-            sha256: None,
-            version: None,
-        }
-    }
-
-    fn is_of(&self, look: &Look) -> bool {
-        (self.size, self.modified, self.number) == (look.size, look.modified, look.number)
-    }
+fn is_of(known: &KnownFile, look: &Look) -> bool {
+    (known.size, known.modified, known.number) == (look.size, look.modified, look.number)
 }
 
 impl Digests {
     /// What is known; nothing where it cannot be read.
     pub(crate) fn load(system: &dyn System) -> Self {
         let read = system.read(&path(system)).ok().flatten();
-        read.and_then(|bytes| serde_json::from_slice(&bytes).ok())
-            .unwrap_or_default()
+        let known = read.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        Self {
+            known: known.unwrap_or_default(),
+            is_changed: false,
+        }
     }
 
     /// The digest of a file that looks so.
@@ -96,19 +75,18 @@ impl Digests {
         self.note(path, look).version = Some(version.to_owned());
     }
 
-    fn find(&self, path: &str, look: &Look) -> Option<&Known> {
-        self.files.get(path).filter(|known| known.is_of(look))
+    fn find(&self, path: &str, look: &Look) -> Option<&KnownFile> {
+        let known = self.known.files.get(path);
+        known.filter(|known| is_of(known, look))
     }
 
     /// The entry of a file that looks so; an older one is forgotten.
-    fn note(&mut self, path: &str, look: &Look) -> &mut Known {
+    fn note(&mut self, path: &str, look: &Look) -> &mut KnownFile {
         self.is_changed = true;
-        let known = self
-            .files
-            .entry(path.to_owned())
-            .or_insert_with(|| Known::new(look));
-        if !known.is_of(look) {
-            *known = Known::new(look);
+        let entry = self.known.files.entry(path.to_owned());
+        let known = entry.or_insert_with(|| nothing_of(look));
+        if !is_of(known, look) {
+            *known = nothing_of(look);
         }
         known
     }
@@ -118,9 +96,10 @@ impl Digests {
         if !self.is_changed || system.look(&system.paths().state)?.is_none() {
             return Ok(());
         }
-        self.files
+        self.known
+            .files
             .retain(|path, _| matches!(system.look(path), Ok(Some(_))));
-        let Ok(bytes) = serde_json::to_vec(self) else {
+        let Ok(bytes) = serde_json::to_vec(&self.known) else {
             return Ok(());
         };
         let path = path(system);

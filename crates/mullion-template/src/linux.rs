@@ -1,12 +1,13 @@
 //! Makes a Linux template: root file system, programs, services, images.
 
 use std::collections::BTreeSet;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use fs_err::File;
 use mullion_plan::{Attend, News, TemplateId};
+use mullion_wire::{KNOWN_FILES, KnownFile, KnownFiles, Sha256Digest};
 
 use crate::error::TemplateError;
 use crate::{RECORD, Record, RecordVersion, dress, images, lock, unpack};
@@ -97,6 +98,7 @@ pub(crate) fn build(
         }
         put(&program.source, &root.join(program.place()))?;
     }
+    write_digests(&root, &wish.programs)?;
     let images = images::fill(folder, &wish.images, attendant)?;
     let record = Record {
         version: RecordVersion::V1,
@@ -141,11 +143,60 @@ fn put(source: &Path, target: &Path) -> Result<(), TemplateError> {
     Ok(())
 }
 
+/// The agent's state folder, without the leading slash.
+const AGENT_STATE: &str = "var/lib/mullion";
+
+/// Writes down the programs' digests where the agent keeps what it knows: else every machine would read all of them
+/// once. They look the same in each, since a machine lies over the very files.
+fn write_digests(root: &Path, programs: &[Program]) -> Result<(), TemplateError> {
+    let mut known = KnownFiles::default();
+    for program in programs {
+        let place = program.place();
+        let file = File::open(root.join(&place))?;
+        let found = file.metadata()?;
+        let (sha256, size) = Sha256Digest::of_reader(file)?;
+        let seconds = found.mtime().saturating_mul(1_000_000_000);
+        let entry = KnownFile {
+            size,
+            modified: seconds.saturating_add(found.mtime_nsec()),
+            number: found.ino(),
+            sha256: Some(sha256),
+            version: None,
+        };
+        known.files.insert(format!("/{}", place.display()), entry);
+    }
+    let folder = root.join(AGENT_STATE);
+    fs_err::create_dir_all(&folder)?;
+    fs_err::set_permissions(&folder, std::fs::Permissions::from_mode(0o700))?;
+    let text = serde_json::to_vec(&known).map_err(std::io::Error::from)?;
+    let path = folder.join(KNOWN_FILES);
+    fs_err::write(&path, text)?;
+    Ok(fs_err::set_permissions(
+        path,
+        std::fs::Permissions::from_mode(0o600),
+    )?)
+}
+
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::MetadataExt as _;
-
     use super::*;
+
+    #[test]
+    fn a_templates_digests_are_those_of_its_programs() {
+        let root = tempfile::tempdir().unwrap();
+        let source = root.path().join("cache");
+        fs_err::write(&source, "program").unwrap();
+        let programs = [Program::new("kubelet", &source)];
+        let target = root.path().join("usr/local/bin/kubelet");
+        put(&source, &target).unwrap();
+        write_digests(root.path(), &programs).unwrap();
+        let path = root.path().join(AGENT_STATE).join(KNOWN_FILES);
+        assert_eq!(fs_err::metadata(&path).unwrap().mode() & 0o777, 0o600);
+        let known: KnownFiles = serde_json::from_slice(&fs_err::read(path).unwrap()).unwrap();
+        let kubelet = &known.files["/usr/local/bin/kubelet"];
+        assert_eq!(kubelet.sha256, Some(Sha256Digest::of(b"program")));
+        assert_eq!(kubelet.number, fs_err::metadata(&target).unwrap().ino());
+    }
 
     #[test]
     fn network_plugins_have_a_folder_of_their_own() {

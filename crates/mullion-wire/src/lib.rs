@@ -20,6 +20,7 @@
 
 mod blueprint;
 mod digest;
+mod known;
 mod message;
 mod secret;
 
@@ -27,6 +28,7 @@ pub use blueprint::{
     Blueprint, Content, File, Firewall, OpenPort, Package, Protocol, Service, ServiceState,
 };
 pub use digest::{DigestError, Sha256Digest};
+pub use known::{KNOWN_FILES, KnownFile, KnownFiles};
 pub use message::{
     Disk, Event, Facts, Kubeadm, KubeadmDone, KubeadmPhase, Mark, Request, RequestError,
     UserCommand, read_event, read_request, write_line,

@@ -71,7 +71,7 @@ impl Metal {
     /// services, rules, interfaces, settings of the kernel.
     #[track_caller]
     fn look(&self, machine: &str) -> BTreeSet<String> {
-        let script = r"
+        let script = r#"
             find /etc /usr/local /opt /root /srv /lib/systemd /var/spool -xdev -type f -exec sha256sum {} +
             find /etc /usr/local /opt /root /srv /lib/systemd /var/spool -xdev -printf 'entry %p %y %m %u %g %l\n'
             find /var/lib -xdev -maxdepth 1 -printf 'folder %p %m %u %g\n'
@@ -86,8 +86,8 @@ impl Metal {
             nft list tables | grep -vE 'filter|nat|mangle' | sed 's/^/table /'
             sysctl -a 2>/dev/null | grep -E 'ip_forward|bridge-nf|rp_filter.*(all|default)|kernel.panic|overcommit_memory'
             cat /proc/swaps | sed 's/^/swap /'
-            ps -eo user,comm --no-headers | sort -u | sed 's/^/process /'
-        ";
+            processes=$(ps -eo user,comm --no-headers); echo "$processes" | awk '{print "process", $1, $2}' | sort -u
+        "#;
         let text = self.root(machine, script);
         text.lines().map(|line| line.trim().to_owned()).collect()
     }
@@ -105,7 +105,6 @@ fn differences(before: &BTreeSet<String>, after: &BTreeSet<String>) -> Vec<Strin
             "(sd-pam)",
             "kworker",
             "apt-daily",
-            "process root sed",
             "logrotate",
             // containerd makes it wherever it runs.
             "/opt/containerd",
