@@ -54,6 +54,7 @@ impl TransportError {
             | Self::TooLarge { .. }
             | Self::Read { .. }
             | Self::Path { .. }
+            | Self::Words { .. }
             | Self::Threads { .. } => Class::Failed,
             Self::Deadline { .. } => Class::Late,
             Self::CalledOff { .. } => Class::CalledOff,

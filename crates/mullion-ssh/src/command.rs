@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use mullion_wire::{Secret, Sha256Digest};
 
-use crate::error::TransportError;
 use crate::quote::joined;
 
 /// A command for a machine. It reaches the program as it stands here: no shell ever reads its words.
@@ -165,16 +164,6 @@ pub enum Put {
     AlreadyThere,
     /// It was sent, found whole, and put in place.
     Sent,
-}
-
-/// A path that means the same wherever a command begins.
-pub(crate) fn absolute(path: &str) -> Result<String, TransportError> {
-    let path = path.to_owned();
-    if path.starts_with('/') && !path.contains('\0') {
-        Ok(path)
-    } else {
-        Err(TransportError::Path { path })
-    }
 }
 
 #[cfg(test)]

@@ -290,6 +290,12 @@ pub enum TransportError {
         /// What the machine said.
         source: Cause,
     },
+    /// A command cannot be said in one line.
+    #[error("`{command}` cannot be said in one line, and a line is all that a shell there reads")]
+    Words {
+        /// The command.
+        command: String,
+    },
     /// A path is not absolute.
     #[error("`{path}` is not an absolute path")]
     Path {

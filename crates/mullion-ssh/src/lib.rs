@@ -30,8 +30,10 @@
 //!
 //! # Current limitations
 //!
-//! - Machines are expected to have a POSIX `sh` and the core utilities (`sha256sum`, `head`, `find`); Windows machines
-//!   need other words for the same things.
+//! - Machines are expected to have a POSIX `sh` and the core utilities (`sha256sum`, `head`, `find`), or to be Windows
+//!   machines with SFTP and an agent of ours ([`Shell::Cmd`]).
+//! - On Windows a command that is given up ends with its channel, as Windows' OpenSSH server sees to; nothing else
+//!   ends it.
 //! - Calls block, so they must not be made from within an async runtime.
 //! - Keys with a passphrase work through an SSH agent only. Passwords and further factors are not offered.
 //! - Host certificates are not asked for: a machine is known by its key.
@@ -52,6 +54,7 @@ mod openssh;
 mod port;
 mod probe;
 mod quote;
+mod shell;
 mod ssh;
 
 pub use class::Class;
@@ -62,4 +65,5 @@ pub use login::{Key, Login, Sudo};
 pub use openssh::{known_hosts, known_hosts_line, openssh_arguments};
 pub use port::{ReadTransport, Transport};
 pub use probe::Probe;
+pub use shell::Shell;
 pub use ssh::{Session, Ssh};

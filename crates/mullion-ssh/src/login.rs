@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use mullion_wire::Secret;
 
+use crate::shell::Shell;
+
 /// How to log in to a machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Login {
@@ -23,6 +25,8 @@ pub struct Login {
     pub jump: Option<Box<Login>>,
     /// Whether commands are run as root by `sudo`.
     pub sudo: Sudo,
+    /// What reads commands there.
+    pub shell: Shell,
 }
 
 /// What proves that we are a machine's user.
@@ -60,6 +64,7 @@ impl Login {
             host_key: None,
             jump: None,
             sudo: Sudo::default(),
+            shell: Shell::default(),
         }
     }
 
@@ -88,6 +93,13 @@ impl Login {
     #[must_use]
     pub fn sudo(mut self, sudo: Sudo) -> Self {
         self.sudo = sudo;
+        self
+    }
+
+    /// To a machine with another shell.
+    #[must_use]
+    pub fn shell(mut self, shell: Shell) -> Self {
+        self.shell = shell;
         self
     }
 

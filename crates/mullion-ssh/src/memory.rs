@@ -14,6 +14,7 @@ use crate::limits;
 use crate::lines::Lines;
 use crate::port::{ReadTransport, Transport};
 use crate::probe::Probe;
+use crate::shell::Shell;
 
 /// Files by path.
 pub type Files = BTreeMap<String, StoredFile>;
@@ -312,11 +313,11 @@ impl ReadTransport for Memory {
         probe: &Probe,
         on_line: &mut dyn FnMut(Stream, &str),
     ) -> Result<Exit, TransportError> {
-        self.perform(&probe.command(), &Unattended, on_line)
+        self.perform(&probe.command(&Shell::Posix), &Unattended, on_line)
     }
 
     fn read_file(&self, path: &str, limit: u64) -> Result<Vec<u8>, TransportError> {
-        let path = crate::command::absolute(path)?;
+        let path = Shell::Posix.absolute(path)?;
         self.reach(&path)?;
         self.pass(&path)?;
         let place = self.place.clone();
@@ -346,7 +347,7 @@ impl Transport for Memory {
         source: &mut dyn Read,
         attendant: &dyn Attend,
     ) -> Result<Put, TransportError> {
-        let path = crate::command::absolute(&upload.path)?;
+        let path = Shell::Posix.absolute(&upload.path)?;
         let doing = format!("put {path}");
         self.check(&doing, attendant, Instant::now(), None)?;
         self.reach(&doing)?;

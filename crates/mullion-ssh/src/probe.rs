@@ -1,9 +1,10 @@
 //! The commands that change nothing.
 
-use mullion_wire::{Blueprint, Request, write_line};
+use mullion_wire::{Request, write_line};
 
 use crate::command::Command;
 use crate::limits;
+use crate::shell::Shell;
 
 /// A command that changes nothing. The list is closed: whoever holds only a [`crate::ReadTransport`] can ask nothing
 /// else of a machine.
@@ -12,83 +13,59 @@ use crate::limits;
 pub enum Probe {
     /// Is anybody there?
     Alive,
-    /// Since when is it up? One line: seconds.
-    Uptime,
     /// Which start is it in? One line that no other start has.
     BootId,
-    /// Its name. One line.
-    HostName,
-    /// Its kernel: name, release and machine in one line.
-    Kernel,
-    /// Its distribution: the lines of `os-release`.
-    Distribution,
     /// A file's SHA-256: one line that begins with it. Status 1 when there is no such file.
     Digest {
         /// The file.
         path: String,
-    },
-    /// A service's state in one word: `active`, `failed`, …. Status 0 for `active` only.
-    Service {
-        /// Its name.
-        name: String,
-    },
-    /// The last lines of a service's journal.
-    Journal {
-        /// Its name.
-        name: String,
-        /// How many lines.
-        lines: u32,
     },
     /// What an agent knows: [`Request::Facts`]; its events come as lines.
     AgentFacts {
         /// The agent's program.
         program: String,
     },
-    /// Which contents an agent lacks for a blueprint: [`Request::Missing`]; its events come as lines.
-    AgentMissing {
-        /// The agent's program.
-        program: String,
-        /// The blueprint.
-        blueprint: Box<Blueprint>,
-    },
 }
 
 impl Probe {
-    /// The command itself.
-    pub(crate) fn command(&self) -> Command {
-        let command = match self {
-            Self::Alive => Command::new("true"),
-            Self::Uptime => Command::new("cat").arg("/proc/uptime"),
-            Self::BootId => Command::new("cat").arg("/proc/sys/kernel/random/boot_id"),
-            Self::HostName => Command::new("uname").arg("-n"),
-            Self::Kernel => Command::new("uname").arg("-srm"),
-            Self::Distribution => Command::new("cat").arg("/etc/os-release"),
-            Self::Digest { path } => Command::new("sha256sum").args(["--", path]),
-            Self::Service { name } => Command::new("systemctl").args(["is-active", "--", name]),
-            Self::Journal { name, lines } => Command::new("journalctl").args([
-                format!("--unit={name}"),
-                format!("--lines={lines}"),
-                "--no-pager".into(),
-                "--quiet".into(),
-                "--output=short-iso".into(),
-            ]),
-            Self::AgentFacts { program } => asked(program, &Request::Facts),
-            Self::AgentMissing { program, blueprint } => asked(
-                program,
-                &Request::Missing {
-                    blueprint: Blueprint::clone(blueprint),
-                },
-            ),
+    /// The command itself, for a shell.
+    pub(crate) fn command(&self, shell: &Shell) -> Command {
+        let command = match (self, shell) {
+            (Self::Alive, Shell::Posix) => Command::new("true"),
+            (Self::Alive, Shell::Cmd { .. }) => Command::new("ver"),
+            (Self::BootId, Shell::Posix) => {
+                Command::new("cat").arg("/proc/sys/kernel/random/boot_id")
+            }
+            // Windows counts its starts.
+            (Self::BootId, Shell::Cmd { .. }) => Command::new("reg").args(BOOTS),
+            (Self::Digest { path }, Shell::Posix) => Command::new("sha256sum").args(["--", path]),
+            (Self::Digest { path }, Shell::Cmd { agent }) => digest_by(agent, path),
+            (Self::AgentFacts { program }, shell) => asked(shell, program, &Request::Facts),
         };
         command.within(limits::PROBE)
     }
 }
 
-fn asked(agent: &str, request: &Request) -> Command {
-    // An agent that is not there is told by the status that shells have for it, also where `sudo` stands before it.
+const BOOTS: [&str; 4] = [
+    "query",
+    r"HKLM\SYSTEM\CurrentControlSet\Control\Session Manager\Memory Management\PrefetchParameters",
+    "/v",
+    "BootId",
+];
+
+/// The digest of a file, told by an agent that is there: one line that begins with it.
+pub(crate) fn digest_by(agent: &str, path: &str) -> Command {
+    Command::new(agent).args(["digest", path])
+}
+
+fn asked(shell: &Shell, agent: &str, request: &Request) -> Command {
+    let command = match shell {
+        // An agent that is not there is told by the status that shells have for it, also where `sudo` stands before it.
+        Shell::Posix => Command::script(r#"[ -x "$1" ] || exit 127; exec "$1" serve"#, [agent]),
+        Shell::Cmd { .. } => Command::new(agent).arg("serve"),
+    };
     // Every request is text, numbers and sorted maps: JSON holds them all. An empty line would be refused.
-    Command::script(r#"[ -x "$1" ] || exit 127; exec "$1" serve"#, [agent])
-        .stdin(write_line(request).unwrap_or_default())
+    command.stdin(write_line(request).unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -101,7 +78,7 @@ mod tests {
         let probe = Probe::AgentFacts {
             program: "/bin/agent".into(),
         };
-        let command = probe.command();
+        let command = probe.command(&Shell::Posix);
         assert!(
             command.line().ends_with("sh /bin/agent"),
             "{}",
@@ -119,21 +96,30 @@ mod tests {
 
     #[test]
     fn a_name_that_looks_like_an_option_stays_a_name() {
-        let name = "--force".to_owned();
+        let path = "--force".to_owned();
         assert_eq!(
-            Probe::Service { name: name.clone() }.command().line(),
-            "systemctl is-active -- --force"
-        );
-        let path = name.clone();
-        assert_eq!(
-            Probe::Digest { path }.command().line(),
+            Probe::Digest { path }.command(&Shell::Posix).line(),
             "sha256sum -- --force"
         );
-        assert!(
-            Probe::Journal { name, lines: 5 }
-                .command()
-                .line()
-                .contains("--unit=--force")
+    }
+
+    #[test]
+    fn windows_is_asked_in_its_own_words() {
+        let agent = r"C:\ProgramData\mullion\mullion-agent.exe";
+        let shell = Shell::Cmd {
+            agent: agent.into(),
+        };
+        let line = |probe: Probe| shell.line(&probe.command(&shell)).unwrap();
+        assert_eq!(line(Probe::Alive), "ver");
+        let path = r"C:\a b\c".to_owned();
+        assert_eq!(
+            line(Probe::Digest { path }),
+            format!(r#"if exist "{agent}" ({agent} digest ^"C:\a b\c^") else exit 127"#)
+        );
+        let program = agent.to_owned();
+        assert_eq!(
+            line(Probe::AgentFacts { program }),
+            format!(r#"if exist "{agent}" ({agent} serve) else exit 127"#)
         );
     }
 }

@@ -7,6 +7,7 @@ mod link;
 mod session;
 mod stream;
 mod upload;
+mod windows;
 
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError, Weak};

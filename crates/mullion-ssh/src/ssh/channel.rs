@@ -18,6 +18,7 @@ use super::session::Session;
 use crate::command::Stream;
 use crate::error::{Cause, TransportError};
 use crate::limits;
+use crate::shell::Shell;
 
 /// How a command ended by itself or by a signal.
 pub(super) enum Ending {
@@ -216,7 +217,10 @@ impl Session {
         let (channel, _permit) = self.channel(watch)?;
         let (mut read, write) = channel.split();
         let write = Arc::new(write);
-        let mut announcement = Announcement::new();
+        let mut announcement = match self.shell() {
+            Shell::Posix => Announcement::new(),
+            Shell::Cmd { .. } => Announcement::none(),
+        };
         let asked = self.watched(watch, async {
             let asked = write.exec(true, announcement.line(line)).await;
             asked.map_err(|_| self.lost(watch.doing))

@@ -3,6 +3,8 @@
 //! OpenSSH passes signals on only to users who are not root, and lets everything run on when its channel is closed. So
 //! every command first says which process it is, and another command ends that. What comes before that word is not the
 //! command's but its shell's, whose settings may print what they like; it is left out.
+//!
+//! Windows' OpenSSH ends a command with its channel, so that there nothing is announced.
 
 use std::sync::Arc;
 
@@ -44,6 +46,8 @@ enum State {
     Awaited,
     Heard(u32),
     Missed,
+    /// There is none: the command ends with its channel.
+    None,
 }
 
 impl Announcement {
@@ -55,9 +59,21 @@ impl Announcement {
         }
     }
 
+    /// No announcement: the command ends with its channel.
+    pub(super) fn none() -> Self {
+        Self {
+            token: String::new(),
+            begun: Vec::new(),
+            state: State::None,
+        }
+    }
+
     /// A command in the words of a shell, so that it announces itself. The process stays the same all along: nothing
     /// stands between us and its exit status or signal.
     pub(super) fn line(&self, command: &str) -> String {
+        if self.state == State::None {
+            return command.to_owned();
+        }
         format!("exec sh -c {} {} {command}", quoted(ANNOUNCE), self.token)
     }
 
@@ -117,6 +133,10 @@ pub(super) async fn leave(
         }
     };
     let _ = timeout(limits::FAREWELL, listening).await;
+    if announcement.state == State::None {
+        let _ = write.close().await;
+        return;
+    }
     // Whoever it reaches ends sooner; for the others there is `dismiss`.
     let _ = write.signal(Sig::TERM).await;
     // What still comes is read and forgotten, so that it holds up nobody else. russh forgets a channel only when the

@@ -9,13 +9,14 @@ use mullion_plan::{Attend, Unattended};
 use super::Engine;
 use super::channel::{Ending, Gate, Watch};
 use super::link::Link;
-use crate::command::{Command, Exit, Put, Stdin, Stream, Upload, absolute};
+use crate::command::{Command, Exit, Put, Stdin, Stream, Upload};
 use crate::error::{Cause, TransportError};
 use crate::limits;
 use crate::lines::Lines;
 use crate::login::{Login, Sudo};
 use crate::port::{ReadTransport, Transport};
 use crate::probe::Probe;
+use crate::shell::Shell;
 
 /// A connection to a machine. A handle to it is cheap to clone, and all of them use it at once; it ends with the last.
 #[derive(Clone)]
@@ -30,6 +31,7 @@ struct Inner {
     place: String,
     user: String,
     sudo: Sudo,
+    shell: Shell,
     /// Found out by the first command.
     rise: OnceLock<Rise>,
     gate: Gate,
@@ -54,6 +56,7 @@ impl Session {
             place: login.place(),
             user: login.user.clone(),
             sudo: login.sudo,
+            shell: login.shell.clone(),
             rise: OnceLock::new(),
             gate: Gate::new(),
             is_without_sftp: AtomicBool::new(false),
@@ -70,6 +73,10 @@ impl Session {
 
     pub(super) fn at(&self) -> &str {
         &self.inner.place
+    }
+
+    pub(super) fn shell(&self) -> &Shell {
+        &self.inner.shell
     }
 
     pub(super) fn engine(&self) -> &Engine {
@@ -93,10 +100,11 @@ impl Session {
         if let Some(rise) = self.inner.rise.get() {
             return Ok(*rise);
         }
-        let rise = if self.inner.sudo == Sudo::Never || self.inner.user == "root" {
-            Rise::Not
-        } else {
+        let may_ask = *self.shell() == Shell::Posix && self.inner.sudo == Sudo::WhenNotRoot;
+        let rise = if may_ask && self.inner.user != "root" {
             self.try_sudo()?
+        } else {
+            Rise::Not
         };
         Ok(*self.inner.rise.get_or_init(|| rise))
     }
@@ -161,12 +169,18 @@ impl Session {
     ) -> Result<Exit, TransportError> {
         watch.check(self.at())?;
         self.rise()?;
-        let line = format!("{}{}", self.prefix(), command.line());
-        match self.run_line(&line, stdin, watch, on_bytes)? {
+        let line = format!("{}{}", self.prefix(), self.shell().line(command)?);
+        let ending = self.run_line(&line, stdin, watch, on_bytes)?;
+        self.exit(ending, watch.doing)
+    }
+
+    /// The status of a command that ended by itself.
+    pub(super) fn exit(&self, ending: Ending, doing: &str) -> Result<Exit, TransportError> {
+        match ending {
             Ending::Status(status) => Ok(Exit { status }),
             Ending::Signal(signal) => Err(TransportError::Signal {
                 place: self.at().to_owned(),
-                command: watch.doing.to_owned(),
+                command: doing.to_owned(),
                 signal,
             }),
         }
@@ -237,12 +251,15 @@ impl ReadTransport for Session {
         probe: &Probe,
         on_line: &mut dyn FnMut(Stream, &str),
     ) -> Result<Exit, TransportError> {
-        self.run_lines(&probe.command(), &Unattended, on_line)
+        self.run_lines(&probe.command(self.shell()), &Unattended, on_line)
     }
 
     fn read_file(&self, path: &str, limit: u64) -> Result<Vec<u8>, TransportError> {
         let place = || self.at().to_owned();
-        let path = absolute(path)?;
+        let path = self.shell().absolute(path)?;
+        if let Shell::Cmd { .. } = self.shell() {
+            return self.read_by_sftp(&path, limit);
+        }
         // One byte more tells a file that is too large from one that just fits.
         let most = limit.saturating_add(1);
         let command = Command::script(READ, [path.clone(), most.to_string()]).within(limits::READ);
@@ -293,6 +310,9 @@ impl Transport for Session {
         source: &mut dyn Read,
         attendant: &dyn Attend,
     ) -> Result<Put, TransportError> {
-        self.upload(upload, source, attendant)
+        match self.shell() {
+            Shell::Posix => self.upload(upload, source, attendant),
+            Shell::Cmd { agent } => self.upload_to_windows(agent, upload, source, attendant),
+        }
     }
 }

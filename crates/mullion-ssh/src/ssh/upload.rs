@@ -17,7 +17,7 @@ use tokio::time::sleep;
 
 use super::channel::{Watch, piece_of};
 use super::session::{Rise, Session};
-use crate::command::{Command, Exit, Put, Stream, Upload, absolute};
+use crate::command::{Command, Exit, Put, Stream, Upload};
 use crate::error::{Cause, TransportError};
 use crate::keys::unique;
 use crate::limits;
@@ -78,14 +78,23 @@ struct Said {
 }
 
 /// How far an upload is.
-struct Progress<'a> {
+pub(super) struct Progress<'a> {
     attendant: &'a dyn Attend,
-    done: u64,
+    pub(super) done: u64,
     total: u64,
     told: Instant,
 }
 
-impl Progress<'_> {
+impl<'a> Progress<'a> {
+    pub(super) fn new(attendant: &'a dyn Attend, total: u64) -> Self {
+        Self {
+            attendant,
+            done: 0,
+            total,
+            told: Instant::now(),
+        }
+    }
+
     fn add(&mut self, bytes: u64) {
         self.done += bytes;
         if self.told.elapsed() >= limits::PROGRESS_EVERY {
@@ -93,7 +102,7 @@ impl Progress<'_> {
         }
     }
 
-    fn tell(&mut self) {
+    pub(super) fn tell(&mut self) {
         self.told = Instant::now();
         self.attendant.hear(News::Amount {
             done: self.done,
@@ -104,9 +113,9 @@ impl Progress<'_> {
 }
 
 /// A source that tells how much was read of it.
-struct Counted<'a, 'p> {
-    source: &'a mut dyn Read,
-    progress: &'a mut Progress<'p>,
+pub(super) struct Counted<'a, 'p> {
+    pub(super) source: &'a mut dyn Read,
+    pub(super) progress: &'a mut Progress<'p>,
 }
 
 impl Read for Counted<'_, '_> {
@@ -118,7 +127,7 @@ impl Read for Counted<'_, '_> {
 }
 
 /// What SFTP was good for.
-enum Sftp {
+pub(super) enum Sftp {
     /// It did what was asked.
     Done,
     /// The server has none.
@@ -132,7 +141,7 @@ impl Session {
         source: &mut dyn Read,
         attendant: &dyn Attend,
     ) -> Result<Put, TransportError> {
-        let path = absolute(&upload.path)?;
+        let path = self.shell().absolute(&upload.path)?;
         let doing = format!("put {path}");
         let watch = Watch::new(&doing, attendant, None);
         let digest = upload.sha256.to_string();
@@ -154,12 +163,7 @@ impl Session {
             _ => return Err(self.unwritten(&path, said.err)),
         }
         let part = format!("{path}.{}.part", unique());
-        let mut progress = Progress {
-            attendant,
-            done: 0,
-            total: upload.size,
-            told: Instant::now(),
-        };
+        let mut progress = Progress::new(attendant, upload.size);
         let sent = self.send(&part, &path, source, &mut progress, &watch);
         let sent = sent.and_then(|()| self.check_size(&path, upload.size, progress.done));
         if let Err(error) = sent {
@@ -216,7 +220,7 @@ impl Session {
         }
     }
 
-    fn send_by_sftp(
+    pub(super) fn send_by_sftp(
         &self,
         part: &str,
         path: &str,
@@ -260,7 +264,7 @@ impl Session {
     }
 
     /// Starts the server's SFTP, where it has one.
-    fn start_sftp(
+    pub(super) fn start_sftp(
         &self,
         mut channel: Channel<Msg>,
         watch: &Watch<'_>,
@@ -350,7 +354,12 @@ impl Session {
         }
     }
 
-    fn check_size(&self, path: &str, size: u64, done: u64) -> Result<(), TransportError> {
+    pub(super) fn check_size(
+        &self,
+        path: &str,
+        size: u64,
+        done: u64,
+    ) -> Result<(), TransportError> {
         if size == done {
             return Ok(());
         }
@@ -400,7 +409,7 @@ impl Session {
         }
     }
 
-    fn unwritten(&self, path: &str, said: impl AsRef<str>) -> TransportError {
+    pub(super) fn unwritten(&self, path: &str, said: impl AsRef<str>) -> TransportError {
         TransportError::Write {
             place: self.at().to_owned(),
             path: path.to_owned(),
@@ -408,7 +417,12 @@ impl Session {
         }
     }
 
-    fn other_digest(&self, path: &str, expected: &Sha256Digest, found: &str) -> TransportError {
+    pub(super) fn other_digest(
+        &self,
+        path: &str,
+        expected: &Sha256Digest,
+        found: &str,
+    ) -> TransportError {
         TransportError::Digest {
             place: self.at().to_owned(),
             path: path.to_owned(),
