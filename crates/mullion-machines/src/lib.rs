@@ -18,7 +18,8 @@
 //!
 //! # Current limitations
 //!
-//! - System containers on this computer, and machines that exist already. Other drivers come later.
+//! - System containers on this computer, stand-ins for Windows among them, and machines that exist already. Other
+//!   drivers come later.
 //! - A machine's processors and memory are limits; its disk size is written down and not enforced.
 //! - Starting machines as units of the computer's systemd is built and not proven: the computers that this was
 //!   tried on have another first process.
@@ -55,6 +56,7 @@ pub use wish::{Hosts, MachineWish, NetworkWish, gateway};
 pub fn maker(driver: words::Driver, place: &Path) -> Option<Box<dyn Driver>> {
     match driver {
         words::Driver::Nspawn => Some(Box::new(nspawn::Nspawn::new(place))),
+        words::Driver::Wine => Some(Box::new(nspawn::Nspawn::stand_ins(place))),
         _ => None,
     }
 }

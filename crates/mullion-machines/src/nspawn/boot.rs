@@ -410,6 +410,7 @@ mod tests {
             version: LabelVersion::V1,
             cluster: "dev".parse().unwrap(),
             name: "lin1".parse().unwrap(),
+            guise: crate::nspawn::Guise::Linux,
             template: TemplateId {
                 name: "linux".into(),
                 fingerprint: Fingerprint::of(&1),

@@ -10,6 +10,9 @@
 //! bridge mul<digits>             alias mullion.dev/cluster=<cluster>; the cluster's first address; its table in nft
 //! ```
 //!
+//! Of a stand-in for Windows the template is another one, and so is the user who logs in; everything else is the same.
+//! Each of the two drivers sees its own machines alone.
+//!
 //! A machine is its folder; whether it runs is told by this computer's processes. Making is work on files
 //! alone; starting mounts, and ending takes every mount away with the machine's name spaces.
 
@@ -30,7 +33,7 @@ use std::path::{Path, PathBuf};
 use mullion_plan::{Attend, News, Power};
 use mullion_spec::value::{ClusterName, MachineName};
 
-use self::place::{Ground, Home, Label, LabelVersion};
+use self::place::{Ground, Guise, Home, Label, LabelVersion};
 use self::process::Running;
 use crate::driver::{Capabilities, Driver, Look, Privilege, Stop};
 use crate::error::DriverError;
@@ -42,6 +45,7 @@ use crate::wish::{Hosts, MachineWish, NetworkWish, gateway};
 pub struct Nspawn {
     place: PathBuf,
     ground: Ground,
+    guise: Guise,
 }
 
 /// The kind of file system that an overlay is, as the kernel numbers it.
@@ -53,9 +57,38 @@ impl Nspawn {
     /// The folder is where the machines' files are, and nothing of them is anywhere else: it is on a local
     /// disk, best the one that the templates are on.
     pub fn new(place: impl Into<PathBuf>) -> Self {
-        let place = settled(&place.into());
+        Self::with_guise(&place.into(), Guise::Linux)
+    }
+
+    /// Stand-ins for Windows below that folder, which may be the same one.
+    pub fn stand_ins(place: impl Into<PathBuf>) -> Self {
+        Self::with_guise(&place.into(), Guise::Windows)
+    }
+
+    fn with_guise(place: &Path, guise: Guise) -> Self {
+        let place = settled(place);
         let ground = Ground::new(&place);
-        Self { place, ground }
+        Self {
+            place,
+            ground,
+            guise,
+        }
+    }
+
+    /// The label of a machine of ours; the inner nothing where its folder has none that can be read.
+    ///
+    /// What cannot be read is the Linux driver's to remove.
+    #[expect(
+        clippy::option_option,
+        reason = "a folder without a label is a half-made machine"
+    )]
+    fn own_label(&self, home: &Home) -> Result<Option<Option<Label>>, DriverError> {
+        if !home.exists() {
+            return Ok(None);
+        }
+        let label = home.label()?;
+        let guise = label.as_ref().map_or(Guise::Linux, |label| label.guise);
+        Ok((guise == self.guise).then_some(label))
     }
 
     /// A machine that is there and whole.
@@ -65,15 +98,13 @@ impl Nspawn {
         machine: &MachineName,
     ) -> Result<(Home, Label), DriverError> {
         let home = self.ground.home(cluster, machine);
-        if !home.exists() {
-            return Err(DriverError::NoMachine {
+        match self.own_label(&home)? {
+            Some(Some(label)) if label.whole => Ok((home, label)),
+            Some(_) => Err(DriverError::NotWhole {
                 cluster: cluster.clone(),
                 machine: machine.clone(),
-            });
-        }
-        match home.label()? {
-            Some(label) if label.whole => Ok((home, label)),
-            _ => Err(DriverError::NotWhole {
+            }),
+            None => Err(DriverError::NoMachine {
                 cluster: cluster.clone(),
                 machine: machine.clone(),
             }),
@@ -165,8 +196,10 @@ fn host_key(machine: &MachineName) -> Result<(String, String), DriverError> {
 }
 
 /// What of a machine that is there differs from the wish.
-fn difference(label: &Label, wish: &MachineWish) -> Option<&'static str> {
-    if label.template != wish.template {
+fn difference(label: &Label, wish: &MachineWish, guise: Guise) -> Option<&'static str> {
+    if label.guise != guise {
+        Some("driver")
+    } else if label.template != wish.template {
         Some("template")
     } else if label.size != wish.size {
         Some("size")
@@ -203,7 +236,9 @@ impl Look for Nspawn {
         let running = process::roots()?;
         for machine in self.ground.machines_of(cluster)? {
             let home = self.ground.home(cluster, &machine);
-            let label = home.label()?;
+            let Some(label) = self.own_label(&home)? else {
+                continue;
+            };
             let power = if running.contains_key(&home.root()) {
                 Power::On
             } else if label.as_ref().is_some_and(|label| label.ran) {
@@ -230,7 +265,7 @@ impl Look for Nspawn {
         Ok(Door {
             address: label.address.to_string(),
             port: 22,
-            user: "root".into(),
+            user: label.guise.user().into(),
             host_key: label.host_key,
         })
     }
@@ -242,7 +277,7 @@ impl Look for Nspawn {
         lines: usize,
     ) -> Result<Vec<String>, DriverError> {
         let home = self.ground.home(cluster, machine);
-        if !home.exists() {
+        if self.own_label(&home)?.is_none() {
             return Err(DriverError::NoMachine {
                 cluster: cluster.clone(),
                 machine: machine.clone(),
@@ -287,7 +322,7 @@ impl Driver for Nspawn {
         self.check_place(&wish.template_path)?;
         let home = self.ground.home(&wish.cluster, &wish.name);
         if let Some(there) = home.label()?.filter(|label| label.whole) {
-            return match difference(&there, wish) {
+            return match difference(&there, wish, self.guise) {
                 None => Ok(()),
                 Some(what) => Err(DriverError::Different {
                     cluster: wish.cluster.clone(),
@@ -310,6 +345,7 @@ impl Driver for Nspawn {
             version: LabelVersion::V1,
             cluster: wish.cluster.clone(),
             name: wish.name.clone(),
+            guise: self.guise,
             template: wish.template.clone(),
             template_path: wish.template_path.clone(),
             address: wish.address,
@@ -370,10 +406,10 @@ impl Driver for Nspawn {
         attendant: &dyn Attend,
     ) -> Result<(), DriverError> {
         let home = self.ground.home(cluster, machine);
-        if !home.exists() {
+        let Some(label) = self.own_label(&home)? else {
             return Ok(());
-        }
-        if let Some(mut label) = home.label()? {
+        };
+        if let Some(mut label) = label {
             boot::end(&home, &label, Stop::AtOnce, attendant)?;
             if label.whole {
                 // From here on it is not one any more, whatever happens.

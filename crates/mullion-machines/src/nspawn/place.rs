@@ -32,6 +32,27 @@ pub(super) enum LabelVersion {
     V1,
 }
 
+/// What a machine is to whoever logs in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Guise {
+    /// Linux, which it is.
+    #[default]
+    Linux,
+    /// Windows: a stand-in, of which the template makes it one.
+    Windows,
+}
+
+impl Guise {
+    /// Who logs in.
+    pub(super) fn user(self) -> &'static str {
+        match self {
+            Self::Linux => "root",
+            Self::Windows => "Administrator",
+        }
+    }
+}
+
 /// What a machine's folder says of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -39,6 +60,8 @@ pub(super) struct Label {
     pub(super) version: LabelVersion,
     pub(super) cluster: ClusterName,
     pub(super) name: MachineName,
+    #[serde(default)]
+    pub(super) guise: Guise,
     pub(super) template: TemplateId,
     /// The template's folder.
     pub(super) template_path: PathBuf,

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use mullion_machines::conform::{self, Trial};
 use mullion_machines::existing::Existing;
-use mullion_machines::{Driver as _, Hosts, Init, Look as _, MachineWish, Stop, quirks};
+use mullion_machines::{Driver, DriverError, Hosts, Init, Look as _, MachineWish, Stop, quirks};
 use mullion_plan::{Power, Unattended};
 
 use crate::ground::{Ground, LAYERS, apart, login, login_with};
@@ -78,6 +78,48 @@ fn the_driver_keeps_its_contract() {
     apart(|| {
         let ground = Ground::new("conform", 2);
         conform::conforms(&|| Box::new(ground.driver()), &ground.trial()).unwrap();
+        conform::conforms(&|| Box::new(ground.stand_ins()), &ground.trial()).unwrap();
+    });
+}
+
+#[test]
+#[ignore = "needs root and real machines; cargo xtask test runs it"]
+fn each_driver_sees_its_own_machines_alone() {
+    apart(|| {
+        let ground = Ground::new("guises", 10);
+        let (linux, windows) = (ground.driver(), ground.stand_ins());
+        let Trial { machines, .. } = ground.trial();
+        linux.make_network(&ground.network(), &Unattended).unwrap();
+        let (first, second) = (&machines[0], &machines[1]);
+        linux.make(first, &Unattended).unwrap();
+        windows.make(second, &Unattended).unwrap();
+        let names = |driver: &dyn Driver| {
+            let found = driver.find(&ground.cluster).unwrap();
+            found.machines.into_keys().collect::<Vec<_>>()
+        };
+        assert_eq!(names(&linux), std::slice::from_ref(&first.name));
+        assert_eq!(names(&windows), std::slice::from_ref(&second.name));
+        let door = windows.door(&ground.cluster, &second.name).unwrap();
+        assert_eq!(door.user, "Administrator");
+        // One takes nothing of the other's away, and does not make a machine twice.
+        linux
+            .remove(&ground.cluster, &second.name, &Unattended)
+            .unwrap();
+        assert_eq!(names(&windows), std::slice::from_ref(&second.name));
+        let twice = linux.make(second, &Unattended).unwrap_err();
+        assert!(
+            matches!(twice, DriverError::Different { what: "driver", .. }),
+            "{twice}"
+        );
+        let in_use = linux.remove_network(&ground.cluster, &Unattended);
+        assert!(
+            matches!(in_use, Err(DriverError::NetworkInUse(_))),
+            "{in_use:?}"
+        );
+        windows
+            .remove(&ground.cluster, &second.name, &Unattended)
+            .unwrap();
+        ground.remove_all();
     });
 }
 

@@ -143,6 +143,10 @@ impl Ground {
         }
     }
 
+    pub(crate) fn stand_ins(&self) -> Nspawn {
+        Nspawn::stand_ins(self.folder.path().join("place"))
+    }
+
     pub(crate) fn driver(&self) -> Nspawn {
         Nspawn::new(self.folder.path().join("place"))
     }
