@@ -67,6 +67,15 @@ pub enum TemplateError {
         /// The last lines it wrote.
         tail: String,
     },
+    /// Wine did not initialise its prefix.
+    #[error("Wine could not be initialised: {tail}")]
+    Wine {
+        /// The last lines it wrote.
+        tail: String,
+    },
+    /// A file of a drive would lie elsewhere.
+    #[error("`{0}` is not a path on drive C:")]
+    NotOnDrive(String),
 }
 
 impl TemplateError {

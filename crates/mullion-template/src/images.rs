@@ -344,7 +344,7 @@ fn is_pause(reference: &str) -> bool {
     name.split([':', '@']).next() == Some("pause")
 }
 
-fn tail_of(path: &Path) -> String {
+pub(crate) fn tail_of(path: &Path) -> String {
     let text = fs_err::read_to_string(path).unwrap_or_default();
     last(&text.lines().map(str::to_owned).collect::<Vec<_>>())
 }

@@ -15,11 +15,14 @@
 //! - what a killed process left behind is removed by the next one that builds;
 //! - nothing in a template tells machines apart: no machine id, no host keys, no login.
 //!
+//! A stand-in's template is a Linux one with Wine in it, whose prefix is initialised and says which Windows it is; what
+//! lies on its drive `C:` is in place, and a login is as on Windows.
+//!
 //! A template is read-only from then on. Machines lie over `root/` and share the files of `containerd/`.
 //!
 //! # Current limitations
 //!
-//! - Linux only; Windows disks come with the drivers that carry Windows.
+//! - Linux, and stand-ins for Windows; Windows disks come with the drivers that carry Windows.
 //! - Extended attributes of the root file system's files (file capabilities, such as those of `ping`) are not
 //!   unpacked: inside a machine root has all of them anyway.
 //! - Filling the image store needs root, since layers are unpacked as overlays.
@@ -30,6 +33,8 @@ mod error;
 mod images;
 mod linux;
 mod lock;
+mod registry;
+mod stand_in;
 mod unpack;
 
 use std::collections::BTreeSet;
@@ -40,6 +45,7 @@ use serde::{Deserialize, Serialize};
 
 pub use error::TemplateError;
 pub use linux::{LinuxTemplate, Program, ProgramFolder};
+pub use stand_in::{DriveContent, DriveFile, Face, StandInTemplate};
 
 /// The folder that holds templates.
 #[derive(Debug, Clone)]
@@ -142,23 +148,44 @@ impl Templates {
         wish: &LinuxTemplate,
         attendant: &dyn mullion_plan::Attend,
     ) -> Result<PathBuf, TemplateError> {
+        self.build(&wish.id, attendant, &mut |folder| {
+            linux::build(folder, wish, attendant)
+        })
+    }
+
+    /// Makes a template of stand-ins for Windows, and gives its folder. As [`Templates::build_linux`] otherwise.
+    pub fn build_stand_in(
+        &self,
+        wish: &StandInTemplate,
+        attendant: &dyn mullion_plan::Attend,
+    ) -> Result<PathBuf, TemplateError> {
+        self.build(&wish.linux.id, attendant, &mut |folder| {
+            stand_in::build(folder, wish, attendant)
+        })
+    }
+
+    fn build(
+        &self,
+        id: &TemplateId,
+        attendant: &dyn mullion_plan::Attend,
+        make: &mut dyn FnMut(&Path) -> Result<(), TemplateError>,
+    ) -> Result<PathBuf, TemplateError> {
         fs_err::create_dir_all(&self.place)?;
-        let path = self.path(&wish.id);
+        let path = self.path(id);
         if read_record(&path)?.is_some() {
             return Ok(path);
         }
-        let lock = lock::Lock::wait(&self.place, &folder_name(&wish.id), attendant)?;
+        let lock = lock::Lock::wait(&self.place, &folder_name(id), attendant)?;
         self.sweep(&lock)?;
         if read_record(&path)?.is_none() {
             // A folder of that name without a record is not a template.
             lock::remove_tree(&path)?;
             let partial = self.place.join(format!(
                 "{}{PARTIAL}{}",
-                folder_name(&wish.id),
+                folder_name(id),
                 std::process::id()
             ));
-            let built = linux::build(&partial, wish, attendant)
-                .and_then(|()| Ok(fs_err::rename(&partial, &path)?));
+            let built = make(&partial).and_then(|()| Ok(fs_err::rename(&partial, &path)?));
             if let Err(error) = built {
                 // The first error is the one to tell; what stays is swept by the next build.
                 let _ = lock::remove_tree(&partial);

@@ -80,25 +80,45 @@ pub(crate) fn build(
     wish: &LinuxTemplate,
     attendant: &dyn Attend,
 ) -> Result<(), TemplateError> {
+    let root = lay_root(folder, &wish.root_tar, &wish.programs, attendant)?;
+    write_digests(&root, &wish.programs)?;
+    finish(folder, wish, attendant)
+}
+
+/// Lays down the distribution's root file system, made a machine's, with the programs in place, and gives its folder.
+pub(crate) fn lay_root(
+    folder: &Path,
+    root_tar: &Path,
+    programs: &[Program],
+    attendant: &dyn Attend,
+) -> Result<PathBuf, TemplateError> {
     let root = folder.join("root");
     fs_err::create_dir_all(&root)?;
     tell(attendant, "unpacking the root file system");
-    unpack::unpack(&wish.root_tar, &root, attendant)?;
+    unpack::unpack(root_tar, &root, attendant)?;
     if let Some(missing) = dress::missing(&root) {
         return Err(TemplateError::NotBootable {
-            path: wish.root_tar.clone(),
+            path: root_tar.to_owned(),
             missing,
         });
     }
     dress::dress(&root)?;
     tell(attendant, "putting the programs in place");
-    for program in &wish.programs {
+    for program in programs {
         if attendant.is_called_off() {
             return Err(TemplateError::CalledOff);
         }
         put(&program.source, &root.join(program.place()))?;
     }
-    write_digests(&root, &wish.programs)?;
+    Ok(root)
+}
+
+/// Fills the image store, and makes the folder a template.
+pub(crate) fn finish(
+    folder: &Path,
+    wish: &LinuxTemplate,
+    attendant: &dyn Attend,
+) -> Result<(), TemplateError> {
     let images = images::fill(folder, &wish.images, attendant)?;
     let record = Record {
         version: RecordVersion::V1,

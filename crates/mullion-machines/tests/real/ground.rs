@@ -13,7 +13,7 @@ use mullion_plan::{Fingerprint, Size, TemplateId, Unattended};
 use mullion_spec::value::{ByteSize, ClusterName, MachineName};
 use mullion_template::{LinuxTemplate, Program, Templates};
 
-fn files(folder: &Path) -> Vec<PathBuf> {
+pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = fs_err::read_dir(folder).into_iter().flatten().flatten();
     let mut files: Vec<_> = entries.map(|entry| entry.path()).collect();
     files.sort();

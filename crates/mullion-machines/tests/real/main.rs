@@ -15,3 +15,4 @@ mod boots;
 mod faults;
 mod ground;
 mod networks;
+mod stand_in;

@@ -1,0 +1,391 @@
+//! Makes a template of stand-ins for Windows: a Linux one with Wine in it, that looks like Windows from outside.
+//!
+//! ```text
+//! root/root/.wine                        Wine's prefix; its registry says which Windows this is
+//! root/root/.wine/drive_c                drive C:, with the files that are given
+//! root/usr/local/lib/mullion/mullion-standin   login shell, SFTP, and the gateway to containerd
+//! root/etc/mullion/standin.toml          what that program reads
+//! ```
+//!
+//! Wine runs once, in name spaces of its own without a network, and dies with the thread that started it.
+
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Component, Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use mullion_plan::Attend;
+
+use crate::error::TemplateError;
+use crate::linux::{LinuxTemplate, finish, lay_root, tell};
+use crate::registry;
+pub use crate::registry::Face;
+
+/// The template of stand-ins to make.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StandInTemplate {
+    /// The Linux below: a root file system with Wine in it, the programs that do what Windows' would, and images.
+    pub linux: LinuxTemplate,
+    /// Which Windows it stands in for.
+    pub face: Face,
+    /// The stand-in's own program.
+    pub program: Vec<u8>,
+    /// What lies on drive `C:`.
+    pub drive: Vec<DriveFile>,
+}
+
+/// A file of a stand-in's drive `C:`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DriveFile {
+    /// Where, below the drive, with `/` between its parts: `Windows/System32/pdh.dll`.
+    pub path: String,
+    /// What is in it.
+    pub content: DriveContent,
+}
+
+/// What is in a file of a drive.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DriveContent {
+    /// These bytes.
+    Bytes(Vec<u8>),
+    /// Those of a file of this computer.
+    Copy(PathBuf),
+}
+
+/// Where Wine's prefix is, without the leading slash.
+const PREFIX: &str = "root/.wine";
+/// Where the stand-in's program is.
+const PROGRAM: &str = "/usr/local/lib/mullion/mullion-standin";
+/// Who logs in, as on Windows. The same user as root, under another name and with another shell.
+const USER: &str = "Administrator";
+/// The gateway between kubelet and containerd listens here.
+const GATEWAY_PORT: u16 = 2376;
+
+/// Folders of the drive that Windows programs expect to be there.
+const FOLDERS: [&str; 8] = [
+    "Users/Administrator",
+    "ProgramData/mullion",
+    "etc/cni/net.d",
+    "etc/kubernetes",
+    "opt/cni/bin",
+    "run/flannel",
+    "var/lib/kubelet",
+    "var/log/pods",
+];
+
+/// Wine ends its services with the last ordinary program, so one stays.
+const SESSION: &str = "\
+[Unit]
+Description=Windows' session: its services run as long as it does
+After=mullion-network.service
+Wants=containerd.service mullion-gateway.service
+
+[Service]
+Environment=HOME=/root WINEPREFIX=/root/.wine WINEDEBUG=-all LC_ALL=C.UTF-8 XDG_RUNTIME_DIR=/run
+ExecStart=/bin/sh -c 'sleep infinity | exec /usr/lib/wine/wine64 cmd.exe'
+Restart=always
+RestartSec=1
+
+[Install]
+WantedBy=multi-user.target
+";
+
+/// Takes the place of containerd.exe.
+const CONTAINERD: &str = "\
+[Unit]
+Description=containerd, in place of the one for Windows
+After=mullion-cgroups.service mullion-network.service
+
+[Service]
+Type=notify
+ExecStart=/usr/local/bin/containerd
+Delegate=yes
+KillMode=process
+Restart=always
+RestartSec=1
+LimitNOFILE=1048576
+
+[Install]
+WantedBy=multi-user.target
+";
+
+/// Limits cannot be raised everywhere, and a stand-in needs none raised.
+const CONTAINERD_SETTINGS: &str = "\
+# Laid down by Mullion.
+version = 3
+
+[plugins.'io.containerd.cri.v1.runtime']
+restrict_oom_score_adj = true
+
+[plugins.'io.containerd.cri.v1.runtime'.cni]
+bin_dirs = ['/opt/cni/bin']
+conf_dir = '/etc/cni/net.d'
+";
+
+/// Initialises the prefix. `$1` the root, `$2` the script that runs inside it.
+const INSIDE: &str = r#"set -eu
+hostname stand-in
+mount --bind "$1" "$1"
+cd "$1"
+mount -t proc proc proc
+mount -t tmpfs -o mode=1777 tmpfs tmp
+mount -t tmpfs tmpfs run
+mount --rbind /dev dev
+ip link set lo up || true
+exec chroot . /usr/bin/env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root \
+  WINEPREFIX=/root/.wine WINEDEBUG=-all WINEDLLOVERRIDES=mscoree,mshtml= LC_ALL=C.UTF-8 XDG_RUNTIME_DIR=/run \
+  /bin/sh -euc "$2"
+"#;
+
+/// An unwaited prefix lacks drivers: whatever is started is waited for.
+const INITIALISE: &str = "\
+wineboot --init
+wineserver -w
+/usr/lib/wine/wine64 regedit.exe /S 'C:\\mullion.reg'
+wineserver -w
+";
+
+/// How often it is looked whether it has ended.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Makes the template in a folder that is not there yet.
+pub(crate) fn build(
+    folder: &Path,
+    wish: &StandInTemplate,
+    attendant: &dyn Attend,
+) -> Result<(), TemplateError> {
+    let linux = &wish.linux;
+    let root = lay_root(folder, &linux.root_tar, &linux.programs, attendant)?;
+    put(&root.join(&PROGRAM[1..]), &wish.program, 0o755)?;
+    write_settings(&root, &wish.face)?;
+    let drive = root.join(PREFIX).join("drive_c");
+    for folder in FOLDERS {
+        fs_err::create_dir_all(drive.join(folder))?;
+    }
+    put(
+        &drive.join("mullion.reg"),
+        registry::file(&wish.face).as_bytes(),
+        0o644,
+    )?;
+    tell(attendant, "initialising Wine");
+    initialise(folder, &root, attendant)?;
+    fs_err::remove_file(drive.join("mullion.reg"))?;
+    tell(attendant, "filling drive C:");
+    for file in &wish.drive {
+        if attendant.is_called_off() {
+            return Err(TemplateError::CalledOff);
+        }
+        let path = on_drive(&drive, &file.path)?;
+        match &file.content {
+            DriveContent::Bytes(bytes) => put(&path, bytes, 0o755)?,
+            DriveContent::Copy(source) => {
+                if let Some(above) = path.parent() {
+                    fs_err::create_dir_all(above)?;
+                }
+                fs_err::copy(source, &path)?;
+                fs_err::set_permissions(&path, std::fs::Permissions::from_mode(0o755))?;
+            }
+        }
+    }
+    finish(folder, linux, attendant)
+}
+
+/// Logins, services, and what the stand-in's program reads.
+fn write_settings(root: &Path, face: &Face) -> Result<(), TemplateError> {
+    let units = root.join("etc/systemd/system");
+    let gateway = format!(
+        "[Unit]\nDescription=kubelet.exe's way to containerd\nAfter=containerd.service\n\n[Service]\n\
+         ExecStart={PROGRAM} cri --listen 127.0.0.1:{GATEWAY_PORT} --drive /{PREFIX}/drive_c --build {} --revision {}\n\
+         Restart=always\nRestartSec=1\n\n[Install]\nWantedBy=multi-user.target\n",
+        face.build, face.revision
+    );
+    for (unit, text) in [
+        ("containerd.service", CONTAINERD),
+        ("mullion-gateway.service", gateway.as_str()),
+        ("mullion-windows.service", SESSION),
+    ] {
+        put(&units.join(unit), text.as_bytes(), 0o644)?;
+        let wants = units.join("multi-user.target.wants").join(unit);
+        fs_err::os::unix::fs::symlink(format!("../{unit}"), wants)?;
+    }
+    put(
+        &root.join("etc/containerd/config.toml"),
+        CONTAINERD_SETTINGS.as_bytes(),
+        0o644,
+    )?;
+    put(
+        &root.join("etc/mullion/standin.toml"),
+        b"# The usual values hold.\n",
+        0o644,
+    )?;
+    append(
+        &root.join("etc/passwd"),
+        &format!("{USER}:x:0:0:{USER}:/root:{PROGRAM}\n"),
+    )?;
+    append(
+        &root.join("etc/shadow"),
+        &format!("{USER}:*:20000:0:99999:7:::\n"),
+    )?;
+    append(&root.join("etc/shells"), &format!("{PROGRAM}\n"))?;
+    let sshd = root.join("etc/ssh/sshd_config");
+    let text = fs_err::read_to_string(&sshd)?;
+    // A second line of its kind is an error to the server.
+    let rest = text
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("Subsystem"));
+    let own = format!("Subsystem sftp {PROGRAM} sftp");
+    let lines = rest.chain([own.as_str()]);
+    let kept: String = lines.flat_map(|line| [line, "\n"]).collect();
+    Ok(fs_err::write(sshd, kept)?)
+}
+
+/// Runs Wine once, until its prefix is whole.
+fn initialise(folder: &Path, root: &Path, attendant: &dyn Attend) -> Result<(), TemplateError> {
+    let log = folder.join("wine.log");
+    let file = fs_err::File::create(&log)?.into_parts().0;
+    let mut child = Command::new("setpriv")
+        .env_clear()
+        .env(
+            "PATH",
+            "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+        )
+        .process_group(0)
+        .args([
+            "--pdeathsig",
+            "KILL",
+            "unshare",
+            "--mount",
+            "--pid",
+            "--fork",
+            "--kill-child",
+        ])
+        .args(["--net", "--uts", "--ipc", "sh", "-c", INSIDE, "sh"])
+        .arg(root)
+        .arg(INITIALISE)
+        .stdin(Stdio::null())
+        .stdout(file.try_clone()?)
+        .stderr(file)
+        .spawn()
+        .map_err(|cause| TemplateError::Start {
+            program: "setpriv".into(),
+            cause,
+        })?;
+    let status = loop {
+        if attendant.is_called_off() {
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(TemplateError::CalledOff);
+        }
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        std::thread::sleep(PAUSE);
+    };
+    let registry = root.join(PREFIX).join("system.reg");
+    if !status.success() || !registry.is_file() {
+        return Err(TemplateError::Wine {
+            tail: crate::images::tail_of(&log),
+        });
+    }
+    Ok(fs_err::remove_file(log)?)
+}
+
+/// A file of the drive. No part of its path leads elsewhere, and letters are as Windows has them: a folder that is there
+/// under a name of other letters is that folder.
+fn on_drive(drive: &Path, path: &str) -> Result<PathBuf, TemplateError> {
+    let mut at = drive.to_owned();
+    for part in Path::new(path).components() {
+        let Component::Normal(name) = part else {
+            return Err(TemplateError::NotOnDrive(path.to_owned()));
+        };
+        let wanted = name.to_string_lossy().to_lowercase();
+        let mut there = None;
+        if let Ok(entries) = fs_err::read_dir(&at) {
+            for entry in entries {
+                let found = entry?.file_name();
+                if found.to_string_lossy().to_lowercase() == wanted {
+                    there = Some(found);
+                }
+            }
+        }
+        at.push(there.as_deref().unwrap_or(name));
+    }
+    Ok(at)
+}
+
+fn put(path: &Path, bytes: &[u8], mode: u32) -> Result<(), TemplateError> {
+    if let Some(above) = path.parent() {
+        fs_err::create_dir_all(above)?;
+    }
+    fs_err::write(path, bytes)?;
+    Ok(fs_err::set_permissions(
+        path,
+        std::fs::Permissions::from_mode(mode),
+    )?)
+}
+
+fn append(path: &Path, line: &str) -> Result<(), TemplateError> {
+    let mut file = fs_err::OpenOptions::new()
+        .append(true)
+        .create(true)
+        .open(path)?;
+    Ok(file.write_all(line.as_bytes())?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_of_the_drive_stays_on_it_whatever_letters_its_path_has() {
+        let drive = tempfile::tempdir().unwrap();
+        fs_err::create_dir_all(drive.path().join("windows/system32")).unwrap();
+        let place = |path: &str| on_drive(drive.path(), path);
+        assert_eq!(
+            place("Windows/System32/pdh.dll").unwrap(),
+            drive.path().join("windows/system32/pdh.dll")
+        );
+        for bad in ["../x", "/etc/passwd", "a/../../b"] {
+            assert!(
+                matches!(place(bad), Err(TemplateError::NotOnDrive(_))),
+                "{bad}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_login_of_the_stand_in_is_roots_with_another_shell() {
+        let root = tempfile::tempdir().unwrap();
+        for folder in ["etc/ssh", "etc/systemd/system/multi-user.target.wants"] {
+            fs_err::create_dir_all(root.path().join(folder)).unwrap();
+        }
+        let sshd = root.path().join("etc/ssh/sshd_config");
+        fs_err::write(
+            &sshd,
+            "UsePAM yes\nSubsystem\tsftp\t/usr/lib/openssh/sftp-server\n",
+        )
+        .unwrap();
+        let face = Face {
+            build: 26100,
+            revision: 1,
+            product: "Windows Server 2025 Standard".into(),
+            edition: "ServerStandard".into(),
+            desktop: false,
+        };
+        write_settings(root.path(), &face).unwrap();
+        let text = fs_err::read_to_string(sshd).unwrap();
+        assert_eq!(
+            text,
+            "UsePAM yes\nSubsystem sftp /usr/local/lib/mullion/mullion-standin sftp\n"
+        );
+        let users = fs_err::read_to_string(root.path().join("etc/passwd")).unwrap();
+        assert!(users.starts_with("Administrator:x:0:0:"), "{users}");
+        let gateway = root
+            .path()
+            .join("etc/systemd/system/mullion-gateway.service");
+        let gateway = fs_err::read_to_string(gateway).unwrap();
+        assert!(gateway.contains("--build 26100 --revision 1"), "{gateway}");
+    }
+}
