@@ -147,6 +147,7 @@ mod tests {
             after: after.iter().map(|name| (*name).to_owned()).collect(),
             restarted_by: BTreeSet::new(),
             state: ServiceState::Running,
+            definition: None,
         }
     }
 

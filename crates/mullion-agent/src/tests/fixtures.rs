@@ -86,6 +86,7 @@ pub(crate) fn service(name: &str, state: ServiceState, restarted_by: &[&str]) ->
         after: BTreeSet::new(),
         restarted_by: restarted_by.iter().map(|path| (*path).into()).collect(),
         state,
+        definition: None,
     }
 }
 
@@ -114,6 +115,7 @@ pub(crate) fn blueprint() -> Blueprint {
             ),
         ]
         .into(),
+        folders: vec![],
         files: vec![
             text("/etc/apt/apt.conf.d/90proxy", "proxy\n"),
             stored("/usr/local/bin/containerd", &program("c")),
@@ -151,6 +153,7 @@ pub(crate) fn blueprint() -> Blueprint {
                 last: 10250,
             }],
         }),
+        windows: None,
     }
 }
 
