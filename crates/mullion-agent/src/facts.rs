@@ -13,7 +13,7 @@ use crate::work::Work;
 pub(crate) fn facts(work: &mut Work<'_, '_>) -> Result<Facts, AgentError> {
     let mut facts = work.system.describe()?;
     facts.version = mullion_wire::VERSION;
-    facts.reboot_pending = work.system.reboot_pending();
+    facts.reboot_pending = work.restart_pending();
     facts.ran.clone_from(&work.state.ran);
     if let Some(applied) = work.state.applied.clone() {
         facts.drift = drift(work, &applied)?;
@@ -90,6 +90,21 @@ fn drift(work: &mut Work<'_, '_>, applied: &Applied) -> Result<Vec<String>, Agen
         if found.as_deref() != Some(plain(value).as_str()) {
             drift.push(format!("`{name}` is not `{value}`"));
         }
+    }
+    for path in &applied.folders {
+        if work.system.look(path)?.is_none() {
+            drift.push(format!("`{path}` is gone"));
+        }
+    }
+    if let Some(windows) = &applied.windows {
+        drift.extend(crate::apply::windows::drift(
+            work.system,
+            &windows.settings,
+        )?);
+        drift.extend(crate::apply::definitions::drift(
+            work.system,
+            &windows.definitions,
+        )?);
     }
     let names: Vec<_> = applied.running.iter().map(String::as_str).collect();
     if !names.is_empty() {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use fs_err::os::unix::fs::OpenOptionsExt as _;
 use mullion_wire::Facts;
 
-use super::{Paths, System, SystemError};
+use super::{Family, OnlyWindows, Paths, System, SystemError};
 
 mod describe;
 mod files;
@@ -79,7 +79,19 @@ impl Linux {
     }
 }
 
+/// It has none of that.
+impl OnlyWindows for Linux {}
+
 impl System for Linux {
+    fn family(&self) -> Family {
+        Family::Linux
+    }
+
+    fn boot(&self) -> Option<String> {
+        let boot = self.text("/proc/sys/kernel/random/boot_id");
+        Some(boot.trim().to_owned()).filter(|boot| !boot.is_empty())
+    }
+
     fn paths(&self) -> &Paths {
         &self.paths
     }

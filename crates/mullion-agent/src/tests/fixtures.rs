@@ -8,7 +8,7 @@ use mullion_wire::{
     ServiceState, Sha256Digest, read_event, write_line,
 };
 
-use crate::system::memory::{Memory, Node};
+use crate::system::memory::{Memory, MemoryWindows, Node};
 use crate::system::{Activity, Owner};
 use crate::{Outcome, serve};
 
@@ -254,6 +254,7 @@ pub(crate) struct Seen {
     settings: BTreeMap<String, String>,
     firewalls: BTreeMap<String, Firewall>,
     loaded_and_installed: (BTreeSet<String>, BTreeSet<String>),
+    pub(crate) windows: MemoryWindows,
 }
 
 pub(crate) fn see(machine: &Memory) -> Seen {
@@ -285,6 +286,7 @@ pub(crate) fn see(machine: &Memory) -> Seen {
         settings: machine.all_settings(),
         firewalls: machine.all_firewalls(),
         loaded_and_installed: machine.loaded_and_installed(),
+        windows: machine.windows_parts(),
     }
 }
 
