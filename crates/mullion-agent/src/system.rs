@@ -15,11 +15,22 @@ use std::time::Duration;
 
 use mullion_wire::{Blueprint, Facts, File, Firewall, Package, Service, Sha256Digest};
 
+mod answers;
 #[cfg(unix)]
 pub mod linux;
 pub mod memory;
 pub mod only_windows;
 pub mod registry;
+mod streams;
+#[cfg(any(windows, test))]
+pub mod windows;
+
+/// The system that the agent runs on.
+#[cfg(unix)]
+pub use linux::Linux as Own;
+/// The system that the agent runs on.
+#[cfg(windows)]
+pub use windows::Windows as Own;
 
 pub use only_windows::{Holds, NetworkState, OnlyWindows};
 
