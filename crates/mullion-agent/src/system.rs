@@ -468,14 +468,14 @@ pub enum SystemError {
         source: io::Error,
     },
     /// A library of Windows' is not there, or lacks what is called in it.
-    #[error("{what} needs `{entry}` of `{library}`, which this Windows does not have")]
+    #[error("{what} needs `{library}`{}, which this Windows does not have", entry.as_ref().map(|entry| format!(" with `{entry}`")).unwrap_or_default())]
     NoLibrary {
         /// What it is needed for.
         what: &'static str,
         /// The library.
         library: &'static str,
-        /// The function in it.
-        entry: String,
+        /// The function in it, where the library is there.
+        entry: Option<String>,
     },
     /// What was found or wanted makes no sense.
     #[error("{0}")]

@@ -1,6 +1,6 @@
 //! What programs read and write: fed by a thread, heard line by line.
 
-use std::io::{self, PipeReader, Read as _, Write as _};
+use std::io::{self, PipeReader, Write as _};
 use std::process::Child;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
@@ -30,7 +30,7 @@ pub(super) fn listen(output: PipeReader) -> io::Result<Receiver<String>> {
     Ok(receiver)
 }
 
-fn split(mut output: PipeReader, sender: &SyncSender<String>) {
+fn split(mut output: impl io::Read, sender: &SyncSender<String>) {
     let mut buffer = vec![0; 16 * 1024];
     let mut line = Vec::new();
     let send = |line: &mut Vec<u8>| {
@@ -38,6 +38,7 @@ fn split(mut output: PipeReader, sender: &SyncSender<String>) {
         line.clear();
         sender.send(text)
     };
+    let mut was_return = false;
     loop {
         let read = match output.read(&mut buffer) {
             Ok(0) => break,
@@ -46,16 +47,19 @@ fn split(mut output: PipeReader, sender: &SyncSender<String>) {
             Err(_) => break,
         };
         for byte in &buffer[..read] {
-            match byte {
-                // Progress bars begin their line anew.
-                b'\n' | b'\r' => {
-                    let is_blank_return = *byte == b'\r' && line.is_empty();
-                    if !is_blank_return && send(&mut line).is_err() {
-                        return;
-                    }
+            // Progress bars begin their line anew, and Windows ends its lines with both.
+            let is_ended = match byte {
+                b'\n' => !was_return,
+                b'\r' => !line.is_empty(),
+                _ => false,
+            };
+            was_return = is_ended && *byte == b'\r';
+            if is_ended {
+                if send(&mut line).is_err() {
+                    return;
                 }
-                _ if line.len() < LONGEST_LINE => line.push(*byte),
-                _ => {}
+            } else if !matches!(byte, b'\n' | b'\r') && line.len() < LONGEST_LINE {
+                line.push(*byte);
             }
         }
     }
@@ -84,6 +88,19 @@ fn plain(line: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_end_as_either_system_ends_them() {
+        let split = |text: &str| {
+            let (sender, receiver) = sync_channel(64);
+            super::split(text.as_bytes(), &sender);
+            drop(sender);
+            receiver.iter().collect::<Vec<_>>()
+        };
+        assert_eq!(split("a\n\nb\n"), ["a", "", "b"]);
+        assert_eq!(split("a\r\n\r\nb\r\n"), ["a", "", "b"]);
+        assert_eq!(split("10%\r20%\r30%\nend"), ["10%", "20%", "30%", "end"]);
+    }
 
     #[test]
     fn colours_do_not_reach_the_controller() {

@@ -90,7 +90,7 @@ impl Library {
             Err(_) => Err(SystemError::NoLibrary {
                 what,
                 library: name,
-                entry: "everything".to_owned(),
+                entry: None,
             }),
         }
     }
@@ -107,7 +107,7 @@ impl Library {
             None => Err(SystemError::NoLibrary {
                 what: self.what,
                 library: self.name,
-                entry: entry.to_owned(),
+                entry: Some(entry.to_owned()),
             }),
         }
     }
