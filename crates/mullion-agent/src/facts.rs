@@ -2,7 +2,7 @@
 
 use mullion_wire::{Facts, KubeadmPhase, Sha256Digest};
 
-use crate::apply::plain;
+use crate::apply::{definitions, plain, windows};
 use crate::failure::AgentError;
 use crate::pem::{certificate_digest, expiry};
 use crate::state::Applied;
@@ -107,15 +107,14 @@ fn drift(work: &mut Work<'_, '_>, applied: &Applied) -> Result<Vec<String>, Agen
             drift.push(format!("`{path}` is gone"));
         }
     }
-    if let Some(windows) = &applied.windows {
-        drift.extend(crate::apply::windows::drift(
-            work.system,
-            &windows.settings,
-        )?);
-        drift.extend(crate::apply::definitions::drift(
-            work.system,
-            &windows.definitions,
-        )?);
+    if let Some(applied) = &applied.windows {
+        let settings = windows::drift(work.system, &applied.settings);
+        let definitions = definitions::drift(work.system, &applied.definitions);
+        for found in [settings, definitions] {
+            // What cannot be asked any more is not as it was, and no reason to tell nothing at all.
+            drift
+                .extend(found.unwrap_or_else(|error| vec![format!("not to be compared: {error}")]));
+        }
     }
     let names: Vec<_> = applied.running.iter().map(String::as_str).collect();
     if !names.is_empty() {

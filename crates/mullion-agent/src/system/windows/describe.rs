@@ -1,6 +1,6 @@
 //! What this machine is.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use mullion_wire::{Disk, Facts, Sha256Digest, WindowsFacts, agent_version};
@@ -84,7 +84,7 @@ fn own_facts(windows: &Windows) -> WindowsFacts {
         edition: hive::text(VERSION, "EditionID"),
         installation: hive::text(VERSION, "InstallationType"),
         licence: licence::read().ok().flatten(),
-        features: features_found(),
+        features: features::read_all(FEATURES).unwrap_or_default(),
         page_files: page_files.as_ref().map(Value::texts).unwrap_or_default(),
         time_zone: names::time_zone().unwrap_or_default(),
         updates: updates(),
@@ -131,15 +131,6 @@ fn disk() -> Disk {
         )
     };
     disk
-}
-
-fn features_found() -> BTreeMap<String, mullion_wire::Feature> {
-    let found = FEATURES.iter().map(|name| {
-        let state = features::read(name)?;
-        Ok(((*name).to_owned(), state))
-    });
-    let found: Result<_, SystemError> = found.collect();
-    found.unwrap_or_default()
 }
 
 /// Updates that are installed.

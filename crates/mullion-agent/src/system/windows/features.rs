@@ -1,5 +1,6 @@
 //! Optional features, by DISM's interface.
 
+use std::collections::BTreeMap;
 use std::ffi::c_void;
 
 use mullion_wire::Feature;
@@ -87,7 +88,19 @@ impl Drop for Session {
 
 /// How a feature is.
 pub(super) fn read(name: &str) -> Result<Feature, SystemError> {
+    ask(&Session::open()?, name)
+}
+
+/// How features are. A session takes seconds to open, and one serves for all.
+pub(super) fn read_all(names: &[&str]) -> Result<BTreeMap<String, Feature>, SystemError> {
     let session = Session::open()?;
+    let found = names
+        .iter()
+        .map(|name| Ok(((*name).to_owned(), ask(&session, name)?)));
+    found.collect()
+}
+
+fn ask(session: &Session, name: &str) -> Result<Feature, SystemError> {
     let ask: GetFeatureInfo = unsafe { session.library.entry("DismGetFeatureInfo")? };
     let wide = Wide::new(name);
     let mut info = std::ptr::null_mut();
