@@ -28,6 +28,7 @@ pub mod table;
 pub mod test;
 pub mod tools;
 pub mod up;
+pub mod windows_agent;
 
 pub use error::XtaskError;
 pub use generate::generated;

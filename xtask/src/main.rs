@@ -1,5 +1,9 @@
 //! The `xtask` program: reads the arguments and calls the library.
-#![allow(clippy::print_stderr, reason = "a failure is told on standard error")]
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "xtask is a program for a terminal"
+)]
 
 use std::process::ExitCode;
 
@@ -33,6 +37,8 @@ enum Arguments {
         #[arg(long)]
         cold: bool,
     },
+    /// Build the agent for Windows, and say where it is
+    WindowsAgent,
     /// Write the generated reference files
     Gen {
         /// Write nothing; fail when a file differs from what would be written
@@ -54,6 +60,10 @@ fn run(arguments: &Arguments) -> Result<(), XtaskError> {
             no_clusters: true, ..
         } => xtask::bench::run(Extent::WithoutClusters),
         Arguments::Bench { .. } => xtask::bench::run(Extent::All),
+        Arguments::WindowsAgent => {
+            println!("{}", xtask::windows_agent::build()?.display());
+            Ok(())
+        }
         Arguments::Gen { check: false } => generate::run(Mode::Write),
         Arguments::Gen { check: true } => generate::run(Mode::Check),
     }

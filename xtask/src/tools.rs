@@ -133,11 +133,16 @@ pub fn ensure_ssh_server() -> Result<(), XtaskError> {
     if Path::new("/usr/sbin/sshd").exists() || !rustix::process::geteuid().is_root() {
         return Ok(());
     }
-    println!("   installing openssh-server and openssh-client");
+    install(&["openssh-server", "openssh-client"])
+}
+
+/// Installs packages of Debian's. Without root that fails, and says so itself.
+pub fn install(packages: &[&str]) -> Result<(), XtaskError> {
+    println!("   installing {}", packages.join(" and "));
     let mut install = Command::new("apt-get");
     install
         .args(["install", "-y", "--no-install-recommends"])
-        .args(["openssh-server", "openssh-client"])
+        .args(packages)
         .env("DEBIAN_FRONTEND", "noninteractive");
     run(Command::new("apt-get").args(["update", "--quiet"]))?;
     run(&mut install)

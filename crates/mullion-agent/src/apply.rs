@@ -8,16 +8,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use mullion_wire::{Blueprint, File, Mark, Service, ServiceState};
 
 use crate::failure::AgentError;
-use crate::state::{self, Applied, Laid};
-use crate::system::{PackageLists, SystemError};
+use crate::state::{self, Applied, Laid, WindowsApplied};
+use crate::system::{Family, PackageLists, SystemError, aside};
 use crate::work::Work;
 
 mod check;
 pub(crate) mod content;
+pub(crate) mod definitions;
 mod files;
+mod folders;
 pub(crate) mod restore;
 mod services;
 mod settings;
+pub(crate) mod windows;
 
 pub(crate) use files::remove_staged;
 pub(crate) use services::{
@@ -56,6 +59,7 @@ pub(crate) fn apply(
     };
     services::remember(work, &wanted)?;
     services::withdraw_dropped(work, &wanted)?;
+    folders::make(work, &blueprint.folders)?;
     files::lay(
         work,
         &wanted.files,
@@ -65,6 +69,8 @@ pub(crate) fn apply(
     settings::load_modules(work, blueprint)?;
     settings::set(work, blueprint)?;
     settings::set_firewall(work, blueprint)?;
+    windows::set(work, &blueprint.windows.clone().unwrap_or_default())?;
+    definitions::set(work, &wanted)?;
     services::ensure(work, &wanted)?;
     finish(work, blueprint, mark, &wanted)
 }
@@ -146,7 +152,17 @@ fn finish(
         files,
         running,
         settings: blueprint.sysctls.clone(),
+        folders: blueprint
+            .folders
+            .iter()
+            .map(|folder| folder.path.clone())
+            .collect(),
+        windows: (work.system.family() == Family::Windows).then(|| WindowsApplied {
+            settings: blueprint.windows.clone().unwrap_or_default(),
+            definitions: definitions::all_wanted(&wanted.services),
+        }),
     });
+    work.forget_restarts();
     work.save()?;
     tidy(work)
 }
@@ -169,6 +185,12 @@ fn tidy(work: &mut Work<'_, '_>) -> Result<(), AgentError> {
     let store = state::store(system);
     for name in system.list(&store)? {
         system.remove(&format!("{store}/{name}"))?;
+    }
+    if system.family() == Family::Windows {
+        for path in work.state.files.keys() {
+            // Still there where its service was not restarted: the next apply tries again.
+            let _ = system.remove(&aside(path));
+        }
     }
     crate::digests::tidy(system)?;
     work.digests.save(system)?;

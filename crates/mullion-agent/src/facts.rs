@@ -2,18 +2,21 @@
 
 use mullion_wire::{Facts, KubeadmPhase, Sha256Digest};
 
-use crate::apply::plain;
+use crate::apply::{definitions, plain, windows};
 use crate::failure::AgentError;
 use crate::pem::{certificate_digest, expiry};
 use crate::state::Applied;
 use crate::system::{Activity, Kind, Program, System};
 use crate::work::Work;
 
+/// Programs whose versions are asked for on Windows, where no package tells them.
+const PROGRAMS: &[&str] = &["containerd", "flanneld", "kube-proxy", "kubelet"];
+
 /// Everything that is known of the machine. Changes nothing, save what is remembered of large files.
 pub(crate) fn facts(work: &mut Work<'_, '_>) -> Result<Facts, AgentError> {
     let mut facts = work.system.describe()?;
     facts.version = mullion_wire::VERSION;
-    facts.reboot_pending = work.system.reboot_pending();
+    facts.reboot_pending = work.restart_pending();
     facts.ran.clone_from(&work.state.ran);
     if let Some(applied) = work.state.applied.clone() {
         facts.drift = drift(work, &applied)?;
@@ -33,7 +36,15 @@ pub(crate) fn facts(work: &mut Work<'_, '_>) -> Result<Facts, AgentError> {
         facts.expired = expired(work.system, facts.clock)?;
     }
     facts.control_plane = has_control_plane(work.system)?;
-    facts.kubelet = kubelet_version(work)?;
+    facts.kubelet = version(work, "kubelet")?;
+    if let Some(windows) = &mut facts.windows {
+        for name in PROGRAMS {
+            let version = version(work, name)?;
+            windows
+                .programs
+                .extend(version.map(|version| ((*name).to_owned(), version)));
+        }
+    }
     work.digests.save(work.system)?;
     Ok(facts)
 }
@@ -91,6 +102,20 @@ fn drift(work: &mut Work<'_, '_>, applied: &Applied) -> Result<Vec<String>, Agen
             drift.push(format!("`{name}` is not `{value}`"));
         }
     }
+    for path in &applied.folders {
+        if work.system.look(path)?.is_none() {
+            drift.push(format!("`{path}` is gone"));
+        }
+    }
+    if let Some(applied) = &applied.windows {
+        let settings = windows::drift(work.system, &applied.settings);
+        let definitions = definitions::drift(work.system, &applied.definitions);
+        for found in [settings, definitions] {
+            // What cannot be asked any more is not as it was, and no reason to tell nothing at all.
+            drift
+                .extend(found.unwrap_or_else(|error| vec![format!("not to be compared: {error}")]));
+        }
+    }
     let names: Vec<_> = applied.running.iter().map(String::as_str).collect();
     if !names.is_empty() {
         // A service manager that does not answer is told by the next apply, not by a question for facts.
@@ -103,9 +128,9 @@ fn drift(work: &mut Work<'_, '_>, applied: &Applied) -> Result<Vec<String>, Agen
     Ok(drift)
 }
 
-/// The version of kubelet, asked once for each program that stands in its place.
-fn kubelet_version(work: &mut Work<'_, '_>) -> Result<Option<String>, AgentError> {
-    let Some(path) = work.system.find_program("kubelet") else {
+/// The version of a program, asked once for each that stands in its place.
+fn version(work: &mut Work<'_, '_>, name: &str) -> Result<Option<String>, AgentError> {
+    let Some(path) = work.system.find_program(name) else {
         return Ok(None);
     };
     let Some(look) = work.system.look(&path)? else {
@@ -116,11 +141,9 @@ fn kubelet_version(work: &mut Work<'_, '_>) -> Result<Option<String>, AgentError
     }
     let program = Program::new(&path, ["--version"]).within(std::time::Duration::from_secs(10));
     let mut version = None;
-    // A kubelet that cannot say its version is one without a version.
+    // A program that cannot say its version is one without a version.
     let ended = work.system.run(&program, &mut |line| {
-        if let Some(word) = line.strip_prefix("Kubernetes ") {
-            version = Some(word.trim().to_owned());
-        }
+        version = version.take().or_else(|| version_in(line));
     });
     if !ended.is_ok_and(crate::system::Ended::is_well) {
         return Ok(None);
@@ -129,4 +152,39 @@ fn kubelet_version(work: &mut Work<'_, '_>) -> Result<Option<String>, AgentError
         work.digests.remember_version(&path, &look, version);
     }
     Ok(version)
+}
+
+/// The version in `Kubernetes v1.36.4`, or in `containerd github.com/containerd/containerd/v2 v2.2.2 1a2b3c4`.
+fn version_in(line: &str) -> Option<String> {
+    let is_version = |word: &&str| {
+        let number = word.strip_prefix('v').unwrap_or(word);
+        let (first, rest) = number.split_once('.').unwrap_or_default();
+        let is_number = !first.is_empty() && first.bytes().all(|byte| byte.is_ascii_digit());
+        is_number && rest.starts_with(|sign: char| sign.is_ascii_digit())
+    };
+    line.split_whitespace()
+        .find(is_version)
+        .map(|word| word.trim_end_matches(',').to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_say_their_versions_in_many_ways() {
+        for (line, version) in [
+            ("Kubernetes v1.36.4", Some("v1.36.4")),
+            (
+                "containerd github.com/containerd/containerd/v2 v2.2.2 1a2b3c4",
+                Some("v2.2.2"),
+            ),
+            ("v0.28.0", Some("v0.28.0")),
+            ("crictl version 1.36.0, built today", Some("1.36.0")),
+            ("kubelet: no such flag", None),
+            ("v1 and 2", None),
+        ] {
+            assert_eq!(version_in(line).as_deref(), version, "{line}");
+        }
+    }
 }

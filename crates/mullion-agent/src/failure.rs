@@ -119,6 +119,15 @@ pub enum AgentError {
         #[source]
         source: Box<SystemError>,
     },
+    /// Something that only Windows has cannot be made as it should be.
+    #[error("it could not be made so: {what}")]
+    Windows {
+        /// What.
+        what: String,
+        /// Why.
+        #[source]
+        source: Box<SystemError>,
+    },
     /// Packages cannot be installed.
     #[error("packages cannot be installed: {}", names.join(", "))]
     Packages {
@@ -248,6 +257,7 @@ impl AgentError {
             Self::Kubeadm { tail, .. } | Self::Command { tail, .. } => tail.clone(),
             Self::Packages { source, .. }
             | Self::Module { source, .. }
+            | Self::Windows { source, .. }
             | Self::Setting { source, .. } => source.tail().to_vec(),
             Self::System(source) => source.tail().to_vec(),
             _ => Vec::new(),

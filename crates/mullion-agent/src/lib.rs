@@ -7,15 +7,15 @@
 //! `Done` or `Failed`. A program is run for each request: nothing stays behind on the machine but files.
 //!
 //! - *apply*: compare everything; write down what is there and what will be restarted; stage and verify every file
-//!   beside its place; swap them all; then kernel modules, settings, firewall, and only those services whose files
-//!   changed.
+//!   beside its place; swap them all; then kernel modules, settings, firewall, on Windows features, registry and the
+//!   like; and only those services whose files or definitions changed.
 //! - *kubeadm*: its configuration exists in memory-backed files while it runs; half-made work of a killed run is
 //!   cleared first.
 //! - *revert*: the way back, from what was written down.
 //!
 //! # Invariants
 //!
-//! - Logic knows an operating system only through [`system::System`]; `cfg(unix)` is in its adapters.
+//! - Logic knows an operating system only through [`system::System`]; `cfg(unix)` and `cfg(windows)` are in its adapters.
 //! - Killed at any single operation, the same request sent again ends in the same state as if nothing had happened,
 //!   and services whose files changed are restarted after the last change.
 //! - A second apply of a blueprint changes nothing.
@@ -30,7 +30,9 @@
 //!   drops (`firewalld`, `ufw`) stays dropped.
 //! - Kernel modules that were loaded stay loaded after a revert; they are only no longer loaded at the next start.
 //! - A reset does not unmount volumes of pods itself: `kubeadm reset` does, where it is there and runs.
-//! - Windows has no adapter yet; the ports are made to fit one.
+//! - On Windows optional features stay enabled after a revert, and a service that was there before gets back its command
+//!   line, dependencies, start, recovery and environment, not its account.
+//! - On Windows owners of files are not compared, and there are two modes only: private and inherited.
 
 mod apply;
 mod commands;

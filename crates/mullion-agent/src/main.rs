@@ -1,17 +1,11 @@
 //! The node agent's program.
 
-#[cfg(not(unix))]
-compile_error!(
-    "the agent has an adapter for Linux only; see `system` for what another one must do"
-);
-
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
-use mullion_agent::system::System as _;
-use mullion_agent::system::linux::Linux;
+use mullion_agent::system::{Own, System as _};
 use mullion_agent::{Outcome, serve};
 
 /// Makes one machine what its blueprint says.
@@ -35,7 +29,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let system = Linux::new();
+    let system = Own::new();
     match Arguments::parse().command {
         Command::Serve { wait } => {
             let wait = Duration::from_secs(wait);

@@ -3,8 +3,8 @@
 //! Packages stay: others may use them by now, and removing them could take more with them than was brought.
 
 use crate::apply::{
-    bring_back_services, remove_firewall, remove_staged, restart_released, restore, settings_back,
-    withdraw_services,
+    bring_back_services, definitions, remove_firewall, remove_staged, restart_released, restore,
+    settings_back, windows, withdraw_services,
 };
 use crate::failure::AgentError;
 use crate::state::State;
@@ -43,7 +43,9 @@ fn put_back(work: &mut Work<'_, '_>) -> Result<(), AgentError> {
     for path in &paths {
         restore::restore(work, path)?;
     }
+    definitions::give_back(work)?;
     restore::remove_folders(work)?;
+    windows::give_back(work)?;
     let settings: Vec<_> = work.state.settings.keys().cloned().collect();
     for name in settings {
         settings_back(work, &name)?;

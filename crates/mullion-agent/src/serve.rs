@@ -36,10 +36,10 @@ pub fn serve(
     let mut report = Report::new(events);
     let outcome = read(requests).and_then(|request| fulfil(system, &request, &mut report, wait));
     match outcome {
-        Ok(()) => {
+        Ok(reboot) => {
             let done = Event::Done {
                 changed: report.count(),
-                reboot: system.reboot_pending(),
+                reboot,
             };
             report.tell(&done);
             Outcome::Done
@@ -75,12 +75,13 @@ fn read(requests: &mut dyn BufRead) -> Result<Request, AgentError> {
     })
 }
 
+/// Fulfils a request; gives back why the machine has to be started anew, where it has.
 fn fulfil(
     system: &dyn System,
     request: &Request,
     report: &mut Report<'_>,
     wait: Duration,
-) -> Result<(), AgentError> {
+) -> Result<Option<String>, AgentError> {
     if let Some(words) = changes_something(request) {
         system.lock(words, wait)?;
     }
@@ -115,7 +116,7 @@ fn fulfil(
             });
         }
     }
-    Ok(())
+    Ok(work.restart_pending())
 }
 
 /// What others are told the lock is held for; nothing for requests that only look.

@@ -10,6 +10,10 @@ use serde::{Deserialize, Serialize};
 use crate::failure::AgentError;
 use crate::system::{System, SystemError};
 
+mod windows;
+
+pub(crate) use windows::{KeptValue, WindowsApplied, WindowsState};
+
 /// The version of the state's form.
 const VERSION: u32 = 1;
 
@@ -46,6 +50,11 @@ pub(crate) struct State {
     pub(crate) kubeadm: Option<KubeadmRecord>,
     /// Files with secrets that exist only while a program runs.
     pub(crate) secrets: BTreeSet<String>,
+    /// What waits for a start of the machine, and the start in which that was found.
+    pub(crate) restarts: BTreeMap<String, String>,
+    /// What only Windows has.
+    #[serde(skip_serializing_if = "WindowsState::is_empty")]
+    pub(crate) windows: WindowsState,
 }
 
 impl Default for State {
@@ -66,6 +75,8 @@ impl Default for State {
             ran: BTreeMap::new(),
             kubeadm: None,
             secrets: BTreeSet::new(),
+            restarts: BTreeMap::new(),
+            windows: WindowsState::default(),
         }
     }
 }
@@ -79,6 +90,10 @@ pub(crate) struct Applied {
     pub(crate) files: BTreeMap<String, Laid>,
     pub(crate) running: BTreeSet<String>,
     pub(crate) settings: BTreeMap<String, String>,
+    #[serde(default)]
+    pub(crate) folders: BTreeSet<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) windows: Option<WindowsApplied>,
 }
 
 /// A file as it should be found.

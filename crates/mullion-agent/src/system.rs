@@ -2,7 +2,7 @@
 //!
 //! The contract of every method:
 //!
-//! - **Paths** are absolute texts with `/` between their parts; both systems take them.
+//! - **Paths** are absolute texts with `/` between their parts, on Windows after a drive's letter: `C:/k/kubelet.exe`.
 //! - **Reading** (`look`, `read`, `services`, …) changes nothing, and an absent thing is a value, not an error.
 //! - **Changing** is idempotent: what is so already is success.
 //! - **Killed:** after any one call the system is in a state from which the same request, sent again, goes on. Only
@@ -15,9 +15,33 @@ use std::time::Duration;
 
 use mullion_wire::{Blueprint, Facts, File, Firewall, Package, Service, Sha256Digest};
 
+mod answers;
 #[cfg(unix)]
 pub mod linux;
 pub mod memory;
+pub mod only_windows;
+pub mod registry;
+mod streams;
+#[cfg(any(windows, test))]
+pub mod windows;
+
+/// The system that the agent runs on.
+#[cfg(unix)]
+pub use linux::Linux as Own;
+/// The system that the agent runs on.
+#[cfg(windows)]
+pub use windows::Windows as Own;
+
+pub use only_windows::{Holds, NetworkState, OnlyWindows};
+
+/// Which of the two systems it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Family {
+    /// Linux.
+    Linux,
+    /// Windows.
+    Windows,
+}
 
 /// Where things are on a system.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,6 +64,24 @@ pub struct Paths {
     pub network_state: Vec<String>,
     /// Where containerd listens, as kubeadm names it.
     pub container_socket: String,
+}
+
+impl Paths {
+    /// Where things are on Windows.
+    pub fn of_windows() -> Self {
+        let text = str::to_owned;
+        Self {
+            state: text("C:/ProgramData/mullion"),
+            lock: text("C:/ProgramData/mullion.lock"),
+            secrets: text("C:/ProgramData/mullion-secrets"),
+            kubernetes: text("C:/etc/kubernetes"),
+            kubelet: text("C:/var/lib/kubelet"),
+            etcd: text("C:/var/lib/etcd"),
+            network: text("C:/etc/cni/net.d"),
+            network_state: vec![text("C:/var/lib/cni"), text("C:/run/flannel")],
+            container_socket: text("npipe:////./pipe/containerd-containerd"),
+        }
+    }
 }
 
 /// What stands at a path. A link at its end is not followed.
@@ -337,9 +379,13 @@ pub trait Programs {
 }
 
 /// An operating system.
-pub trait System: Files + Services + Settings + Packages + Programs {
+pub trait System: Files + Services + Settings + Packages + Programs + OnlyWindows {
+    /// Which of the two systems it is.
+    fn family(&self) -> Family;
     /// Where things are.
     fn paths(&self) -> &Paths;
+    /// What tells this start of the machine from others; none where it cannot be told.
+    fn boot(&self) -> Option<String>;
     /// The host name.
     fn host_name(&self) -> Result<String, SystemError>;
     /// The system's half of the facts; what the agent itself knows is left empty.
@@ -407,6 +453,33 @@ pub enum SystemError {
     /// Packages are missing, and the system has no package manager that the agent knows.
     #[error("packages are missing and this system has no `apt-get`: {}", .0.join(", "))]
     NoPackages(Vec<String>),
+    /// Something was asked for that only Windows has.
+    #[error("this system does not have {0}: only Windows does")]
+    OnlyWindows(&'static str),
+    /// A call of Windows' failed.
+    #[error("`{call}` failed with 0x{code:08x}")]
+    Call {
+        /// Which, and on what.
+        call: String,
+        /// What it gave back.
+        code: u32,
+        /// What Windows says about that.
+        #[source]
+        source: io::Error,
+    },
+    /// A library of Windows' is not there, or lacks what is called in it.
+    #[error("{what} needs `{library}`{}, which this Windows does not have", entry.as_ref().map(|entry| format!(" with `{entry}`")).unwrap_or_default())]
+    NoLibrary {
+        /// What it is needed for.
+        what: &'static str,
+        /// The library.
+        library: &'static str,
+        /// The function in it, where the library is there.
+        entry: Option<String>,
+    },
+    /// What was found or wanted makes no sense.
+    #[error("{0}")]
+    Nonsense(String),
 }
 
 impl SystemError {
@@ -469,6 +542,29 @@ pub(crate) fn parent(path: &str) -> Option<&str> {
     match path.rsplit_once('/')? {
         ("", "") => None,
         ("", _) => Some("/"),
+        // `C:` alone is wherever a program stands on that drive.
+        (drive, "") if drive.ends_with(':') => None,
+        (drive, _) if drive.ends_with(':') => Some(&path[..=drive.len()]),
         (parent, _) => Some(parent),
+    }
+}
+
+/// Where a program is put that runs and has to make room: Windows lets it be renamed, not replaced.
+pub(crate) fn aside(path: &str) -> String {
+    format!("{path}.mullion-old")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_path_has_its_parent_up_to_the_root_or_the_drive() {
+        assert_eq!(parent("/etc/motd"), Some("/etc"));
+        assert_eq!(parent("/etc"), Some("/"));
+        assert_eq!(parent("/"), None);
+        assert_eq!(parent("C:/k/kubelet.exe"), Some("C:/k"));
+        assert_eq!(parent("C:/k"), Some("C:/"));
+        assert_eq!(parent("C:/"), None);
     }
 }

@@ -6,3 +6,4 @@ mod fixtures;
 mod killed;
 mod kubernetes;
 mod reverting;
+mod windows;

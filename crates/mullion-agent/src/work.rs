@@ -47,6 +47,35 @@ impl<'a, 'b> Work<'a, 'b> {
         self.save()
     }
 
+    /// Notes that something holds only after a start of the machine; the next save keeps it.
+    pub(crate) fn await_restart(&mut self, words: String) {
+        if let Some(boot) = self.system.boot() {
+            self.state.restarts.insert(words, boot);
+        }
+    }
+
+    /// Forgets what waited for a start that has come.
+    pub(crate) fn forget_restarts(&mut self) {
+        let boot = self.system.boot();
+        self.state
+            .restarts
+            .retain(|_, since| boot.as_ref() == Some(since));
+    }
+
+    /// Why the machine has to be started anew: what the system says, and what was changed since it started.
+    pub(crate) fn restart_pending(&self) -> Option<String> {
+        let boot = self.system.boot();
+        let ours = self.state.restarts.iter();
+        let ours = ours.filter(|(_, since)| boot.as_ref() == Some(since));
+        let reasons: Vec<_> = self
+            .system
+            .reboot_pending()
+            .into_iter()
+            .chain(ours.map(|(words, _)| words.clone()))
+            .collect();
+        (!reasons.is_empty()).then(|| reasons.join("; "))
+    }
+
     /// Removes secrets that an agent left which was killed while a program needed them.
     pub(crate) fn remove_secrets(&mut self) -> Result<(), AgentError> {
         let folder = &self.system.paths().secrets;

@@ -461,6 +461,7 @@ fn a_blueprint_is_applied_twice_and_taken_back_on_real_files() {
         packages: vec![],
         modules: std::collections::BTreeSet::new(),
         sysctls: [("net.ipv4.ip_forward".to_owned(), "1".to_owned())].into(),
+        folders: vec![],
         files: vec![
             text("/etc/containerd/config.toml", "ours\n"),
             text(unit, "[Service]\n"),
@@ -478,8 +479,10 @@ fn a_blueprint_is_applied_twice_and_taken_back_on_real_files() {
             after: std::collections::BTreeSet::new(),
             restarted_by: [unit.to_owned(), "/etc/containerd/config.toml".to_owned()].into(),
             state: ServiceState::Running,
+            definition: None,
         }],
         firewall: None,
+        windows: None,
     };
     let missing = Request::Missing {
         blueprint: blueprint.clone(),

@@ -82,6 +82,7 @@ pub fn node_blueprint(
         after: after_trust,
         restarted_by: runtime,
         state: ServiceState::Running,
+        definition: None,
     });
     draft.blueprint.services.push(Service {
         name: "kubelet".into(),
@@ -89,6 +90,7 @@ pub fn node_blueprint(
         restarted_by: node,
         // kubeadm starts it.
         state: ServiceState::Enabled,
+        definition: None,
     });
     draft.finish()
 }
@@ -120,9 +122,11 @@ impl<'a> Draft<'a> {
             packages: trust.package.into_iter().collect(),
             modules: BTreeSet::new(),
             sysctls: [].into(),
+            folders: vec![],
             files,
             services: trust.service.into_iter().collect(),
             firewall: system::firewall(setting, seat),
+            windows: None,
         };
         Ok(Self {
             blueprint,

@@ -37,6 +37,7 @@ pub fn load_balancer_blueprint(
         after: [].into(),
         restarted_by: [CONFIG.to_owned()].into(),
         state: ServiceState::Running,
+        definition: None,
     });
     draft.finish()
 }

@@ -161,6 +161,7 @@ WantedBy=multi-user.target
             after: [].into(),
             restarted_by: files.iter().map(|file| file.path.clone()).collect(),
             state: ServiceState::Running,
+            definition: None,
         }),
         files,
         package: Some(Package {

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::digest::Sha256Digest;
+use crate::windows::{Definition, Windows};
 
 /// Everything one machine should be. What it does not name is left alone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,6 +24,9 @@ pub struct Blueprint {
     /// Kernel settings, now and after a start: `net.ipv4.ip_forward` to `1`.
     #[serde(default)]
     pub sysctls: BTreeMap<String, String>,
+    /// Folders that are there, whatever is in them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub folders: Vec<Folder>,
     /// Files, whole.
     #[serde(default)]
     pub files: Vec<File>,
@@ -32,6 +36,10 @@ pub struct Blueprint {
     /// What may come in from outside; no firewall of ours when none is named.
     #[serde(default)]
     pub firewall: Option<Firewall>,
+    /// What only Windows has; none for any other system. Left out where it is not there, so that blueprints without it
+    /// keep their identity.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub windows: Option<Windows>,
 }
 
 /// A package of the distribution.
@@ -52,7 +60,19 @@ pub struct File {
     pub path: String,
     /// What is in it.
     pub content: Content,
-    /// Permissions.
+    /// Permissions. On Windows there are two: `0600` lets the system and administrators in and nobody else, and `0644`
+    /// whoever the folder lets in.
+    pub mode: u32,
+}
+
+/// A folder.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Folder {
+    /// Where, absolute.
+    pub path: String,
+    /// Permissions, where it is made; one that is there already keeps its own. On Windows `0700` or `0755`, as with
+    /// [`File::mode`].
     pub mode: u32,
 }
 
@@ -95,6 +115,9 @@ pub struct Service {
     pub restarted_by: BTreeSet<String>,
     /// What it should be.
     pub state: ServiceState,
+    /// How the service manager is told of it, where no file does that: on Windows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub definition: Option<Definition>,
 }
 
 /// What a service should be.
@@ -169,8 +192,10 @@ mod tests {
                 content: Content::Text("hello\n".into()),
                 mode: 0o644,
             }],
+            folders: vec![],
             services: vec![],
             firewall: None,
+            windows: None,
         }
     }
 
@@ -187,5 +212,37 @@ mod tests {
         let mut other = sample();
         other.files[0].mode = 0o600;
         assert_ne!(other.digest(), sample().digest());
+    }
+
+    #[test]
+    fn a_blueprint_without_windows_keeps_the_identity_it_had_before_windows_came() {
+        let text = serde_json::to_string(&sample()).unwrap();
+        assert!(!text.contains("windows"), "{text}");
+        assert!(!text.contains("folders"), "{text}");
+        let old = r#"{"version":1,"machine":"win1","windows":{"timeZone":"UTC"}}"#;
+        let read: Blueprint = serde_json::from_str(old).unwrap();
+        let windows = read.windows.unwrap();
+        assert_eq!(windows.time_zone.as_deref(), Some("UTC"));
+        assert!(windows.registry.is_empty());
+    }
+
+    #[test]
+    fn values_of_the_registry_are_told_apart_by_their_type() {
+        use crate::windows::{RegistryData, RegistryValue};
+        let value = |data| RegistryValue {
+            key: r"HKLM\SOFTWARE\Mullion".into(),
+            name: "a".into(),
+            data,
+        };
+        let values = [
+            value(RegistryData::Dword(7)),
+            value(RegistryData::String("7".into())),
+            value(RegistryData::Expandable("7".into())),
+            value(RegistryData::MultiString(vec!["7".into()])),
+        ];
+        let text = serde_json::to_string(&values).unwrap();
+        assert!(text.contains(r#""data":{"multi-string":["7"]}"#), "{text}");
+        let back: Vec<RegistryValue> = serde_json::from_str(&text).unwrap();
+        assert_eq!(back, values);
     }
 }

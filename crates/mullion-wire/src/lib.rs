@@ -16,16 +16,18 @@
 //!
 //! # Current limitations
 //!
-//! Only what a Linux machine needs is in the blueprint: registry values, features and the like come with Windows.
+//! A registry value of the blueprint is a number or text: bytes and 64-bit numbers are only kept and put back.
 
 mod blueprint;
 mod digest;
 mod known;
 mod message;
 mod secret;
+mod windows;
+mod windows_facts;
 
 pub use blueprint::{
-    Blueprint, Content, File, Firewall, OpenPort, Package, Protocol, Service, ServiceState,
+    Blueprint, Content, File, Firewall, Folder, OpenPort, Package, Protocol, Service, ServiceState,
 };
 pub use digest::{DigestError, Sha256Digest};
 pub use known::{KNOWN_FILES, KnownFile, KnownFiles};
@@ -34,6 +36,11 @@ pub use message::{
     UserCommand, read_event, read_request, write_line,
 };
 pub use secret::Secret;
+pub use windows::{
+    AdapterChoice, Definition, DynamicPorts, Exclusions, OverlayNetwork, PageFile, Recovery,
+    RegistryData, RegistryValue, Start, Windows,
+};
+pub use windows_facts::{Adapter, Feature, HnsNetwork, Licence, LicenceState, WindowsFacts};
 
 /// The version of everything in this crate. A change that an older agent would misread raises it.
 pub const VERSION: u32 = 1;

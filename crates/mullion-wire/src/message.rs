@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::blueprint::Blueprint;
 use crate::digest::Sha256Digest;
 use crate::secret::Secret;
+use crate::windows_facts::WindowsFacts;
 
 /// One thing that is asked of the agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -241,6 +242,9 @@ pub struct Facts {
     /// What is no longer as it was applied, for people: ``the service `containerd` does not run``.
     #[serde(default)]
     pub drift: Vec<String>,
+    /// What only Windows tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub windows: Option<Box<WindowsFacts>>,
 }
 
 /// How far kubeadm came on a machine.

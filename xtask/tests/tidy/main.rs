@@ -16,6 +16,7 @@ mod purity;
 mod rust;
 mod sources;
 mod unfinished;
+mod unsafety;
 
 use std::fmt::Write as _;
 
@@ -73,6 +74,10 @@ const RULES: &[Rule] = &[
     (
         "an ignored test states its reason, and nothing is left unfinished",
         unfinished::finished,
+    ),
+    (
+        "unsafe code stands where Windows is called, and nowhere else",
+        unsafety::in_its_place,
     ),
 ];
 

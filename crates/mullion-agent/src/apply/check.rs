@@ -6,7 +6,9 @@ use mullion_wire::{Blueprint, Service};
 
 use crate::failure::AgentError;
 use crate::state::State;
-use crate::system::System;
+use crate::system::{Family, System};
+
+mod windows;
 
 /// Refuses a newer form.
 pub(super) fn version(blueprint: &Blueprint) -> Result<(), AgentError> {
@@ -34,21 +36,28 @@ pub(super) fn machine(state: &State, blueprint: &Blueprint) -> Result<(), AgentE
 
 /// Refuses a blueprint that names things twice or not at all.
 pub(super) fn shape(system: &dyn System, blueprint: &Blueprint) -> Result<(), AgentError> {
-    let state = &system.paths().state;
+    let family = system.family();
+    windows::family(family, blueprint)?;
+    if let Some(windows) = &blueprint.windows {
+        windows::settings(windows)?;
+    }
+    let same = |path: &str| match family {
+        Family::Linux => path.to_owned(),
+        Family::Windows => path.to_lowercase(),
+    };
+    let state = same(&system.paths().state);
     let mut paths = BTreeSet::new();
-    for file in &blueprint.files {
-        let path = file.path.as_str();
-        let mut parts = path.split('/');
-        let is_plain = parts.next() == Some("")
-            && parts.all(|part| !matches!(part, "" | "." | ".."))
-            && !path.contains('\0');
-        if !is_plain {
+    let files = blueprint.files.iter().map(|file| file.path.as_str());
+    let folders = blueprint.folders.iter().map(|folder| folder.path.as_str());
+    for path in files.chain(folders) {
+        if !is_plain_path(family, path) {
             return impossible(format!("`{path}` is not a plain absolute path"));
         }
-        if path == state || path.starts_with(&format!("{state}/")) {
+        let same = same(path);
+        if same == state || same.starts_with(&format!("{state}/")) {
             return impossible(format!("`{path}` is the agent's own"));
         }
-        if !paths.insert(path) {
+        if !paths.insert(same) {
             return impossible(format!("`{path}` is there twice"));
         }
     }
@@ -65,6 +74,14 @@ pub(super) fn shape(system: &dyn System, blueprint: &Blueprint) -> Result<(), Ag
     for name in blueprint.sysctls.keys() {
         if name.is_empty() || name.starts_with(['.', '/']) || name.contains("..") {
             return impossible(format!("`{name}` is not a setting's name"));
+        }
+    }
+    for service in &blueprint.services {
+        let is_line = |line: &str| !line.trim().is_empty() && !line.contains(['\0', '\n', '\r']);
+        if let Some(definition) = &service.definition
+            && !is_line(&definition.command)
+        {
+            return impossible(format!("the service `{}` starts nothing", service.name));
         }
     }
     let services = blueprint.services.iter().map(|service| &service.name);
@@ -90,6 +107,24 @@ pub(super) fn shape(system: &dyn System, blueprint: &Blueprint) -> Result<(), Ag
         }
     }
     in_order(blueprint.services.iter()).map(|_| ())
+}
+
+/// Whether a path leads from the root, or from a drive, straight down.
+fn is_plain_path(family: Family, path: &str) -> bool {
+    let mut parts = path.split('/');
+    let start = parts.next().unwrap_or_default().as_bytes();
+    let is_absolute = match family {
+        Family::Linux => start.is_empty(),
+        Family::Windows => matches!(start, [letter, b':'] if letter.is_ascii_alphabetic()),
+    };
+    let is_name = |name: &str| {
+        let is_for_windows = || {
+            // A colon is a second stream of the file, and a blank or a dot at the end is dropped.
+            !name.contains(['\\', ':', '*', '?', '"', '<', '>', '|']) && !name.ends_with([' ', '.'])
+        };
+        !matches!(name, "" | "." | "..") && (family == Family::Linux || is_for_windows())
+    };
+    is_absolute && parts.clone().next().is_some() && parts.all(is_name) && !path.contains('\0')
 }
 
 /// The services, each after those that it names; otherwise in the order of their names.
@@ -147,6 +182,7 @@ mod tests {
             after: after.iter().map(|name| (*name).to_owned()).collect(),
             restarted_by: BTreeSet::new(),
             state: ServiceState::Running,
+            definition: None,
         }
     }
 
@@ -172,5 +208,22 @@ mod tests {
         assert!(error.contains("wait for each other: a, b"), "{error}");
         assert!(in_order([service("a", &["x"])].iter()).is_err());
         assert!(in_order([service("a", &[]), service("a", &[])].iter()).is_err());
+    }
+
+    #[test]
+    fn paths_lead_from_the_root_or_from_a_drive() {
+        let is_plain = |path| {
+            (
+                is_plain_path(Family::Linux, path),
+                is_plain_path(Family::Windows, path),
+            )
+        };
+        assert_eq!(is_plain("/etc/a:b"), (true, false));
+        assert_eq!(is_plain("C:/k/kubelet.exe"), (false, true));
+        for path in [
+            "C:", "C:/", "C:k", "C:/k/..", "C:/a\\b", "C:/k/a:b", "C:/k/a.",
+        ] {
+            assert_eq!(is_plain(path), (false, false), "{path}");
+        }
     }
 }

@@ -206,7 +206,7 @@ fn keep(work: &Work<'_, '_>, path: &str) -> Result<String, AgentError> {
 }
 
 /// The folders above a path that do not exist, the uppermost first.
-fn missing_folders(work: &Work<'_, '_>, path: &str) -> Result<Vec<String>, AgentError> {
+pub(super) fn missing_folders(work: &Work<'_, '_>, path: &str) -> Result<Vec<String>, AgentError> {
     let mut missing = Vec::new();
     let mut folder = parent(path);
     while let Some(path) = folder {

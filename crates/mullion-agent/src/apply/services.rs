@@ -71,7 +71,9 @@ pub(crate) fn withdraw(work: &mut Work<'_, '_>, names: &[String]) -> Result<(), 
             stopped.map_err(|source| failed(work, name, "stopped", source))?;
             work.report.changed(format!("service {name} stopped"));
         }
-        if facts.is_enabled && !before.is_enabled {
+        // A definition says it itself, and is put back as a whole.
+        let is_defined = work.state.windows.definitions.contains_key(name);
+        if facts.is_enabled && !before.is_enabled && !is_defined {
             work.touch()?;
             work.system.disable(&[name])?;
             work.report.changed(format!("service {name} disabled"));
@@ -196,6 +198,8 @@ fn set_boot(
         wanted
             .services
             .iter()
+            // A definition says it itself.
+            .filter(|service| service.definition.is_none())
             .filter(|service| is_picked(service, of(found, &service.name)))
             .map(|service| service.name.as_str())
             .collect()

@@ -3,7 +3,6 @@
 use std::cell::RefCell;
 use std::fs::{File, TryLockError};
 use std::io::{ErrorKind, Read as _, Seek as _, Write as _};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -11,7 +10,7 @@ use std::time::{Duration, Instant};
 use fs_err::os::unix::fs::OpenOptionsExt as _;
 use mullion_wire::Facts;
 
-use super::{Paths, System, SystemError};
+use super::{Family, OnlyWindows, Paths, System, SystemError};
 
 mod describe;
 mod files;
@@ -24,8 +23,6 @@ mod settings;
 
 /// How often a lock that somebody holds is tried again.
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
-/// A machine that does not answer itself in this time is not well.
-const ANSWER_TIME: Duration = Duration::from_millis(500);
 
 /// This computer's Linux.
 #[derive(Debug)]
@@ -79,7 +76,19 @@ impl Linux {
     }
 }
 
+/// It has none of that.
+impl OnlyWindows for Linux {}
+
 impl System for Linux {
+    fn family(&self) -> Family {
+        Family::Linux
+    }
+
+    fn boot(&self) -> Option<String> {
+        let boot = self.text("/proc/sys/kernel/random/boot_id");
+        Some(boot.trim().to_owned()).filter(|boot| !boot.is_empty())
+    }
+
     fn paths(&self) -> &Paths {
         &self.paths
     }
@@ -146,17 +155,7 @@ impl System for Linux {
     }
 
     fn answers(&self, port: u16, path: &str) -> bool {
-        let ask = || -> std::io::Result<bool> {
-            let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-            let mut stream = TcpStream::connect_timeout(&address, ANSWER_TIME)?;
-            stream.set_read_timeout(Some(ANSWER_TIME))?;
-            stream.set_write_timeout(Some(ANSWER_TIME))?;
-            write!(stream, "GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n")?;
-            let mut start = [0; 12];
-            stream.read_exact(&mut start)?;
-            Ok(start.starts_with(b"HTTP/1.") && start.ends_with(b" 200"))
-        };
-        ask().unwrap_or(false)
+        super::answers::well(port, path)
     }
 
     fn starved(&self) -> u64 {

@@ -6,12 +6,15 @@ use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
-use mullion_wire::{Facts, Firewall};
+use mullion_wire::{Definition, Facts, Firewall};
 
-use super::{Activity, Ended, Owner, Paths, Program, System, SystemError};
+use super::{Activity, Ended, Family, Owner, Paths, Program, System, SystemError};
 
 mod files;
 mod machinery;
+mod windows;
+
+pub use windows::MemoryWindows;
 
 /// What a program does in place of a real one.
 pub type Script = Rc<dyn Fn(&Memory, &Program, &mut dyn FnMut(&str)) -> Result<Ended, SystemError>>;
@@ -55,10 +58,28 @@ pub struct MemoryService {
     pub starts: u32,
     /// All files as they were when it was last started; definitions, as the manager had read them.
     pub saw: BTreeMap<String, Vec<u8>>,
+    /// How Windows was told of it.
+    pub definition: Option<Definition>,
+    /// How that was when it was last started.
+    pub ran_as: Option<Definition>,
+}
+
+impl MemoryService {
+    fn stopped() -> Self {
+        Self {
+            is_enabled: false,
+            activity: Activity::Stopped,
+            starts: 0,
+            saw: BTreeMap::new(),
+            definition: None,
+            ran_as: None,
+        }
+    }
 }
 
 /// A system in memory.
 pub struct Memory {
+    family: Family,
     paths: Paths,
     inner: RefCell<Inner>,
 }
@@ -75,6 +96,7 @@ struct Inner {
     settings: BTreeMap<String, String>,
     firewall: BTreeMap<String, Firewall>,
     packages: BTreeSet<String>,
+    windows: MemoryWindows,
     programs: BTreeMap<String, Script>,
     /// Services that do not come up.
     broken: BTreeSet<String>,
@@ -99,21 +121,34 @@ impl std::fmt::Debug for Memory {
 }
 
 impl Memory {
-    /// A machine with that host name and the folders that every machine has.
+    /// A Linux machine with that host name and the folders that every one has.
     pub fn new(host_name: &str) -> Self {
         let text = str::to_owned;
+        let paths = Paths {
+            state: text("/var/lib/mullion"),
+            lock: text("/run/mullion.lock"),
+            secrets: text("/run/mullion"),
+            kubernetes: text("/etc/kubernetes"),
+            kubelet: text("/var/lib/kubelet"),
+            etcd: text("/var/lib/etcd"),
+            network: text("/etc/cni/net.d"),
+            network_state: vec![text("/var/lib/cni"), text("/run/flannel")],
+            container_socket: text("unix:///run/containerd/containerd.sock"),
+        };
+        let folders = ["/etc", "/run", "/usr/local/bin", "/var/lib"];
+        Self::with(Family::Linux, paths, host_name, &folders)
+    }
+
+    /// A Windows machine with that host name and the folders that every one has.
+    pub fn windows(host_name: &str) -> Self {
+        let folders = ["C:/ProgramData", "C:/Windows/System32"];
+        Self::with(Family::Windows, Paths::of_windows(), host_name, &folders)
+    }
+
+    fn with(family: Family, paths: Paths, host_name: &str, folders: &[&str]) -> Self {
         let memory = Self {
-            paths: Paths {
-                state: text("/var/lib/mullion"),
-                lock: text("/run/mullion.lock"),
-                secrets: text("/run/mullion"),
-                kubernetes: text("/etc/kubernetes"),
-                kubelet: text("/var/lib/kubelet"),
-                etcd: text("/var/lib/etcd"),
-                network: text("/etc/cni/net.d"),
-                network_state: vec![text("/var/lib/cni"), text("/run/flannel")],
-                container_socket: text("unix:///run/containerd/containerd.sock"),
-            },
+            family,
+            paths,
             inner: RefCell::new(Inner {
                 host_name: host_name.to_owned(),
                 nodes: BTreeMap::new(),
@@ -125,6 +160,7 @@ impl Memory {
                 settings: BTreeMap::new(),
                 firewall: BTreeMap::new(),
                 packages: BTreeSet::new(),
+                windows: MemoryWindows::new(host_name),
                 programs: BTreeMap::new(),
                 broken: BTreeSet::new(),
                 is_kubelet_well: false,
@@ -136,16 +172,7 @@ impl Memory {
                 log: Vec::new(),
             }),
         };
-        for folder in [
-            "/",
-            "/etc",
-            "/run",
-            "/usr",
-            "/usr/local",
-            "/usr/local/bin",
-            "/var",
-            "/var/lib",
-        ] {
+        for folder in folders {
             memory.put(folder, Node::Folder { mode: 0o755 });
         }
         memory
@@ -184,8 +211,7 @@ impl Memory {
         let service = MemoryService {
             is_enabled,
             activity,
-            starts: 0,
-            saw: BTreeMap::new(),
+            ..MemoryService::stopped()
         };
         let mut inner = self.inner.borrow_mut();
         inner.services.insert(name.to_owned(), service);
@@ -204,9 +230,17 @@ impl Memory {
 
     /// Gives the machine a program.
     pub fn put_program(&self, name: &str, script: Script) {
-        self.put_file(&format!("/usr/local/bin/{name}"), name.as_bytes(), 0o755);
+        self.put_file(&self.program_path(name), name.as_bytes(), 0o755);
         let mut inner = self.inner.borrow_mut();
         inner.programs.insert(name.to_owned(), script);
+    }
+
+    /// Where programs are.
+    fn program_path(&self, name: &str) -> String {
+        match self.family {
+            Family::Linux => format!("/usr/local/bin/{name}"),
+            Family::Windows => format!("C:/k/{name}.exe"),
+        }
     }
 
     /// Lets a service fail whenever it is started.
@@ -331,6 +365,14 @@ fn killed() -> SystemError {
 }
 
 impl System for Memory {
+    fn family(&self) -> Family {
+        self.family
+    }
+
+    fn boot(&self) -> Option<String> {
+        Some(self.inner.borrow().windows.starts.to_string())
+    }
+
     fn paths(&self) -> &Paths {
         &self.paths
     }
@@ -344,13 +386,17 @@ impl System for Memory {
         Ok(Facts {
             agent: crate::VERSION.to_owned(),
             host_name: self.host_name()?,
-            os: "linux".to_owned(),
+            os: match self.family {
+                Family::Linux => "linux",
+                Family::Windows => "windows",
+            }
+            .to_owned(),
             ..Facts::default()
         })
     }
 
     fn reboot_pending(&self) -> Option<String> {
-        None
+        self.windows_wants_restart()
     }
 
     fn lock(&self, _words: &str, _wait: Duration) -> Result<(), SystemError> {

@@ -8,7 +8,7 @@ use mullion_wire::{
     ServiceState, Sha256Digest, read_event, write_line,
 };
 
-use crate::system::memory::{Memory, Node};
+use crate::system::memory::{Memory, MemoryWindows, Node};
 use crate::system::{Activity, Owner};
 use crate::{Outcome, serve};
 
@@ -86,6 +86,7 @@ pub(crate) fn service(name: &str, state: ServiceState, restarted_by: &[&str]) ->
         after: BTreeSet::new(),
         restarted_by: restarted_by.iter().map(|path| (*path).into()).collect(),
         state,
+        definition: None,
     }
 }
 
@@ -114,6 +115,7 @@ pub(crate) fn blueprint() -> Blueprint {
             ),
         ]
         .into(),
+        folders: vec![],
         files: vec![
             text("/etc/apt/apt.conf.d/90proxy", "proxy\n"),
             stored("/usr/local/bin/containerd", &program("c")),
@@ -151,6 +153,7 @@ pub(crate) fn blueprint() -> Blueprint {
                 last: 10250,
             }],
         }),
+        windows: None,
     }
 }
 
@@ -251,6 +254,7 @@ pub(crate) struct Seen {
     settings: BTreeMap<String, String>,
     firewalls: BTreeMap<String, Firewall>,
     loaded_and_installed: (BTreeSet<String>, BTreeSet<String>),
+    pub(crate) windows: MemoryWindows,
 }
 
 pub(crate) fn see(machine: &Memory) -> Seen {
@@ -282,6 +286,7 @@ pub(crate) fn see(machine: &Memory) -> Seen {
         settings: machine.all_settings(),
         firewalls: machine.all_firewalls(),
         loaded_and_installed: machine.loaded_and_installed(),
+        windows: machine.windows_parts(),
     }
 }
 

@@ -1,15 +1,16 @@
 //! Running programs: never longer than their deadline, heard line by line.
 
-use std::io::{self, PipeReader, Read as _, Write as _};
+use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
+use super::super::streams::{feed, listen};
 use super::super::{Ended, LockWhile, Program, Programs, SystemError, Tail};
 use super::Linux;
 
@@ -23,14 +24,10 @@ const FOLDERS: &[&str] = &[
     "/bin",
 ];
 
-/// A line is cut off here.
-const LONGEST_LINE: usize = 8 * 1024;
 /// How often a program is looked at that writes nothing.
 const PAUSE: Duration = Duration::from_millis(50);
 /// A program that has ended may have left a daemon that keeps its streams open: it is not listened to for longer.
 const AFTERWARDS: Duration = Duration::from_millis(500);
-/// A reader of lines needs little.
-const STACK: usize = 128 * 1024;
 
 impl Programs for Linux {
     fn find_program(&self, name: &str) -> Option<String> {
@@ -147,90 +144,5 @@ fn watch(
             }
             _ => {}
         }
-    }
-}
-
-/// Gives a program what it reads; one that does not read all of it is not waited for.
-fn feed(child: &mut Child, input: Vec<u8>) {
-    if let Some(mut stdin) = child.stdin.take() {
-        let write = move || {
-            let _ = stdin.write_all(&input);
-        };
-        // Without a thread the program reads nothing, and fails by itself.
-        let _ = thread::Builder::new().stack_size(STACK).spawn(write);
-    }
-}
-
-/// Listens to a pipe: the lines that come out of it, until its end.
-fn listen(output: PipeReader) -> io::Result<Receiver<String>> {
-    let (sender, receiver) = sync_channel(64);
-    thread::Builder::new()
-        .stack_size(STACK)
-        .spawn(move || split(output, &sender))?;
-    Ok(receiver)
-}
-
-fn split(mut output: PipeReader, sender: &SyncSender<String>) {
-    let mut buffer = vec![0; 16 * 1024];
-    let mut line = Vec::new();
-    let send = |line: &mut Vec<u8>| {
-        let text = plain(&String::from_utf8_lossy(line));
-        line.clear();
-        sender.send(text)
-    };
-    loop {
-        let read = match output.read(&mut buffer) {
-            Ok(0) => break,
-            Ok(read) => read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(_) => break,
-        };
-        for byte in &buffer[..read] {
-            match byte {
-                // Progress bars begin their line anew.
-                b'\n' | b'\r' => {
-                    let is_blank_return = *byte == b'\r' && line.is_empty();
-                    if !is_blank_return && send(&mut line).is_err() {
-                        return;
-                    }
-                }
-                _ if line.len() < LONGEST_LINE => line.push(*byte),
-                _ => {}
-            }
-        }
-    }
-    if !line.is_empty() {
-        let _ = send(&mut line);
-    }
-}
-
-/// A line without colours and other signs that only a terminal understands.
-fn plain(line: &str) -> String {
-    let mut plain = String::with_capacity(line.len());
-    let mut signs = line.trim_end().chars().peekable();
-    while let Some(sign) = signs.next() {
-        if sign == '\u{1b}' {
-            if signs.next_if_eq(&'[').is_some() {
-                // Up to its letter.
-                let _ = signs.by_ref().find(char::is_ascii_alphabetic);
-            }
-        } else if sign == '\t' || !sign.is_control() {
-            plain.push(sign);
-        }
-    }
-    plain
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn colours_do_not_reach_the_controller() {
-        assert_eq!(
-            plain("\u{1b}[0;37mKERNEL_VERSION\u{1b}[0m: \u{1b}[0;32m6.18\u{1b}[0m  "),
-            "KERNEL_VERSION: 6.18"
-        );
-        assert_eq!(plain("\ta\u{7} größer\u{1b}"), "\ta größer");
     }
 }

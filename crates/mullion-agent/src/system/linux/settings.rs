@@ -124,6 +124,7 @@ impl Settings for Linux {
                 after: std::collections::BTreeSet::new(),
                 restarted_by: std::collections::BTreeSet::new(),
                 state: ServiceState::Enabled,
+                definition: None,
             });
         }
         Ok(companions)

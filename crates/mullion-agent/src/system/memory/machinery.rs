@@ -66,12 +66,7 @@ impl Memory {
         let service = inner
             .services
             .entry(name.to_owned())
-            .or_insert_with(|| MemoryService {
-                is_enabled: false,
-                activity: Activity::Stopped,
-                starts: 0,
-                saw: BTreeMap::new(),
-            });
+            .or_insert_with(MemoryService::stopped);
         change(service);
         Ok(())
     }
@@ -87,6 +82,7 @@ impl Memory {
             service.activity = Activity::Running;
             service.starts += 1;
             service.saw = seen;
+            service.ran_as.clone_from(&service.definition);
         })
     }
 }
@@ -275,12 +271,13 @@ impl Programs for Memory {
             return inner.nodes.contains_key(name).then(|| name.to_owned());
         }
         let is_there = inner.programs.contains_key(name);
-        is_there.then(|| format!("/usr/local/bin/{name}"))
+        is_there.then(|| self.program_path(name))
     }
 
     fn run(&self, program: &Program, on_line: &mut dyn FnMut(&str)) -> Result<Ended, SystemError> {
         self.operate(format!("run {}", program.name))?;
         let name = program.name.rsplit('/').next().unwrap_or_default();
+        let name = name.strip_suffix(".exe").unwrap_or(name);
         let script = self.inner.borrow().programs.get(name).cloned();
         match script {
             Some(script) => script(self, program, on_line),

@@ -1,0 +1,286 @@
+//! What only Windows has: features, registry, environment, host name, time zone, ports, and the network of HNS.
+//!
+//! Everything is compared by one function, which an apply and the facts share: what differs is made so by the one and
+//! told by the other.
+
+use mullion_wire::{DynamicPorts, Feature, OverlayNetwork, Windows};
+
+use crate::failure::AgentError;
+use crate::system::{Holds, NetworkState, Removed, System, SystemError};
+use crate::work::Work;
+
+mod path;
+mod values;
+
+use values::WantedValue;
+
+/// The words under which a new page file waits for a start of the machine.
+const PAGE_FILE: &str = "the page file changes";
+
+/// Something that is not as it should be.
+enum Difference<'a> {
+    Feature(&'a str),
+    Value(WantedValue),
+    Path(&'a str),
+    HostName(&'a str),
+    TimeZone(&'a str),
+    Ports(DynamicPorts),
+    Network(&'a OverlayNetwork),
+}
+
+impl Difference<'_> {
+    /// What it is, for people.
+    fn what(&self) -> String {
+        match self {
+            Self::Feature(name) => format!("feature {name}"),
+            Self::Value(value) => format!("registry value {}\\{}", value.key, value.name),
+            Self::Path(folder) => format!("folder {folder} of the Path"),
+            Self::HostName(name) => format!("host name {name}"),
+            Self::TimeZone(name) => format!("time zone {name}"),
+            Self::Ports(ports) => format!(
+                "dynamic {} ports from {}",
+                match ports.protocol {
+                    mullion_wire::Protocol::Tcp => "TCP",
+                    mullion_wire::Protocol::Udp => "UDP",
+                },
+                ports.first
+            ),
+            Self::Network(network) => format!("network {}", network.name),
+        }
+    }
+
+    /// The words under which it may wait for a start of the machine. A host name does too, which Windows tells itself.
+    fn awaits(&self) -> Option<String> {
+        match self {
+            Self::Feature(name) => Some(format!("the feature {name} is being enabled")),
+            Self::Value(value) if values::is_page_file(value) => Some(PAGE_FILE.to_owned()),
+            _ => None,
+        }
+    }
+}
+
+/// Everything that is not as it should be, in the order in which it is made so.
+fn differences<'a>(
+    system: &dyn System,
+    wanted: &'a Windows,
+) -> Result<Vec<Difference<'a>>, AgentError> {
+    let mut found = Vec::new();
+    for name in &wanted.features {
+        match system.feature(name)? {
+            Feature::Enabled | Feature::Pending => {}
+            Feature::Disabled | Feature::Unknown => found.push(Difference::Feature(name)),
+        }
+    }
+    for value in values::wanted(wanted) {
+        let is_so = system
+            .value(&value.key, &value.name)?
+            .is_some_and(|found| found.says_the_same(&value.value));
+        if !is_so {
+            found.push(Difference::Value(value));
+        }
+    }
+    let path = path::read(system)?;
+    let missing = wanted
+        .path
+        .iter()
+        .filter(|folder| !path::has(&path, folder));
+    found.extend(missing.map(|folder| Difference::Path(folder)));
+    if let Some(name) = &wanted.host_name
+        && !system.next_host_name()?.eq_ignore_ascii_case(name)
+    {
+        found.push(Difference::HostName(name));
+    }
+    if let Some(name) = &wanted.time_zone
+        && system.time_zone()? != *name
+    {
+        found.push(Difference::TimeZone(name));
+    }
+    for ports in &wanted.dynamic_ports {
+        if system.dynamic_ports(ports.protocol)? != *ports {
+            found.push(Difference::Ports(*ports));
+        }
+    }
+    if let Some(network) = &wanted.network
+        && system.network(network)? != NetworkState::Set
+    {
+        found.push(Difference::Network(network));
+    }
+    Ok(found)
+}
+
+/// What is no longer as it was applied, for people.
+pub(crate) fn drift(system: &dyn System, applied: &Windows) -> Result<Vec<String>, AgentError> {
+    let found = differences(system, applied)?;
+    Ok(found
+        .iter()
+        .map(|difference| format!("not as it was applied: {}", difference.what()))
+        .collect())
+}
+
+/// Makes all of it so, and gives back what an earlier blueprint changed and this one does not name.
+pub(super) fn set(work: &mut Work<'_, '_>, wanted: &Windows) -> Result<(), AgentError> {
+    give_back_where(work, Some(wanted))?;
+    let differences = differences(work.system, wanted)?;
+    if differences.is_empty() {
+        return Ok(());
+    }
+    for difference in &differences {
+        write_down(work, difference)?;
+    }
+    work.touch()?;
+    for difference in &differences {
+        let what = difference.what();
+        let holds = make_so(work, difference).map_err(failed(&what))?;
+        if holds == Holds::Now
+            && let Some(words) = difference.awaits()
+        {
+            work.state.restarts.remove(&words);
+        }
+        work.report.changed(what);
+    }
+    Ok(())
+}
+
+/// Keeps what is there, unless something older is kept already; and what may have to wait for a start, since a kill
+/// right after the change would lose that.
+fn write_down(work: &mut Work<'_, '_>, difference: &Difference<'_>) -> Result<(), AgentError> {
+    let system = work.system;
+    if let Some(words) = difference.awaits() {
+        work.await_restart(words);
+    }
+    let kept = &mut work.state.windows;
+    match difference {
+        Difference::Value(value) => values::keep(system, kept, value)?,
+        Difference::Path(folder) => {
+            kept.path.insert((*folder).to_owned());
+        }
+        Difference::HostName(_) if kept.host_name.is_none() => {
+            kept.host_name = Some(system.next_host_name()?);
+        }
+        Difference::TimeZone(_) if kept.time_zone.is_none() => {
+            kept.time_zone = Some(system.time_zone()?);
+        }
+        Difference::Ports(wanted) => {
+            let is_kept = |ports: &DynamicPorts| ports.protocol == wanted.protocol;
+            if !kept.ports.iter().any(is_kept) {
+                kept.ports.push(system.dynamic_ports(wanted.protocol)?);
+            }
+        }
+        Difference::Network(network) => kept.network = Some(network.name.clone()),
+        // A feature stays: others may use it by now.
+        Difference::Feature(_) | Difference::HostName(_) | Difference::TimeZone(_) => {}
+    }
+    Ok(())
+}
+
+fn make_so(work: &mut Work<'_, '_>, difference: &Difference<'_>) -> Result<Holds, SystemError> {
+    let system = work.system;
+    match difference {
+        Difference::Feature(name) => {
+            if system.feature(name)? == Feature::Unknown {
+                let words = format!("this Windows has no feature `{name}`");
+                return Err(SystemError::Nonsense(words));
+            }
+            work.report
+                .doing(format!("feature {name} is being enabled"));
+            return system.enable_feature(name);
+        }
+        Difference::Value(value) => {
+            system.set_value(&value.key, &value.name, &value.value)?;
+            if values::is_page_file(value) {
+                return Ok(Holds::AfterRestart);
+            }
+        }
+        Difference::Path(folder) => path::add(system, folder)?,
+        // The system itself tells that a start is awaited.
+        Difference::HostName(name) => system.set_host_name(name)?,
+        Difference::TimeZone(name) => system.set_time_zone(name)?,
+        Difference::Ports(ports) => system.set_dynamic_ports(*ports)?,
+        Difference::Network(network) => {
+            if system.network(network)? == NetworkState::Different {
+                system.remove_network(&network.name)?;
+            }
+            work.report
+                .doing("making a network of HNS: connections may be cut off for seconds");
+            system.make_network(network)?;
+        }
+    }
+    Ok(Holds::Now)
+}
+
+/// Gives everything back.
+pub(crate) fn give_back(work: &mut Work<'_, '_>) -> Result<(), AgentError> {
+    give_back_where(work, None)
+}
+
+/// Gives back what is not wanted any more, and forgets it.
+fn give_back_where(work: &mut Work<'_, '_>, wanted: Option<&Windows>) -> Result<(), AgentError> {
+    let network = work.state.windows.network.clone();
+    if let Some(name) = network
+        && wanted
+            .and_then(|wanted| wanted.network.as_ref())
+            .is_none_or(|network| network.name != name)
+    {
+        work.touch()?;
+        let what = format!("network {name}");
+        let removed = work.system.remove_network(&name).map_err(failed(&what))?;
+        work.state.windows.network = None;
+        tell(work, removed, &what);
+    }
+    values::give_back(work, wanted)?;
+    path::give_back(work, wanted)?;
+    let host_name = work.state.windows.host_name.clone();
+    if let Some(name) = host_name
+        && wanted.is_none_or(|wanted| wanted.host_name.is_none())
+    {
+        work.touch()?;
+        if work.system.next_host_name()? != name {
+            let what = format!("host name {name}");
+            work.system.set_host_name(&name).map_err(failed(&what))?;
+            work.report.changed(what);
+        }
+        work.state.windows.host_name = None;
+    }
+    let time_zone = work.state.windows.time_zone.clone();
+    if let Some(name) = time_zone
+        && wanted.is_none_or(|wanted| wanted.time_zone.is_none())
+    {
+        work.touch()?;
+        if work.system.time_zone()? != name {
+            let what = format!("time zone {name}");
+            work.system.set_time_zone(&name).map_err(failed(&what))?;
+            work.report.changed(what);
+        }
+        work.state.windows.time_zone = None;
+    }
+    for ports in work.state.windows.ports.clone() {
+        let is_of = |other: &DynamicPorts| other.protocol == ports.protocol;
+        if wanted.is_some_and(|wanted| wanted.dynamic_ports.iter().any(is_of)) {
+            continue;
+        }
+        work.touch()?;
+        if work.system.dynamic_ports(ports.protocol)? != ports {
+            let what = Difference::Ports(ports).what();
+            work.system
+                .set_dynamic_ports(ports)
+                .map_err(failed(&what))?;
+            work.report.changed(what);
+        }
+        work.state.windows.ports.retain(|other| *other != ports);
+    }
+    Ok(())
+}
+
+fn tell(work: &mut Work<'_, '_>, removed: Removed, what: &str) {
+    if removed == Removed::Gone {
+        work.report.changed(what);
+    }
+}
+
+fn failed(what: &str) -> impl FnOnce(SystemError) -> AgentError {
+    let what = what.to_owned();
+    move |source| AgentError::Windows {
+        what,
+        source: Box::new(source),
+    }
+}

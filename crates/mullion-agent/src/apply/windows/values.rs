@@ -1,0 +1,234 @@
+//! Values of the registry: those that the blueprint names, and those that environment, exclusions and page file are.
+
+use std::collections::BTreeSet;
+
+use mullion_wire::{RegistryData, Windows};
+
+use super::{PAGE_FILE, failed, tell};
+use crate::failure::AgentError;
+use crate::state::{KeptValue, WindowsState};
+use crate::system::registry::{Value, key_above, place};
+use crate::system::{System, SystemError};
+use crate::work::Work;
+
+/// Where the machine's environment is.
+pub(super) const ENVIRONMENT: &str =
+    r"HKLM\SYSTEM\CurrentControlSet\Control\Session Manager\Environment";
+/// Where page files are set.
+const MEMORY: &str = r"HKLM\SYSTEM\CurrentControlSet\Control\Session Manager\Memory Management";
+const PAGING_FILES: &str = "PagingFiles";
+/// Defender's exclusions by policy: unlike its own list, which only its service writes, these hold on every edition and
+/// are there to be set.
+const EXCLUSIONS: &str = r"HKLM\SOFTWARE\Policies\Microsoft\Windows Defender\Exclusions";
+
+/// A value as it should be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct WantedValue {
+    pub(super) key: String,
+    pub(super) name: String,
+    pub(super) value: Value,
+}
+
+impl WantedValue {
+    fn new(key: &str, name: &str, data: &RegistryData) -> Self {
+        Self {
+            key: key.to_owned(),
+            name: name.to_owned(),
+            value: Value::from(data),
+        }
+    }
+}
+
+/// Every value of the registry that a blueprint asks for, in one way or another.
+pub(super) fn wanted(windows: &Windows) -> Vec<WantedValue> {
+    let named = windows.registry.iter();
+    let mut values: Vec<_> = named
+        .map(|value| WantedValue::new(&value.key, &value.name, &value.data))
+        .collect();
+    for (name, text) in &windows.environment {
+        let data = if text.contains('%') {
+            RegistryData::Expandable(text.clone())
+        } else {
+            RegistryData::String(text.clone())
+        };
+        values.push(WantedValue::new(ENVIRONMENT, name, &data));
+    }
+    for (list, entries) in [
+        ("Paths", &windows.exclusions.paths),
+        ("Processes", &windows.exclusions.processes),
+    ] {
+        if entries.is_empty() {
+            continue;
+        }
+        let switch = format!("Exclusions_{list}");
+        values.push(WantedValue::new(
+            EXCLUSIONS,
+            &switch,
+            &RegistryData::Dword(1),
+        ));
+        for entry in entries {
+            let key = format!("{EXCLUSIONS}\\{list}");
+            let zero = RegistryData::String("0".to_owned());
+            values.push(WantedValue::new(&key, entry, &zero));
+        }
+    }
+    if let Some(file) = &windows.page_file {
+        let line = format!("{} {} {}", file.path, file.first_mib, file.most_mib);
+        let data = RegistryData::MultiString(vec![line]);
+        values.push(WantedValue::new(MEMORY, PAGING_FILES, &data));
+    }
+    values
+}
+
+/// Whether it is the one that Windows reads at its start only.
+pub(super) fn is_page_file(value: &WantedValue) -> bool {
+    place(&value.key, &value.name) == place(MEMORY, PAGING_FILES)
+}
+
+/// Keeps what a value is, and which keys are to be made for it.
+pub(super) fn keep(
+    system: &dyn System,
+    kept: &mut WindowsState,
+    value: &WantedValue,
+) -> Result<(), SystemError> {
+    let place = place(&value.key, &value.name);
+    if kept.values.contains_key(&place) {
+        return Ok(());
+    }
+    let before = KeptValue {
+        key: value.key.clone(),
+        name: value.name.clone(),
+        value: system.value(&value.key, &value.name)?,
+    };
+    kept.values.insert(place, before);
+    let mut key = Some(value.key.as_str());
+    while let Some(missing) = key
+        && !system.has_key(missing)?
+    {
+        kept.keys.insert(missing.to_owned());
+        key = key_above(missing);
+    }
+    Ok(())
+}
+
+/// Gives back values that are not wanted any more, and removes keys that were made for them.
+pub(super) fn give_back(
+    work: &mut Work<'_, '_>,
+    wanted: Option<&Windows>,
+) -> Result<(), AgentError> {
+    let wanted: BTreeSet<_> = wanted
+        .into_iter()
+        .flat_map(self::wanted)
+        .map(|value| place(&value.key, &value.name))
+        .collect();
+    let dropped: Vec<_> = work
+        .state
+        .windows
+        .values
+        .iter()
+        .filter(|(place, _)| !wanted.contains(*place))
+        .map(|(place, kept)| (place.clone(), kept.clone()))
+        .collect();
+    if dropped.is_empty() {
+        return Ok(());
+    }
+    work.touch()?;
+    for (_, kept) in &dropped {
+        put_back(work, kept)?;
+    }
+    // A key comes before those below it. One that is not empty still has values that are wanted, or others'.
+    let keys: Vec<_> = work.state.windows.keys.iter().rev().cloned().collect();
+    for key in keys {
+        work.system.remove_empty_key(&key)?;
+        if !work.system.has_key(&key)? {
+            work.state.windows.keys.remove(&key);
+        }
+    }
+    for (place, _) in dropped {
+        work.state.windows.values.remove(&place);
+    }
+    Ok(())
+}
+
+fn put_back(work: &mut Work<'_, '_>, kept: &KeptValue) -> Result<(), AgentError> {
+    let KeptValue { key, name, value } = kept;
+    if place(key, name) == place(MEMORY, PAGING_FILES) {
+        work.await_restart(PAGE_FILE.to_owned());
+        work.save()?;
+    }
+    let what = format!("registry value {key}\\{name}");
+    match value {
+        None => {
+            let removed = work.system.remove_value(key, name).map_err(failed(&what))?;
+            tell(work, removed, &what);
+        }
+        Some(value) => {
+            if work.system.value(key, name)?.as_ref() == Some(value) {
+                return Ok(());
+            }
+            work.system
+                .set_value(key, name, value)
+                .map_err(failed(&what))?;
+            work.report.changed(what);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mullion_wire::{Exclusions, PageFile};
+
+    #[test]
+    fn environment_exclusions_and_page_file_are_values_of_the_registry() {
+        let windows = Windows {
+            environment: [
+                ("NO_PROXY".to_owned(), ".svc".to_owned()),
+                ("TOOLS".to_owned(), r"%SystemDrive%\k".to_owned()),
+            ]
+            .into(),
+            exclusions: Exclusions {
+                paths: [].into(),
+                processes: [r"C:\k\kubelet.exe".to_owned()].into(),
+            },
+            page_file: Some(PageFile {
+                path: r"C:\pagefile.sys".into(),
+                first_mib: 4096,
+                most_mib: 8192,
+            }),
+            ..Windows::default()
+        };
+        let values = wanted(&windows);
+        let shown: Vec<_> = values
+            .iter()
+            .map(|value| {
+                let key = value.key.rsplit('\\').next().unwrap_or_default();
+                (
+                    key,
+                    value.name.as_str(),
+                    value.value.kind,
+                    value.value.texts(),
+                )
+            })
+            .collect();
+        let text = |text: &str| vec![text.to_owned()];
+        assert_eq!(
+            shown,
+            [
+                ("Environment", "NO_PROXY", 1, text(".svc")),
+                ("Environment", "TOOLS", 2, text(r"%SystemDrive%\k")),
+                ("Exclusions", "Exclusions_Processes", 4, vec![]),
+                ("Processes", r"C:\k\kubelet.exe", 1, text("0")),
+                (
+                    "Memory Management",
+                    "PagingFiles",
+                    7,
+                    text(r"C:\pagefile.sys 4096 8192")
+                ),
+            ]
+        );
+        assert!(is_page_file(&values[4]));
+        assert!(!is_page_file(&values[3]));
+    }
+}

@@ -1,0 +1,55 @@
+//! What the agent remembers of a Windows machine.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use mullion_wire::{Definition, DynamicPorts, Windows};
+use serde::{Deserialize, Serialize};
+
+use crate::system::registry::Value;
+
+/// What was changed, and what was there before.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct WindowsState {
+    /// Values of the registry, by their place.
+    pub(crate) values: BTreeMap<String, KeptValue>,
+    /// Keys that were made for them.
+    pub(crate) keys: BTreeSet<String>,
+    /// Folders that were added to the machine's `Path`.
+    pub(crate) path: BTreeSet<String>,
+    /// Services that were defined, with their definitions before; none for those that nobody knew.
+    pub(crate) definitions: BTreeMap<String, Option<Definition>>,
+    /// The host name before.
+    pub(crate) host_name: Option<String>,
+    /// The time zone before.
+    pub(crate) time_zone: Option<String>,
+    /// Dynamic ports before.
+    pub(crate) ports: Vec<DynamicPorts>,
+    /// The network of HNS that was made.
+    pub(crate) network: Option<String>,
+}
+
+impl WindowsState {
+    /// Whether nothing is remembered.
+    pub(crate) fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// A value of the registry as it was.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct KeptValue {
+    pub(crate) key: String,
+    pub(crate) name: String,
+    /// None where there was no such value.
+    pub(crate) value: Option<Value>,
+}
+
+/// What an applied blueprint asks of Windows, to be found again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct WindowsApplied {
+    pub(crate) settings: Windows,
+    pub(crate) definitions: BTreeMap<String, Definition>,
+}

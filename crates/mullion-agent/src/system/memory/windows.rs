@@ -1,0 +1,323 @@
+//! What only Windows has, in memory.
+
+use std::collections::BTreeMap;
+
+use mullion_wire::{Definition, DynamicPorts, Feature, OverlayNetwork, Protocol, Start};
+
+use super::super::registry::{Value, place};
+use super::super::{
+    Activity, Ended, Family, Holds, NetworkState, OnlyWindows, Removed, SystemError,
+};
+use super::{Memory, MemoryService};
+
+/// The parts of a Windows that the agent changes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemoryWindows {
+    /// Keys of the registry in lower case, each with its values by their names in lower case.
+    pub registry: BTreeMap<String, BTreeMap<String, Value>>,
+    /// Optional features that this Windows knows.
+    pub features: BTreeMap<String, Feature>,
+    /// The host name that holds from the next start on.
+    pub next_host_name: String,
+    /// The time zone.
+    pub time_zone: String,
+    /// Dynamic ports: the first and how many.
+    pub ports: BTreeMap<Protocol, (u16, u16)>,
+    /// Networks of HNS, by name.
+    pub networks: BTreeMap<String, OverlayNetwork>,
+    /// How often the machine was started.
+    pub starts: u32,
+}
+
+impl MemoryWindows {
+    pub(super) fn new(host_name: &str) -> Self {
+        Self {
+            registry: BTreeMap::new(),
+            features: BTreeMap::new(),
+            next_host_name: host_name.to_owned(),
+            time_zone: "Pacific Standard Time".to_owned(),
+            ports: [
+                (Protocol::Tcp, (49_152, 16_384)),
+                (Protocol::Udp, (49_152, 16_384)),
+            ]
+            .into(),
+            networks: BTreeMap::new(),
+            starts: 1,
+        }
+    }
+}
+
+/// A key in the one form that it is kept in.
+fn plain(key: &str) -> String {
+    place(key, "").trim_end_matches('\\').to_owned()
+}
+
+impl Memory {
+    /// Gives the registry a value; not an operation.
+    pub fn put_value(&self, key: &str, name: &str, value: Value) {
+        let mut inner = self.inner.borrow_mut();
+        insert(&mut inner.windows.registry, key, name, value);
+    }
+
+    /// Lets Windows know a feature.
+    pub fn put_feature(&self, name: &str, state: Feature) {
+        let mut inner = self.inner.borrow_mut();
+        inner.windows.features.insert(name.to_owned(), state);
+    }
+
+    /// Lets a service be known with a definition.
+    pub fn put_defined(&self, name: &str, definition: Definition, activity: Activity) {
+        self.put_service(name, definition.start != Start::OnDemand, activity);
+        let mut inner = self.inner.borrow_mut();
+        if let Some(service) = inner.services.get_mut(name) {
+            service.ran_as = (activity == Activity::Running).then(|| definition.clone());
+            service.definition = Some(definition);
+        }
+    }
+
+    /// Everything that only Windows has.
+    pub fn windows_parts(&self) -> MemoryWindows {
+        self.inner.borrow().windows.clone()
+    }
+
+    /// Starts the machine anew: what waited for it holds from now on.
+    pub fn restart_machine(&self) {
+        let mut inner = self.inner.borrow_mut();
+        inner.windows.starts += 1;
+        let next = inner.windows.next_host_name.clone();
+        inner.host_name = next;
+        for state in inner.windows.features.values_mut() {
+            if *state == Feature::Pending {
+                *state = Feature::Enabled;
+            }
+        }
+    }
+
+    /// Why Windows itself wants a start.
+    pub(super) fn windows_wants_restart(&self) -> Option<String> {
+        let inner = self.inner.borrow();
+        let is_pending = |state: &Feature| *state == Feature::Pending;
+        if inner.windows.features.values().any(is_pending) {
+            return Some("features are being installed".to_owned());
+        }
+        (inner.windows.next_host_name != inner.host_name)
+            .then(|| "the host name changes".to_owned())
+    }
+}
+
+/// Puts a value in its place, every key above it included.
+fn insert(
+    registry: &mut BTreeMap<String, BTreeMap<String, Value>>,
+    key: &str,
+    name: &str,
+    value: Value,
+) {
+    let key = plain(key);
+    for (end, _) in key.match_indices('\\') {
+        registry.entry(key[..end].to_owned()).or_default();
+    }
+    let values = registry.entry(key).or_default();
+    values.insert(name.to_lowercase(), value);
+}
+
+impl OnlyWindows for Memory {
+    fn value(&self, key: &str, name: &str) -> Result<Option<Value>, SystemError> {
+        self.live()?;
+        let inner = self.inner.borrow();
+        let values = inner.windows.registry.get(&plain(key));
+        Ok(values.and_then(|values| values.get(&name.to_lowercase()).cloned()))
+    }
+
+    fn set_value(&self, key: &str, name: &str, value: &Value) -> Result<(), SystemError> {
+        self.only_on_windows("a registry")?;
+        self.operate(format!("set value {key} {name}"))?;
+        self.put_value(key, name, value.clone());
+        Ok(())
+    }
+
+    fn remove_value(&self, key: &str, name: &str) -> Result<Removed, SystemError> {
+        if self.value(key, name)?.is_none() {
+            return Ok(Removed::Nothing);
+        }
+        self.operate(format!("remove value {key} {name}"))?;
+        let mut inner = self.inner.borrow_mut();
+        if let Some(values) = inner.windows.registry.get_mut(&plain(key)) {
+            values.remove(&name.to_lowercase());
+        }
+        Ok(Removed::Gone)
+    }
+
+    fn has_key(&self, key: &str) -> Result<bool, SystemError> {
+        self.live()?;
+        let inner = self.inner.borrow();
+        Ok(inner.windows.registry.contains_key(&plain(key)))
+    }
+
+    fn remove_empty_key(&self, key: &str) -> Result<Removed, SystemError> {
+        self.live()?;
+        let key = plain(key);
+        {
+            let inner = self.inner.borrow();
+            let below = format!("{key}\\");
+            let mut keys = inner.windows.registry.keys();
+            let has_below = keys.any(|other| other.starts_with(&below));
+            let values = inner.windows.registry.get(&key);
+            if has_below || values.is_none_or(|values| !values.is_empty()) {
+                return Ok(Removed::Nothing);
+            }
+        }
+        self.operate(format!("remove key {key}"))?;
+        self.inner.borrow_mut().windows.registry.remove(&key);
+        Ok(Removed::Gone)
+    }
+
+    fn definition(&self, name: &str) -> Result<Option<Definition>, SystemError> {
+        self.live()?;
+        let inner = self.inner.borrow();
+        let service = inner.services.get(name);
+        Ok(service.and_then(|service| service.definition.clone()))
+    }
+
+    fn define(&self, name: &str, definition: &Definition) -> Result<(), SystemError> {
+        self.only_on_windows("a service control manager")?;
+        self.operate(format!("define {name}"))?;
+        let mut inner = self.inner.borrow_mut();
+        let service = inner
+            .services
+            .entry(name.to_owned())
+            .or_insert_with(MemoryService::stopped);
+        service.is_enabled = definition.start != Start::OnDemand;
+        service.definition = Some(definition.clone());
+        Ok(())
+    }
+
+    fn undefine(&self, name: &str) -> Result<Removed, SystemError> {
+        self.live()?;
+        let activity = {
+            let inner = self.inner.borrow();
+            inner.services.get(name).map(|service| service.activity)
+        };
+        match activity {
+            None => return Ok(Removed::Nothing),
+            // Windows would only mark it, and refuse to define it again.
+            Some(Activity::Running | Activity::Starting) => {
+                return Err(SystemError::Failed {
+                    program: format!("undefine {name}"),
+                    ended: Ended::Status(1072),
+                    tail: vec![],
+                });
+            }
+            Some(Activity::Stopped) => {}
+        }
+        self.operate(format!("undefine {name}"))?;
+        self.inner.borrow_mut().services.remove(name);
+        Ok(Removed::Gone)
+    }
+
+    fn feature(&self, name: &str) -> Result<Feature, SystemError> {
+        self.live()?;
+        let inner = self.inner.borrow();
+        let state = inner.windows.features.get(name).copied();
+        Ok(state.unwrap_or(Feature::Unknown))
+    }
+
+    fn enable_feature(&self, name: &str) -> Result<Holds, SystemError> {
+        self.only_on_windows("optional features")?;
+        self.operate(format!("enable feature {name}"))?;
+        self.put_feature(name, Feature::Pending);
+        Ok(Holds::AfterRestart)
+    }
+
+    fn next_host_name(&self) -> Result<String, SystemError> {
+        self.live()?;
+        Ok(self.inner.borrow().windows.next_host_name.clone())
+    }
+
+    fn set_host_name(&self, name: &str) -> Result<(), SystemError> {
+        self.only_on_windows("a host name to come")?;
+        self.operate(format!("set host name {name}"))?;
+        name.clone_into(&mut self.inner.borrow_mut().windows.next_host_name);
+        Ok(())
+    }
+
+    fn time_zone(&self) -> Result<String, SystemError> {
+        self.live()?;
+        Ok(self.inner.borrow().windows.time_zone.clone())
+    }
+
+    fn set_time_zone(&self, name: &str) -> Result<(), SystemError> {
+        self.only_on_windows("time zones by name")?;
+        self.operate(format!("set time zone {name}"))?;
+        name.clone_into(&mut self.inner.borrow_mut().windows.time_zone);
+        Ok(())
+    }
+
+    fn dynamic_ports(&self, protocol: Protocol) -> Result<DynamicPorts, SystemError> {
+        self.live()?;
+        let inner = self.inner.borrow();
+        let (first, count) = inner
+            .windows
+            .ports
+            .get(&protocol)
+            .copied()
+            .unwrap_or_default();
+        Ok(DynamicPorts {
+            protocol,
+            first,
+            count,
+        })
+    }
+
+    fn set_dynamic_ports(&self, wanted: DynamicPorts) -> Result<(), SystemError> {
+        self.only_on_windows("a range of dynamic ports")?;
+        self.operate(format!("set dynamic ports from {}", wanted.first))?;
+        let mut inner = self.inner.borrow_mut();
+        let range = (wanted.first, wanted.count);
+        inner.windows.ports.insert(wanted.protocol, range);
+        Ok(())
+    }
+
+    fn network(&self, wanted: &OverlayNetwork) -> Result<NetworkState, SystemError> {
+        self.live()?;
+        let inner = self.inner.borrow();
+        Ok(match inner.windows.networks.get(&wanted.name) {
+            None => NetworkState::Absent,
+            Some(found) if found == wanted => NetworkState::Set,
+            Some(_) => NetworkState::Different,
+        })
+    }
+
+    fn make_network(&self, wanted: &OverlayNetwork) -> Result<(), SystemError> {
+        self.only_on_windows("HNS")?;
+        self.operate(format!("make network {}", wanted.name))?;
+        let mut inner = self.inner.borrow_mut();
+        let before = inner
+            .windows
+            .networks
+            .insert(wanted.name.clone(), wanted.clone());
+        match before {
+            None => Ok(()),
+            Some(_) => Err(SystemError::Nonsense("two networks of one name".to_owned())),
+        }
+    }
+
+    fn remove_network(&self, name: &str) -> Result<Removed, SystemError> {
+        self.live()?;
+        if !self.inner.borrow().windows.networks.contains_key(name) {
+            return Ok(Removed::Nothing);
+        }
+        self.operate(format!("remove network {name}"))?;
+        self.inner.borrow_mut().windows.networks.remove(name);
+        Ok(Removed::Gone)
+    }
+}
+
+impl Memory {
+    /// Refuses what the Linux in memory does not have.
+    fn only_on_windows(&self, what: &'static str) -> Result<(), SystemError> {
+        match self.family {
+            Family::Windows => Ok(()),
+            Family::Linux => Err(SystemError::OnlyWindows(what)),
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! What programs read and write: fed by a thread, heard line by line.
+
+use std::io::{self, PipeReader, Write as _};
+use std::process::Child;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
+
+/// A line is cut off here.
+const LONGEST_LINE: usize = 8 * 1024;
+/// A reader of lines needs little.
+const STACK: usize = 128 * 1024;
+
+/// Gives a program what it reads; one that does not read all of it is not waited for.
+pub(super) fn feed(child: &mut Child, input: Vec<u8>) {
+    if let Some(mut stdin) = child.stdin.take() {
+        let write = move || {
+            let _ = stdin.write_all(&input);
+        };
+        // Without a thread the program reads nothing, and fails by itself.
+        let _ = thread::Builder::new().stack_size(STACK).spawn(write);
+    }
+}
+
+/// Listens to a pipe: the lines that come out of it, until its end.
+pub(super) fn listen(output: PipeReader) -> io::Result<Receiver<String>> {
+    let (sender, receiver) = sync_channel(64);
+    thread::Builder::new()
+        .stack_size(STACK)
+        .spawn(move || split(output, &sender))?;
+    Ok(receiver)
+}
+
+fn split(mut output: impl io::Read, sender: &SyncSender<String>) {
+    let mut buffer = vec![0; 16 * 1024];
+    let mut line = Vec::new();
+    let send = |line: &mut Vec<u8>| {
+        let text = plain(&String::from_utf8_lossy(line));
+        line.clear();
+        sender.send(text)
+    };
+    let mut was_return = false;
+    loop {
+        let read = match output.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(read) => read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(_) => break,
+        };
+        for byte in &buffer[..read] {
+            // Progress bars begin their line anew, and Windows ends its lines with both.
+            let is_ended = match byte {
+                b'\n' => !was_return,
+                b'\r' => !line.is_empty(),
+                _ => false,
+            };
+            was_return = is_ended && *byte == b'\r';
+            if is_ended {
+                if send(&mut line).is_err() {
+                    return;
+                }
+            } else if !matches!(byte, b'\n' | b'\r') && line.len() < LONGEST_LINE {
+                line.push(*byte);
+            }
+        }
+    }
+    if !line.is_empty() {
+        let _ = send(&mut line);
+    }
+}
+
+/// A line without colours and other signs that only a terminal understands.
+fn plain(line: &str) -> String {
+    let mut plain = String::with_capacity(line.len());
+    let mut signs = line.trim_end().chars().peekable();
+    while let Some(sign) = signs.next() {
+        if sign == '\u{1b}' {
+            if signs.next_if_eq(&'[').is_some() {
+                // Up to its letter.
+                let _ = signs.by_ref().find(char::is_ascii_alphabetic);
+            }
+        } else if sign == '\t' || !sign.is_control() {
+            plain.push(sign);
+        }
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_end_as_either_system_ends_them() {
+        let split = |text: &str| {
+            let (sender, receiver) = sync_channel(64);
+            super::split(text.as_bytes(), &sender);
+            drop(sender);
+            receiver.iter().collect::<Vec<_>>()
+        };
+        assert_eq!(split("a\n\nb\n"), ["a", "", "b"]);
+        assert_eq!(split("a\r\n\r\nb\r\n"), ["a", "", "b"]);
+        assert_eq!(split("10%\r20%\r30%\nend"), ["10%", "20%", "30%", "end"]);
+    }
+
+    #[test]
+    fn colours_do_not_reach_the_controller() {
+        assert_eq!(
+            plain("\u{1b}[0;37mKERNEL_VERSION\u{1b}[0m: \u{1b}[0;32m6.18\u{1b}[0m  "),
+            "KERNEL_VERSION: 6.18"
+        );
+        assert_eq!(plain("\ta\u{7} größer\u{1b}"), "\ta größer");
+    }
+}

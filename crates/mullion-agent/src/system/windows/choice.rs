@@ -1,0 +1,116 @@
+//! Choosing one adapter among several, and other small readings of text.
+
+use mullion_wire::{Adapter, AdapterChoice};
+
+use super::super::SystemError;
+
+/// The adapter that is meant.
+pub(super) fn adapter<'a>(
+    adapters: &'a [Adapter],
+    choice: &AdapterChoice,
+) -> Result<&'a Adapter, SystemError> {
+    let found = match choice {
+        AdapterChoice::Name(name) => {
+            let mut adapters = adapters.iter();
+            adapters.find(|adapter| adapter.name.eq_ignore_ascii_case(name))
+        }
+        AdapterChoice::Address(address) => adapters.iter().find(|adapter| {
+            let mut addresses = adapter.addresses.iter();
+            addresses.any(|found| found.split('/').next() == Some(address))
+        }),
+        AdapterChoice::Outward => adapters
+            .iter()
+            .filter(|adapter| adapter.is_up && !adapter.gateways.is_empty())
+            .min_by_key(|adapter| adapter.metric),
+    };
+    found.ok_or_else(|| {
+        let names: Vec<_> = adapters
+            .iter()
+            .map(|adapter| format!("{} ({})", adapter.name, adapter.addresses.join(", ")))
+            .collect();
+        let wanted = match choice {
+            AdapterChoice::Name(name) => format!("of the name `{name}`"),
+            AdapterChoice::Address(address) => format!("with the address {address}"),
+            AdapterChoice::Outward => "with a way out".to_owned(),
+        };
+        let words = format!(
+            "there is no adapter {wanted}; there are: {}",
+            names.join(", ")
+        );
+        SystemError::Nonsense(words)
+    })
+}
+
+/// The file that a service's command line logs to, where `kube-log-runner` or the program itself says so.
+pub(super) fn log_file(command: &str) -> Option<String> {
+    let at = ["-log-file=", "--log-file "]
+        .iter()
+        .find_map(|flag| command.find(flag).map(|at| at + flag.len()))?;
+    let rest = &command[at..];
+    let path = match rest.strip_prefix('"') {
+        Some(quoted) => quoted.split('"').next(),
+        None => rest.split([' ', '"']).next(),
+    };
+    path.filter(|path| !path.is_empty())
+        .map(|path| path.replace('\\', "/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn adapters() -> Vec<Adapter> {
+        let adapter = |name: &str, address: &str, gateway: &str, metric| Adapter {
+            name: name.into(),
+            addresses: vec![address.into()],
+            gateways: [gateway]
+                .iter()
+                .filter(|text| !text.is_empty())
+                .map(|text| (*text).to_owned())
+                .collect(),
+            is_up: true,
+            metric,
+            ..Adapter::default()
+        };
+        vec![
+            adapter("Storage", "10.0.0.5/24", "", 5),
+            adapter("Slow", "192.168.1.5/24", "192.168.1.1", 50),
+            adapter("Ethernet", "10.99.0.21/24", "10.99.0.1", 25),
+        ]
+    }
+
+    #[test]
+    fn the_right_adapter_is_chosen_among_several() {
+        let chosen = |choice| adapter(&adapters(), &choice).map(|found| found.name.clone());
+        assert_eq!(chosen(AdapterChoice::Outward).unwrap(), "Ethernet");
+        assert_eq!(
+            chosen(AdapterChoice::Name("storage".into())).unwrap(),
+            "Storage"
+        );
+        let address = AdapterChoice::Address("192.168.1.5".into());
+        assert_eq!(chosen(address).unwrap(), "Slow");
+        let error = chosen(AdapterChoice::Address("10.99.0.2".into())).unwrap_err();
+        assert!(
+            error.to_string().contains("Ethernet (10.99.0.21/24)"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn the_log_of_a_service_is_found_in_its_command_line() {
+        for (command, file) in [
+            (
+                r"C:\k\kube-log-runner.exe -log-file=C:\var\log\k.log C:\k\kubelet.exe",
+                "C:/var/log/k.log",
+            ),
+            (
+                r#""C:\Program Files\x.exe" --log-file="C:\var log\c.log" --run-service"#,
+                "C:/var log/c.log",
+            ),
+            (r#""C:\x.exe" "--log-file=C:\var\c.log""#, "C:/var/c.log"),
+        ] {
+            assert_eq!(log_file(command).as_deref(), Some(file));
+        }
+        assert_eq!(log_file(r"C:\k\kubelet.exe --v=2"), None);
+    }
+}

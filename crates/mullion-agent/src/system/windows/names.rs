@@ -1,0 +1,108 @@
+//! The host name and the time zone.
+
+use windows::Win32::Foundation::SYSTEMTIME;
+use windows::Win32::System::SystemInformation::{
+    ComputerNamePhysicalDnsHostname, GetComputerNameExW, SetComputerNameExW,
+};
+use windows::Win32::System::Time::{
+    DYNAMIC_TIME_ZONE_INFORMATION, GetDynamicTimeZoneInformation, SetDynamicTimeZoneInformation,
+    TIME_ZONE_ID_INVALID,
+};
+use windows::core::{Error, PWSTR};
+
+use super::super::SystemError;
+use super::call::{Wide, failed};
+use super::hive;
+
+const TCPIP: &str = r"HKLM\SYSTEM\CurrentControlSet\Services\Tcpip\Parameters";
+const TIME_ZONES: &str = r"HKLM\SOFTWARE\Microsoft\Windows NT\CurrentVersion\Time Zones";
+
+/// The host name that holds.
+pub(super) fn host_name() -> Result<String, SystemError> {
+    let mut name = [0_u16; 256];
+    let mut length = u32::try_from(name.len()).unwrap_or_default();
+    unsafe {
+        GetComputerNameExW(
+            ComputerNamePhysicalDnsHostname,
+            Some(PWSTR(name.as_mut_ptr())),
+            &raw mut length,
+        )
+    }
+    .map_err(failed("GetComputerNameEx"))?;
+    Ok(String::from_utf16_lossy(&name[..length as usize]))
+}
+
+/// The host name that holds from the next start on.
+pub(super) fn next_host_name() -> Result<String, SystemError> {
+    // Windows keeps the one to come under `NV`, which stands for what outlives a start.
+    match hive::text(TCPIP, "NV Hostname") {
+        name if name.is_empty() => host_name(),
+        name => Ok(name),
+    }
+}
+
+pub(super) fn set_host_name(name: &str) -> Result<(), SystemError> {
+    let wide = Wide::new(name);
+    unsafe { SetComputerNameExW(ComputerNamePhysicalDnsHostname, wide.as_ptr()) }
+        .map_err(failed(format!("SetComputerNameEx {name}")))
+}
+
+pub(super) fn time_zone() -> Result<String, SystemError> {
+    let mut found = DYNAMIC_TIME_ZONE_INFORMATION::default();
+    if unsafe { GetDynamicTimeZoneInformation(&raw mut found) } == TIME_ZONE_ID_INVALID {
+        return Err(failed("GetDynamicTimeZoneInformation")(Error::from_thread()));
+    }
+    let name = found.TimeZoneKeyName;
+    let end = name
+        .iter()
+        .position(|unit| *unit == 0)
+        .unwrap_or(name.len());
+    Ok(String::from_utf16_lossy(&name[..end]))
+}
+
+pub(super) fn set_time_zone(name: &str) -> Result<(), SystemError> {
+    let key = format!("{TIME_ZONES}\\{name}");
+    let rules = hive::value(&key, "TZI")?.map(|value| value.bytes);
+    let Some(rules) = rules.filter(|bytes| bytes.len() >= 44) else {
+        let words = format!("this Windows does not know the time zone `{name}`");
+        return Err(SystemError::Nonsense(words));
+    };
+    // Three numbers, then two dates of eight short ones each.
+    let number =
+        |at: usize| i32::from_le_bytes([rules[at], rules[at + 1], rules[at + 2], rules[at + 3]]);
+    let date = |at: usize| {
+        let part =
+            |index: usize| u16::from_le_bytes([rules[at + 2 * index], rules[at + 2 * index + 1]]);
+        SYSTEMTIME {
+            wYear: part(0),
+            wMonth: part(1),
+            wDayOfWeek: part(2),
+            wDay: part(3),
+            wHour: part(4),
+            wMinute: part(5),
+            wSecond: part(6),
+            wMilliseconds: part(7),
+        }
+    };
+    let mut wanted = DYNAMIC_TIME_ZONE_INFORMATION {
+        Bias: number(0),
+        StandardBias: number(4),
+        DaylightBias: number(8),
+        StandardDate: date(12),
+        DaylightDate: date(28),
+        ..DYNAMIC_TIME_ZONE_INFORMATION::default()
+    };
+    write(&mut wanted.StandardName, &hive::text(&key, "Std"));
+    write(&mut wanted.DaylightName, &hive::text(&key, "Dlt"));
+    write(&mut wanted.TimeZoneKeyName, name);
+    unsafe { SetDynamicTimeZoneInformation(&raw const wanted) }
+        .map_err(failed(format!("SetDynamicTimeZoneInformation {name}")))
+}
+
+/// Writes a text into a room of fixed size, with at least one zero after it.
+fn write(room: &mut [u16], text: &str) {
+    let most = room.len() - 1;
+    for (place, unit) in room[..most].iter_mut().zip(text.encode_utf16()) {
+        *place = unit;
+    }
+}

@@ -1,0 +1,288 @@
+//! The Windows that the agent runs on.
+
+use std::cell::RefCell;
+use std::fs::{File, OpenOptions};
+use std::io::{Seek as _, Write as _};
+use std::os::windows::fs::OpenOptionsExt as _;
+use std::time::{Duration, Instant};
+
+use mullion_wire::{
+    Blueprint, Definition, DynamicPorts, Facts, Feature, Firewall, OverlayNetwork, Package,
+    Protocol,
+};
+use windows::Win32::Foundation::{ERROR_ACCESS_DENIED, ERROR_SHARING_VIOLATION};
+use windows::Win32::Storage::FileSystem::{FILE_SHARE_DELETE, FILE_SHARE_READ};
+
+use super::super::registry::Value;
+use super::super::{
+    Companions, Family, FirewallState, Holds, Module, NetworkState, OnlyWindows, PackageLists,
+    Packages, Paths, Removed, Settings, System, SystemError, answers,
+};
+use super::files::real;
+use super::{adapters, describe, features, firewall, hive, names, netsh, networks, services};
+
+/// How often a lock that somebody holds is tried again.
+const LOCK_PAUSE: Duration = Duration::from_millis(50);
+
+/// Where Windows counts its starts.
+const STARTS: &str =
+    r"HKLM\SYSTEM\CurrentControlSet\Control\Session Manager\Memory Management\PrefetchParameters";
+/// Keys that are there while Windows waits for a start, and why it does.
+const AWAITED: &[(&str, &str)] = &[
+    (
+        r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\Component Based Servicing\RebootPending",
+        "features or updates were installed",
+    ),
+    (
+        r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\WindowsUpdate\Auto Update\RebootRequired",
+        "updates were installed",
+    ),
+];
+
+/// This computer's Windows.
+#[derive(Debug)]
+pub struct Windows {
+    paths: Paths,
+    /// The lock, once it is taken.
+    pub(super) lock: RefCell<Option<File>>,
+}
+
+impl Default for Windows {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Windows {
+    /// The system that the agent runs on.
+    pub fn new() -> Self {
+        Self {
+            paths: Paths::of_windows(),
+            lock: RefCell::new(None),
+        }
+    }
+}
+
+impl System for Windows {
+    fn family(&self) -> Family {
+        Family::Windows
+    }
+
+    fn boot(&self) -> Option<String> {
+        hive::number(STARTS, "BootId").map(|number| number.to_string())
+    }
+
+    fn paths(&self) -> &Paths {
+        &self.paths
+    }
+
+    fn host_name(&self) -> Result<String, SystemError> {
+        names::host_name()
+    }
+
+    fn describe(&self) -> Result<Facts, SystemError> {
+        describe::describe(self)
+    }
+
+    fn reboot_pending(&self) -> Option<String> {
+        let awaited = AWAITED.iter();
+        let mut reasons: Vec<_> = awaited
+            .filter(|(key, _)| hive::has_key(key).unwrap_or(false))
+            .map(|(_, why)| (*why).to_owned())
+            .collect();
+        if let (Ok(now), Ok(next)) = (names::host_name(), names::next_host_name())
+            && !now.eq_ignore_ascii_case(&next)
+        {
+            reasons.push(format!("the host name changes to `{next}`"));
+        }
+        (!reasons.is_empty()).then(|| reasons.join("; "))
+    }
+
+    fn lock(&self, words: &str, wait: Duration) -> Result<(), SystemError> {
+        let path = real(&self.paths.lock);
+        let until = Instant::now() + wait;
+        // Whoever has it open lets others read and remove it, and not write.
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        options.share_mode(FILE_SHARE_READ.0 | FILE_SHARE_DELETE.0);
+        // One that was removed and is still open refuses access until it is closed.
+        let held = [ERROR_SHARING_VIOLATION, ERROR_ACCESS_DENIED];
+        loop {
+            let error = match options.open(&path) {
+                Ok(mut file) => {
+                    let holder = format!("process {}, {words}\n", std::process::id());
+                    // The words are for people; the lock holds without them.
+                    let _ = file.set_len(0);
+                    let _ = file.write_all(holder.as_bytes());
+                    let _ = file.seek(std::io::SeekFrom::End(0));
+                    *self.lock.borrow_mut() = Some(file);
+                    return Ok(());
+                }
+                Err(error) => error,
+            };
+            let is_held = held
+                .iter()
+                .any(|reason| error.raw_os_error() == Some(reason.0.cast_signed()));
+            if !is_held {
+                return Err(SystemError::File(error));
+            }
+            if Instant::now() >= until {
+                let holder = fs_err::read_to_string(&path).unwrap_or_default();
+                return Err(SystemError::Busy {
+                    holder: match holder.trim() {
+                        "" => "it does not say who it is".to_owned(),
+                        holder => holder.to_owned(),
+                    },
+                });
+            }
+            std::thread::sleep(LOCK_PAUSE);
+        }
+    }
+
+    fn answers(&self, port: u16, path: &str) -> bool {
+        answers::well(port, path)
+    }
+
+    fn starved(&self) -> u64 {
+        // Windows ends nothing for want of memory: what asks for more is refused.
+        0
+    }
+
+    fn clear_pods(&self, on_line: &mut dyn FnMut(&str)) -> Result<(), SystemError> {
+        networks::clear(on_line)
+    }
+}
+
+/// Windows has no modules and no settings by name; the firewall keeps its rules itself.
+impl Settings for Windows {
+    fn module(&self, _name: &str) -> Result<Module, SystemError> {
+        Ok(Module::Hidden)
+    }
+
+    fn load_module(&self, name: &str) -> Result<(), SystemError> {
+        Err(SystemError::NoSetting(name.to_owned()))
+    }
+
+    fn setting(&self, _name: &str) -> Result<Option<String>, SystemError> {
+        Ok(None)
+    }
+
+    fn set(&self, name: &str, _value: &str) -> Result<(), SystemError> {
+        Err(SystemError::NoSetting(name.to_owned()))
+    }
+
+    fn firewall(&self, wanted: &Firewall) -> Result<FirewallState, SystemError> {
+        firewall::state(wanted)
+    }
+
+    fn set_firewall(&self, wanted: &Firewall) -> Result<(), SystemError> {
+        firewall::set(wanted)
+    }
+
+    fn remove_firewall(&self, group: &str) -> Result<Removed, SystemError> {
+        firewall::remove(group)
+    }
+
+    fn companions(&self, _blueprint: &Blueprint) -> Result<Companions, SystemError> {
+        Ok(Companions::default())
+    }
+}
+
+/// Windows has no packages of a distribution.
+impl Packages for Windows {
+    fn missing(&self, packages: &[Package]) -> Result<Vec<String>, SystemError> {
+        let names = packages.iter().map(|package| package.name.clone());
+        Ok(names.collect())
+    }
+
+    fn precedes_packages(&self, _path: &str) -> bool {
+        false
+    }
+
+    fn install(
+        &self,
+        names: &[String],
+        _lists: PackageLists,
+        _on_line: &mut dyn FnMut(&str),
+    ) -> Result<(), SystemError> {
+        Err(SystemError::NoPackages(names.to_vec()))
+    }
+}
+
+impl OnlyWindows for Windows {
+    fn value(&self, key: &str, name: &str) -> Result<Option<Value>, SystemError> {
+        hive::value(key, name)
+    }
+
+    fn set_value(&self, key: &str, name: &str, value: &Value) -> Result<(), SystemError> {
+        hive::set_value(key, name, value)
+    }
+
+    fn remove_value(&self, key: &str, name: &str) -> Result<Removed, SystemError> {
+        hive::remove_value(key, name)
+    }
+
+    fn has_key(&self, key: &str) -> Result<bool, SystemError> {
+        hive::has_key(key)
+    }
+
+    fn remove_empty_key(&self, key: &str) -> Result<Removed, SystemError> {
+        hive::remove_empty_key(key)
+    }
+
+    fn definition(&self, name: &str) -> Result<Option<Definition>, SystemError> {
+        services::definition(name)
+    }
+
+    fn define(&self, name: &str, definition: &Definition) -> Result<(), SystemError> {
+        services::define(name, definition)
+    }
+
+    fn undefine(&self, name: &str) -> Result<Removed, SystemError> {
+        services::undefine(name)
+    }
+
+    fn feature(&self, name: &str) -> Result<Feature, SystemError> {
+        features::read(name)
+    }
+
+    fn enable_feature(&self, name: &str) -> Result<Holds, SystemError> {
+        features::enable(name)
+    }
+
+    fn next_host_name(&self) -> Result<String, SystemError> {
+        names::next_host_name()
+    }
+
+    fn set_host_name(&self, name: &str) -> Result<(), SystemError> {
+        names::set_host_name(name)
+    }
+
+    fn time_zone(&self) -> Result<String, SystemError> {
+        names::time_zone()
+    }
+
+    fn set_time_zone(&self, name: &str) -> Result<(), SystemError> {
+        names::set_time_zone(name)
+    }
+
+    fn dynamic_ports(&self, protocol: Protocol) -> Result<DynamicPorts, SystemError> {
+        netsh::read(self, protocol)
+    }
+
+    fn set_dynamic_ports(&self, wanted: DynamicPorts) -> Result<(), SystemError> {
+        netsh::set(self, wanted)
+    }
+
+    fn network(&self, wanted: &OverlayNetwork) -> Result<NetworkState, SystemError> {
+        networks::state(wanted)
+    }
+
+    fn make_network(&self, wanted: &OverlayNetwork) -> Result<(), SystemError> {
+        networks::make(wanted, &adapters::all()?)
+    }
+
+    fn remove_network(&self, name: &str) -> Result<Removed, SystemError> {
+        networks::remove(name)
+    }
+}

@@ -1,0 +1,216 @@
+//! Running programs: never longer than their deadline, heard line by line, and ended with everything they started.
+
+use std::io;
+use std::os::windows::io::AsRawHandle as _;
+use std::os::windows::process::CommandExt as _;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use windows::Win32::Foundation::{CloseHandle, HANDLE};
+use windows::Win32::System::JobObjects::{
+    AssignProcessToJobObject, CreateJobObjectW, JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE,
+    JOBOBJECT_EXTENDED_LIMIT_INFORMATION, JobObjectExtendedLimitInformation,
+    SetInformationJobObject, TerminateJobObject,
+};
+use windows::Win32::System::Threading::CREATE_NO_WINDOW;
+use windows::core::PCWSTR;
+
+use super::super::streams::{feed, listen};
+use super::super::{Ended, LockWhile, Program, Programs, SystemError, Tail};
+use super::files::real;
+use super::hive;
+use super::own::Windows;
+
+/// How often a program is looked at that writes nothing.
+const PAUSE: Duration = Duration::from_millis(50);
+/// A program that has ended may have left another that keeps its streams open: it is not listened to for longer.
+const AFTERWARDS: Duration = Duration::from_millis(500);
+
+const SHELL: &str = "cmd.exe";
+/// What `cmd.exe` takes before a line that it runs as it stands, without anybody's own settings.
+const SHELL_ARGS: [&str; 3] = ["/D", "/S", "/C"];
+
+const ENVIRONMENT: &str = r"HKLM\SYSTEM\CurrentControlSet\Control\Session Manager\Environment";
+
+/// A program with everything that it started.
+struct Job(HANDLE);
+
+impl Job {
+    /// A job for a program that was just started. What that started before it was in the job is not: it would have to
+    /// be quicker than this.
+    fn of(child: &Child, program: &Program) -> Result<Self, windows::core::Error> {
+        let job = Self(unsafe { CreateJobObjectW(None, PCWSTR::null()) }?);
+        if program.lock == LockWhile::AgentLives {
+            // Where the agent is killed, the program goes with it.
+            let mut limits = JOBOBJECT_EXTENDED_LIMIT_INFORMATION::default();
+            limits.BasicLimitInformation.LimitFlags = JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE;
+            unsafe {
+                SetInformationJobObject(
+                    job.0,
+                    JobObjectExtendedLimitInformation,
+                    (&raw const limits).cast(),
+                    u32::try_from(size_of_val(&limits)).unwrap_or_default(),
+                )
+            }?;
+        }
+        unsafe { AssignProcessToJobObject(job.0, HANDLE(child.as_raw_handle())) }?;
+        Ok(job)
+    }
+
+    fn end(&self) {
+        // It may have ended this very moment.
+        let _ = unsafe { TerminateJobObject(self.0, 1) };
+    }
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        // Nothing is lost with a handle that does not close.
+        let _ = unsafe { CloseHandle(self.0) };
+    }
+}
+
+/// The folders of the machine's `Path` as it is now: the agent's own may be older.
+fn folders() -> Vec<String> {
+    let path = hive::text(ENVIRONMENT, "Path");
+    let root = std::env::var("SystemRoot").unwrap_or_else(|_| r"C:\Windows".to_owned());
+    let system = format!(r"{root}\System32");
+    path.split(';')
+        .map(|folder| folder.trim().replace("%SystemRoot%", &root))
+        .map(|folder| folder.replace("%systemroot%", &root))
+        .filter(|folder| !folder.is_empty())
+        .chain([system, root.clone()])
+        .map(|folder| folder.trim_end_matches('\\').replace('\\', "/"))
+        .collect()
+}
+
+impl Programs for Windows {
+    fn find_program(&self, name: &str) -> Option<String> {
+        let is_program =
+            |path: &String| fs_err::metadata(real(path)).is_ok_and(|found| found.is_file());
+        let file = match name.rsplit_once('.') {
+            Some((_, "exe")) => name.to_owned(),
+            _ => format!("{name}.exe"),
+        };
+        if name.contains(['/', '\\']) {
+            return Some(file).filter(is_program);
+        }
+        folders()
+            .iter()
+            .map(|folder| format!("{folder}/{file}"))
+            .find(is_program)
+    }
+
+    fn run(&self, program: &Program, on_line: &mut dyn FnMut(&str)) -> Result<Ended, SystemError> {
+        let Some(path) = self.find_program(&program.name) else {
+            return Err(SystemError::NoProgram(program.name.clone()));
+        };
+        let not_started = |source| SystemError::NotStarted {
+            program: program.name.clone(),
+            source,
+        };
+        let (output, writer) = io::pipe().map_err(not_started)?;
+        let mut command = Command::new(real(&path));
+        if program.name == SHELL
+            && let [switches @ .., line] = program.args.as_slice()
+            && switches == SHELL_ARGS
+        {
+            // It takes its line as it stands, between two quotes.
+            command.args(switches).raw_arg(format!("\"{line}\""));
+        } else {
+            command.args(&program.args);
+        }
+        command
+            .env("PATH", folders().join(";").replace('/', "\\"))
+            .current_dir("C:\\")
+            .creation_flags(CREATE_NO_WINDOW.0)
+            .stdin(self.input(program).map_err(not_started)?)
+            .stdout(writer.try_clone().map_err(not_started)?)
+            .stderr(writer);
+        let mut child = command.spawn().map_err(not_started)?;
+        // The command holds the writing end of the pipe, whose end is awaited.
+        drop(command);
+        // Without a job only the program itself can be ended.
+        let job = Job::of(&child, program).ok();
+        if !program.input.is_empty() {
+            feed(&mut child, program.input.clone());
+        }
+        let lines = listen(output).map_err(not_started)?;
+        watch(program, child, job.as_ref(), &lines, on_line)
+    }
+
+    fn shell(&self, line: &str) -> Program {
+        Program::new(SHELL, SHELL_ARGS.into_iter().chain([line]))
+    }
+}
+
+impl Windows {
+    fn input(&self, program: &Program) -> io::Result<Stdio> {
+        if !program.input.is_empty() {
+            return Ok(Stdio::piped());
+        }
+        // The lock is a file that nobody else may open: as its standard input, which reads as empty, a program keeps it
+        // open for as long as it lives, also past the agent.
+        match (program.lock, &*self.lock.borrow()) {
+            (LockWhile::ProgramLives, Some(lock)) => Ok(lock.try_clone()?.into()),
+            _ => Ok(Stdio::null()),
+        }
+    }
+}
+
+/// Waits for a program's end, and hears its lines until then.
+fn watch(
+    program: &Program,
+    mut child: Child,
+    job: Option<&Job>,
+    lines: &Receiver<String>,
+    on_line: &mut dyn FnMut(&str),
+) -> Result<Ended, SystemError> {
+    let until = Instant::now() + program.deadline;
+    let mut tail = Tail::default();
+    let mut ended: Option<(ExitStatus, Instant)> = None;
+    let mut is_open = true;
+    loop {
+        if is_open {
+            match lines.recv_timeout(PAUSE) {
+                Ok(line) => {
+                    tail.push(&line);
+                    on_line(&line);
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => is_open = false,
+            }
+        } else {
+            thread::sleep(Duration::from_millis(5));
+        }
+        let now = Instant::now();
+        if ended.is_none()
+            && let Some(status) = child.try_wait().map_err(SystemError::File)?
+        {
+            ended = Some((status, now));
+        }
+        match ended {
+            Some((status, at)) if !is_open || now >= at + AFTERWARDS => {
+                return Ok(Ended::Status(status.code().unwrap_or(-1)));
+            }
+            None if now >= until => {
+                match job {
+                    Some(job) => job.end(),
+                    None => {
+                        // It may have ended this very moment.
+                        let _ = child.kill();
+                    }
+                }
+                let _ = child.wait();
+                return Err(SystemError::TooLong {
+                    program: program.name.clone(),
+                    deadline: program.deadline,
+                    tail: tail.into_lines(),
+                });
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,368 @@
+//! The service control manager.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use mullion_wire::{Definition, Recovery, Start};
+use windows::Win32::Foundation::{
+    ERROR_CALL_NOT_IMPLEMENTED, ERROR_INVALID_LEVEL, ERROR_MORE_DATA, ERROR_NOT_SUPPORTED,
+    ERROR_SERVICE_ALREADY_RUNNING, ERROR_SERVICE_DOES_NOT_EXIST, ERROR_SERVICE_NOT_ACTIVE,
+};
+use windows::Win32::System::Services::{
+    ChangeServiceConfig2W, ChangeServiceConfigW, CloseServiceHandle, ControlService,
+    CreateServiceW, DeleteService, ENUM_SERVICE_STATUSW, ENUM_SERVICE_TYPE, EnumDependentServicesW,
+    OpenSCManagerW, OpenServiceW, QUERY_SERVICE_CONFIGW, QueryServiceConfigW, QueryServiceStatus,
+    SC_ACTION, SC_ACTION_RESTART, SC_HANDLE, SC_MANAGER_ALL_ACCESS, SC_MANAGER_CONNECT,
+    SERVICE_ACTIVE, SERVICE_ALL_ACCESS, SERVICE_AUTO_START, SERVICE_BOOT_START, SERVICE_CONFIG,
+    SERVICE_CONFIG_DELAYED_AUTO_START_INFO, SERVICE_CONFIG_FAILURE_ACTIONS,
+    SERVICE_CONFIG_FAILURE_ACTIONS_FLAG, SERVICE_CONTROL_STOP, SERVICE_DELAYED_AUTO_START_INFO,
+    SERVICE_DEMAND_START, SERVICE_ERROR, SERVICE_ERROR_NORMAL, SERVICE_FAILURE_ACTIONS_FLAG,
+    SERVICE_FAILURE_ACTIONSW, SERVICE_NO_CHANGE, SERVICE_QUERY_CONFIG, SERVICE_QUERY_STATUS,
+    SERVICE_RUNNING, SERVICE_START_PENDING, SERVICE_START_TYPE, SERVICE_STATUS,
+    SERVICE_STATUS_CURRENT_STATE, SERVICE_STOP_PENDING, SERVICE_STOPPED, SERVICE_SYSTEM_START,
+    SERVICE_WIN32_OWN_PROCESS, StartServiceW,
+};
+use windows::core::{Error, PCWSTR, PWSTR};
+
+use super::super::{Removed, SystemError};
+use super::call::{Wide, failed, is, text};
+
+/// How often a service is looked at that changes its state.
+const PAUSE: Duration = Duration::from_millis(100);
+/// A service that takes longer to start or stop is given up.
+const DEADLINE: Duration = Duration::from_mins(2);
+/// A removed service that somebody still holds is waited for so long.
+const REMOVAL: Duration = Duration::from_secs(30);
+
+/// A service, or the manager itself.
+struct Handle(SC_HANDLE);
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // Nothing is lost with a handle that does not close.
+        let _ = unsafe { CloseServiceHandle(self.0) };
+    }
+}
+
+fn manager(access: u32) -> Result<Handle, SystemError> {
+    unsafe { OpenSCManagerW(PCWSTR::null(), PCWSTR::null(), access) }
+        .map(Handle)
+        .map_err(failed("OpenSCManager"))
+}
+
+/// A service that is known.
+pub(super) struct Control {
+    handle: Handle,
+    name: String,
+}
+
+/// What a service was found to be.
+pub(super) struct Config {
+    pub(super) display_name: String,
+    pub(super) command: String,
+    pub(super) is_automatic: bool,
+}
+
+impl Control {
+    /// A service; none where nobody knows it.
+    pub(super) fn find(name: &str) -> Result<Option<Self>, SystemError> {
+        Self::open(name, SERVICE_QUERY_CONFIG | SERVICE_QUERY_STATUS)
+    }
+
+    /// A service to be changed; its absence is an error.
+    pub(super) fn take(name: &str) -> Result<Self, SystemError> {
+        let found = Self::open(name, SERVICE_ALL_ACCESS)?;
+        found.ok_or_else(|| SystemError::Nonsense(format!("there is no service `{name}`")))
+    }
+
+    fn open(name: &str, access: u32) -> Result<Option<Self>, SystemError> {
+        let manager = manager(SC_MANAGER_CONNECT)?;
+        let wide = Wide::new(name);
+        match unsafe { OpenServiceW(manager.0, wide.as_ptr(), access) } {
+            Ok(handle) => Ok(Some(Self {
+                handle: Handle(handle),
+                name: name.to_owned(),
+            })),
+            Err(error) if is(&error, ERROR_SERVICE_DOES_NOT_EXIST) => Ok(None),
+            Err(error) => Err(failed(format!("OpenService {name}"))(error)),
+        }
+    }
+
+    fn failed(&self, call: &str) -> impl FnOnce(Error) -> SystemError {
+        failed(format!("{call} {}", self.name))
+    }
+
+    /// Makes it known, by its definition.
+    pub(super) fn create(name: &str, definition: &Definition) -> Result<Self, SystemError> {
+        let manager = manager(SC_MANAGER_ALL_ACCESS)?;
+        let wide = Wide::new(name);
+        let display = Wide::new(&definition.display_name);
+        let command = Wide::new(&definition.command);
+        let depends = Wide::list(definition.depends_on.iter().map(String::as_str));
+        let handle = unsafe {
+            CreateServiceW(
+                manager.0,
+                wide.as_ptr(),
+                display.as_ptr(),
+                SERVICE_ALL_ACCESS,
+                SERVICE_WIN32_OWN_PROCESS,
+                start_type(definition.start),
+                SERVICE_ERROR_NORMAL,
+                command.as_ptr(),
+                PCWSTR::null(),
+                None,
+                depends.as_ptr(),
+                PCWSTR::null(),
+                PCWSTR::null(),
+            )
+        }
+        .map_err(failed(format!("CreateService {name}")))?;
+        Ok(Self {
+            handle: Handle(handle),
+            name: name.to_owned(),
+        })
+    }
+
+    /// Makes its definition this one.
+    pub(super) fn change(&self, definition: &Definition) -> Result<(), SystemError> {
+        let display = Wide::new(&definition.display_name);
+        let command = Wide::new(&definition.command);
+        let depends = Wide::list(definition.depends_on.iter().map(String::as_str));
+        unsafe {
+            ChangeServiceConfigW(
+                self.handle.0,
+                ENUM_SERVICE_TYPE(SERVICE_NO_CHANGE),
+                start_type(definition.start),
+                SERVICE_ERROR(SERVICE_NO_CHANGE),
+                command.as_ptr(),
+                PCWSTR::null(),
+                None,
+                depends.as_ptr(),
+                PCWSTR::null(),
+                PCWSTR::null(),
+                display.as_ptr(),
+            )
+        }
+        .map_err(self.failed("ChangeServiceConfig"))
+    }
+
+    /// Sets only when it is started.
+    pub(super) fn set_start(&self, start: Start) -> Result<(), SystemError> {
+        let none = PCWSTR::null();
+        unsafe {
+            ChangeServiceConfigW(
+                self.handle.0,
+                ENUM_SERVICE_TYPE(SERVICE_NO_CHANGE),
+                start_type(start),
+                SERVICE_ERROR(SERVICE_NO_CHANGE),
+                none,
+                none,
+                None,
+                none,
+                none,
+                none,
+                none,
+            )
+        }
+        .map_err(self.failed("ChangeServiceConfig"))
+    }
+
+    /// Tells Windows one more thing about it; `false` where this Windows does not take it.
+    fn tell<T>(&self, level: SERVICE_CONFIG, what: &T) -> Result<bool, SystemError> {
+        let told = unsafe {
+            ChangeServiceConfig2W(self.handle.0, level, Some(std::ptr::from_ref(what).cast()))
+        };
+        let missing = [
+            ERROR_INVALID_LEVEL,
+            ERROR_NOT_SUPPORTED,
+            ERROR_CALL_NOT_IMPLEMENTED,
+        ];
+        match told {
+            Ok(()) => Ok(true),
+            Err(error) if missing.iter().any(|reason| is(&error, *reason)) => Ok(false),
+            Err(error) => Err(self.failed("ChangeServiceConfig2")(error)),
+        }
+    }
+
+    /// Says what happens when it ends by itself.
+    pub(super) fn set_recovery(&self, recovery: &Recovery) -> Result<bool, SystemError> {
+        let mut actions: Vec<_> = recovery
+            .restart_after_ms
+            .iter()
+            .map(|delay| SC_ACTION {
+                Type: SC_ACTION_RESTART,
+                Delay: *delay,
+            })
+            .collect();
+        // An empty list is told by its pointer too.
+        let count = u32::try_from(actions.len()).unwrap_or_default();
+        if actions.is_empty() {
+            actions.push(SC_ACTION::default());
+        }
+        let told = self.tell(
+            SERVICE_CONFIG_FAILURE_ACTIONS,
+            &SERVICE_FAILURE_ACTIONSW {
+                dwResetPeriod: recovery.reset_after_s,
+                lpRebootMsg: PWSTR::null(),
+                lpCommand: PWSTR::null(),
+                cActions: count,
+                lpsaActions: actions.as_mut_ptr(),
+            },
+        )?;
+        // A program that ends with an error has failed as well as one that crashed.
+        self.tell(
+            SERVICE_CONFIG_FAILURE_ACTIONS_FLAG,
+            &SERVICE_FAILURE_ACTIONS_FLAG {
+                fFailureActionsOnNonCrashFailures: (count > 0).into(),
+            },
+        )?;
+        Ok(told)
+    }
+
+    /// Says whether it waits a while after the start of the machine.
+    pub(super) fn set_delayed(&self, is_delayed: bool) -> Result<bool, SystemError> {
+        let info = SERVICE_DELAYED_AUTO_START_INFO {
+            fDelayedAutostart: is_delayed.into(),
+        };
+        self.tell(SERVICE_CONFIG_DELAYED_AUTO_START_INFO, &info)
+    }
+
+    pub(super) fn config(&self) -> Result<Config, SystemError> {
+        let mut needed = 0;
+        // Asked with no room first, it tells how much it needs.
+        let _ = unsafe { QueryServiceConfigW(self.handle.0, None, 0, &raw mut needed) };
+        // Of eight bytes each, so that what is put there stands where it may.
+        let mut room = vec![0_u64; (needed as usize).div_ceil(8).max(1)];
+        let config = room.as_mut_ptr().cast::<QUERY_SERVICE_CONFIGW>();
+        unsafe { QueryServiceConfigW(self.handle.0, Some(config), needed, &raw mut needed) }
+            .map_err(self.failed("QueryServiceConfig"))?;
+        let config = unsafe { &*config };
+        Ok(Config {
+            display_name: unsafe { text(config.lpDisplayName) },
+            command: unsafe { text(config.lpBinaryPathName) },
+            is_automatic: [SERVICE_AUTO_START, SERVICE_BOOT_START, SERVICE_SYSTEM_START]
+                .contains(&config.dwStartType),
+        })
+    }
+
+    pub(super) fn status(&self) -> Result<SERVICE_STATUS, SystemError> {
+        let mut status = SERVICE_STATUS::default();
+        unsafe { QueryServiceStatus(self.handle.0, &raw mut status) }
+            .map_err(self.failed("QueryServiceStatus"))?;
+        Ok(status)
+    }
+
+    /// Waits until it is in a state, or leaves the one that leads there.
+    fn wait(
+        &self,
+        verb: &str,
+        wanted: SERVICE_STATUS_CURRENT_STATE,
+        way: SERVICE_STATUS_CURRENT_STATE,
+    ) -> Result<(), SystemError> {
+        let until = Instant::now() + DEADLINE;
+        loop {
+            let status = self.status()?;
+            if status.dwCurrentState == wanted {
+                return Ok(());
+            }
+            if status.dwCurrentState != way {
+                return Err(SystemError::Nonsense(format!(
+                    "the service `{}` was {verb} and ended with {} ({})",
+                    self.name, status.dwWin32ExitCode, status.dwServiceSpecificExitCode
+                )));
+            }
+            if Instant::now() >= until {
+                return Err(SystemError::TooLong {
+                    program: self.name.clone(),
+                    deadline: DEADLINE,
+                    tail: Vec::new(),
+                });
+            }
+            thread::sleep(PAUSE);
+        }
+    }
+
+    pub(super) fn start(&self) -> Result<(), SystemError> {
+        match unsafe { StartServiceW(self.handle.0, None) } {
+            Err(error) if !is(&error, ERROR_SERVICE_ALREADY_RUNNING) => {
+                return Err(self.failed("StartService")(error));
+            }
+            _ => {}
+        }
+        self.wait("started", SERVICE_RUNNING, SERVICE_START_PENDING)
+    }
+
+    pub(super) fn stop(&self) -> Result<(), SystemError> {
+        // One that is being started takes no word until it runs or has failed.
+        if self.status()?.dwCurrentState == SERVICE_START_PENDING {
+            let _ = self.wait("started", SERVICE_RUNNING, SERVICE_START_PENDING);
+        }
+        let mut status = SERVICE_STATUS::default();
+        match unsafe { ControlService(self.handle.0, SERVICE_CONTROL_STOP, &raw mut status) } {
+            Err(error) if is(&error, ERROR_SERVICE_NOT_ACTIVE) => return Ok(()),
+            // It may have been told already.
+            Err(error) if self.status()?.dwCurrentState != SERVICE_STOP_PENDING => {
+                return match self.status()?.dwCurrentState {
+                    SERVICE_STOPPED => Ok(()),
+                    _ => Err(self.failed("ControlService stop")(error)),
+                };
+            }
+            _ => {}
+        }
+        // Some say that they run for a moment longer.
+        let until = Instant::now() + DEADLINE;
+        while self.status()?.dwCurrentState == SERVICE_RUNNING && Instant::now() < until {
+            thread::sleep(PAUSE);
+        }
+        self.wait("stopped", SERVICE_STOPPED, SERVICE_STOP_PENDING)
+    }
+
+    /// Services that run and need this one, in the order in which they are stopped.
+    pub(super) fn dependents(&self) -> Result<Vec<String>, SystemError> {
+        let (mut needed, mut count) = (0, 0);
+        let asked = |room: Option<*mut ENUM_SERVICE_STATUSW>,
+                     size,
+                     needed: &mut u32,
+                     count: &mut u32| unsafe {
+            EnumDependentServicesW(self.handle.0, SERVICE_ACTIVE, room, size, needed, count)
+        };
+        match asked(None, 0, &mut needed, &mut count) {
+            Ok(()) => return Ok(Vec::new()),
+            Err(error) if is(&error, ERROR_MORE_DATA) => {}
+            Err(error) => return Err(self.failed("EnumDependentServices")(error)),
+        }
+        let mut room = vec![0_u64; (needed as usize).div_ceil(8)];
+        let first = room.as_mut_ptr().cast::<ENUM_SERVICE_STATUSW>();
+        asked(Some(first), needed, &mut needed, &mut count)
+            .map_err(self.failed("EnumDependentServices"))?;
+        let found = unsafe { std::slice::from_raw_parts(first, count as usize) };
+        Ok(found
+            .iter()
+            .map(|service| unsafe { text(service.lpServiceName) })
+            .collect())
+    }
+
+    /// Removes it, and waits until nobody knows it.
+    pub(super) fn remove(self) -> Result<Removed, SystemError> {
+        unsafe { DeleteService(self.handle.0) }.map_err(self.failed("DeleteService"))?;
+        let name = self.name.clone();
+        // It goes with the last handle.
+        drop(self);
+        let until = Instant::now() + REMOVAL;
+        while Self::find(&name)?.is_some() {
+            if Instant::now() >= until {
+                let words = format!("the service `{name}` is removed, and somebody still holds it");
+                return Err(SystemError::Nonsense(words));
+            }
+            thread::sleep(PAUSE);
+        }
+        Ok(Removed::Gone)
+    }
+}
+
+fn start_type(start: Start) -> SERVICE_START_TYPE {
+    match start {
+        Start::Automatic | Start::Delayed => SERVICE_AUTO_START,
+        Start::OnDemand => SERVICE_DEMAND_START,
+    }
+}

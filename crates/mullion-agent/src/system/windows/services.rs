@@ -1,0 +1,200 @@
+//! Services and their definitions. What the service control manager keeps of dependencies, recovery, delay and
+//! environment is read where it keeps it, in the registry: what stands in for it tells or takes these nowhere else.
+
+use std::collections::BTreeMap;
+
+use mullion_wire::{Definition, RegistryData, Start};
+use windows::Win32::System::Services::{
+    SERVICE_CONTINUE_PENDING, SERVICE_RUNNING, SERVICE_START_PENDING, SERVICE_STOP_PENDING,
+};
+
+use super::super::registry::Value;
+use super::super::{Activity, Files as _, Removed, ServiceFacts, Services, SystemError};
+use super::own::Windows;
+use super::service_control::Control;
+use super::{choice, hive, recovery};
+
+/// `REG_BINARY`.
+const BINARY: u32 = 3;
+const FAILURE_ACTIONS: &str = "FailureActions";
+const DELAYED: &str = "DelayedAutostart";
+const DEPENDS_ON: &str = "DependOnService";
+const ENVIRONMENT: &str = "Environment";
+
+/// Where Windows keeps a service.
+fn key(name: &str) -> String {
+    format!(r"HKLM\SYSTEM\CurrentControlSet\Services\{name}")
+}
+
+impl Services for Windows {
+    fn services(&self, names: &[&str]) -> Result<BTreeMap<String, ServiceFacts>, SystemError> {
+        let mut found = BTreeMap::new();
+        for name in names {
+            found.insert((*name).to_owned(), facts(name)?);
+        }
+        Ok(found)
+    }
+
+    fn defines_service(&self, _path: &str) -> bool {
+        false
+    }
+
+    fn reload(&self) -> Result<(), SystemError> {
+        Ok(())
+    }
+
+    fn enable(&self, names: &[&str]) -> Result<(), SystemError> {
+        let mut names = names.iter();
+        names.try_for_each(|name| Control::take(name)?.set_start(Start::Automatic))
+    }
+
+    fn disable(&self, names: &[&str]) -> Result<(), SystemError> {
+        let mut names = names.iter();
+        names.try_for_each(|name| Control::take(name)?.set_start(Start::OnDemand))
+    }
+
+    fn start(&self, name: &str) -> Result<(), SystemError> {
+        Control::take(name)?.start()
+    }
+
+    fn stop(&self, name: &str) -> Result<(), SystemError> {
+        stop(name).map(|_| ())
+    }
+
+    fn restart(&self, name: &str) -> Result<(), SystemError> {
+        // What needs it was stopped with it, the last first.
+        let stopped = stop(name)?;
+        Control::take(name)?.start()?;
+        let mut stopped = stopped.iter().rev();
+        stopped.try_for_each(|name| Control::take(name)?.start())
+    }
+
+    fn service_log(&self, name: &str, lines: usize) -> Vec<String> {
+        let read = || -> Result<Vec<String>, SystemError> {
+            let Some(control) = Control::find(name)? else {
+                return Ok(Vec::new());
+            };
+            let Some(path) = choice::log_file(&control.config()?.command) else {
+                return Ok(Vec::new());
+            };
+            let bytes = self.read(&path)?.unwrap_or_default();
+            let text = String::from_utf8_lossy(&bytes);
+            let mut last: Vec<_> = text.lines().rev().take(lines).map(str::to_owned).collect();
+            last.reverse();
+            Ok(last)
+        };
+        read().unwrap_or_default()
+    }
+}
+
+fn facts(name: &str) -> Result<ServiceFacts, SystemError> {
+    let Some(control) = Control::find(name)? else {
+        return Ok(ServiceFacts::UNKNOWN);
+    };
+    let activity = match control.status()?.dwCurrentState {
+        SERVICE_RUNNING | SERVICE_CONTINUE_PENDING | SERVICE_STOP_PENDING => Activity::Running,
+        SERVICE_START_PENDING => Activity::Starting,
+        _ => Activity::Stopped,
+    };
+    Ok(ServiceFacts {
+        is_enabled: control.config()?.is_automatic,
+        activity,
+    })
+}
+
+/// Stops a service and what needs it; gives back the latter.
+fn stop(name: &str) -> Result<Vec<String>, SystemError> {
+    let control = Control::take(name)?;
+    let dependents = control.dependents()?;
+    for dependent in &dependents {
+        Control::take(dependent)?.stop()?;
+    }
+    control.stop()?;
+    Ok(dependents)
+}
+
+/// How a service is defined.
+pub(super) fn definition(name: &str) -> Result<Option<Definition>, SystemError> {
+    let Some(control) = Control::find(name)? else {
+        return Ok(None);
+    };
+    let config = control.config()?;
+    let key = key(name);
+    let actions = hive::value(&key, FAILURE_ACTIONS)?.map(|value| value.bytes);
+    let is_delayed = hive::number(&key, DELAYED).unwrap_or(0) != 0;
+    Ok(Some(Definition {
+        display_name: config.display_name,
+        command: config.command,
+        depends_on: lines(&key, DEPENDS_ON)?.into_iter().collect(),
+        start: match (config.is_automatic, is_delayed) {
+            (true, false) => Start::Automatic,
+            (true, true) => Start::Delayed,
+            (false, _) => Start::OnDemand,
+        },
+        recovery: recovery::read(&actions.unwrap_or_default()),
+        environment: lines(&key, ENVIRONMENT)?
+            .iter()
+            .filter_map(|line| line.split_once('='))
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .collect(),
+    }))
+}
+
+/// Defines a service, or makes its definition this one.
+pub(super) fn define(name: &str, definition: &Definition) -> Result<(), SystemError> {
+    let control = if Control::find(name)?.is_some() {
+        let control = Control::take(name)?;
+        control.change(definition)?;
+        control
+    } else {
+        Control::create(name, definition)?
+    };
+    let key = key(name);
+    if !control.set_recovery(&definition.recovery)?
+        || hive::value(&key, FAILURE_ACTIONS)?
+            .is_none_or(|value| recovery::read(&value.bytes) != definition.recovery)
+    {
+        let value = Value {
+            kind: BINARY,
+            bytes: recovery::write(&definition.recovery),
+        };
+        hive::set_value(&key, FAILURE_ACTIONS, &value)?;
+    }
+    let is_delayed = definition.start == Start::Delayed;
+    control.set_delayed(is_delayed)?;
+    if (hive::number(&key, DELAYED).unwrap_or(0) != 0) != is_delayed {
+        hive::set_value(&key, DELAYED, &Value::dword(u32::from(is_delayed)))?;
+    }
+    set_lines(
+        &key,
+        DEPENDS_ON,
+        definition.depends_on.iter().cloned().collect(),
+    )?;
+    let variables = definition.environment.iter();
+    let variables = variables.map(|(name, value)| format!("{name}={value}"));
+    set_lines(&key, ENVIRONMENT, variables.collect())
+}
+
+fn lines(key: &str, name: &str) -> Result<Vec<String>, SystemError> {
+    let value = hive::value(key, name)?;
+    Ok(value.map(|value| value.texts()).unwrap_or_default())
+}
+
+/// Gives a value these lines, where it does not have them; without lines there is no value.
+fn set_lines(key: &str, name: &str, wanted: Vec<String>) -> Result<(), SystemError> {
+    if lines(key, name)? == wanted {
+        return Ok(());
+    }
+    if wanted.is_empty() {
+        return hive::remove_value(key, name).map(|_| ());
+    }
+    hive::set_value(key, name, &Value::from(&RegistryData::MultiString(wanted)))
+}
+
+/// Removes a service.
+pub(super) fn undefine(name: &str) -> Result<Removed, SystemError> {
+    if Control::find(name)?.is_none() {
+        return Ok(Removed::Nothing);
+    }
+    Control::take(name)?.remove()
+}
