@@ -13,6 +13,7 @@ pub(crate) const TABLE: &[&str] = &[
     "mullion-plan",
     "mullion-lint",
     "mullion-agent",
+    "mullion-standin",
     "mullion-ssh",
     "mullion-artifacts",
     "mullion-template",

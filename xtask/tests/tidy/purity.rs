@@ -16,7 +16,7 @@ const PURE: &[&str] = &[
 ];
 
 /// The crates that are programs: they own the terminal and the environment.
-const PROGRAMS: &[&str] = &["mullion", "mullion-agent", "xtask"];
+const PROGRAMS: &[&str] = &["mullion", "mullion-agent", "mullion-standin", "xtask"];
 
 const PRINTING_MACROS: &[&str] = &["print", "println", "eprint", "eprintln", "dbg"];
 

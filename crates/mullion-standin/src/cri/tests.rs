@@ -1,0 +1,6 @@
+//! The gateway from end to end: a client over TCP, the gateway, and a container runtime of the tests behind a socket.
+
+mod passing;
+mod runtime;
+mod stage;
+mod trouble;
