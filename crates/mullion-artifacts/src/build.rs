@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use mullion_catalog::{ArtifactRef, CBuild};
 
 use crate::fetch::FetchError;
-use crate::go::{self, GoVersion};
+use crate::go::{self, GoVersion, Misfit};
 use crate::job::Job;
 use crate::process::{self, ToolError, Worth};
 use crate::record::{Draft, Origin};
@@ -43,6 +43,9 @@ pub enum BuildError {
         /// The sum of what was served.
         found: String,
     },
+    /// A patch looks for text that is not there any more.
+    #[error(transparent)]
+    Patch(Box<Misfit>),
     /// No Go that is known here is new enough.
     #[error("module {module} needs Go {needs}, and the newest to be had is {newest}")]
     GoTooOld {

@@ -224,6 +224,13 @@ impl BuildError {
                 vec!["what the module proxy serves is not what is pinned: do not use it; look at GOPROXY".into()]
             }
             Self::Keys { package, .. } => vec![format!("install {package}")],
+            Self::Patch(misfit) => vec![
+                format!("the patch is there because: {}", misfit.reason),
+                format!(
+                    "it was tried with {}: take one of these versions",
+                    misfit.tried.join(", ")
+                ),
+            ],
             Self::GoTooOld { .. } => vec!["name a newer Go".into()],
             _ => Vec::new(),
         }

@@ -24,7 +24,7 @@
 //! - Through a proxy also plain HTTP goes by `CONNECT`, which some proxies refuse; what is upstream is all HTTPS.
 //! - Images for Windows are pulled, never made.
 //! - What is in the cache is known by name and version alone: where a recipe changes for the same version, the
-//!   version of the records must be raised.
+//!   version of the records must be raised. Patches are part of the version.
 //! - Packages of a distribution change under the same wish: the same packages give the same bytes, another day's may
 //!   give others. What is in the cache stays.
 
@@ -53,7 +53,7 @@ pub use build::BuildError;
 pub use distribution::{Distribution, Variant};
 pub use error::{SupplyError, Tried};
 pub use fetch::FetchError;
-pub use go::{Go, GoVersion, GoVersionError, NEWEST as NEWEST_GO, toolchain};
+pub use go::{Go, GoVersion, GoVersionError, Misfit, NEWEST as NEWEST_GO, toolchain};
 pub use image::layers_of;
 pub use item::Item;
 pub use process::ToolError;

@@ -38,6 +38,9 @@ pub struct Record {
     /// The Go modules in it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub modules: Vec<Module>,
+    /// The names of the patches that were made to its source.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub patches: Vec<String>,
     /// The tools that made it, with their versions.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tools: BTreeMap<String, String>,
@@ -136,6 +139,7 @@ pub(crate) struct Draft {
     pub(crate) file: String,
     pub(crate) origin: Origin,
     pub(crate) modules: Vec<Module>,
+    pub(crate) patches: Vec<String>,
     pub(crate) tools: BTreeMap<String, String>,
 }
 
@@ -146,6 +150,7 @@ impl Draft {
             file: file.into(),
             origin,
             modules: Vec::new(),
+            patches: Vec::new(),
             tools: BTreeMap::new(),
         }
     }
@@ -161,6 +166,7 @@ impl Draft {
             origin: self.origin,
             carried_by: None,
             modules: self.modules,
+            patches: self.patches,
             tools: self.tools,
         }
     }

@@ -9,10 +9,11 @@ mod versions;
 
 use std::collections::BTreeSet;
 
-use mullion_spec::cluster::{Carrier, Cluster, Origin};
+use mullion_spec::cluster::{Carrier, Cluster, Group, Origin};
 use mullion_spec::draft::{Draft, Verdict};
 use mullion_spec::finding::Severity;
 use mullion_spec::source::Path;
+use mullion_spec::words::Os;
 
 use crate::artifacts::{ArtifactRef, Purpose};
 use crate::catalog::Catalog;
@@ -63,7 +64,7 @@ impl Catalog {
         let mut verdict = draft.conclude();
         let model = verdict.cluster.take().and_then(|cluster| {
             let kubernetes = self.resolve_kubernetes(cluster.kubernetes.version).ok()?;
-            let artifacts = self.artifacts_for(kubernetes, &wish(&cluster));
+            let artifacts = self.artifacts_for(kubernetes, &self.wish(&cluster));
             Some(Model {
                 kubernetes: kubernetes.clone(),
                 artifacts,
@@ -74,30 +75,36 @@ impl Catalog {
     }
 }
 
-/// What artifacts depend on.
-fn wish(cluster: &Cluster) -> ArtifactWish {
-    let installs = cluster.groups.iter().any(|group| {
-        matches!(
-            group.carrier,
-            Carrier::Made {
-                origin: Origin::Media(_),
-                ..
-            }
-        )
-    });
-    let mut purposes = BTreeSet::from([Purpose::Cluster]);
-    if !cluster.verify.is_empty() {
-        purposes.insert(Purpose::Verify);
-    }
-    if installs {
-        purposes.insert(Purpose::Install);
-    }
-    ArtifactWish {
-        cni: cluster.network.cni,
-        network_policy: cluster.network.policy,
-        systems: cluster.systems(),
-        windows: cluster.windows_versions(),
-        purposes,
+impl Catalog {
+    /// What artifacts depend on.
+    fn wish(&self, cluster: &Cluster) -> ArtifactWish {
+        let stands_in = |group: &Group| self.driver(group.carrier.driver()).stand_in;
+        let installs = cluster.groups.iter().any(|group| {
+            matches!(
+                group.carrier,
+                Carrier::Made {
+                    origin: Origin::Media(_),
+                    ..
+                }
+            )
+        });
+        let mut purposes = BTreeSet::from([Purpose::Cluster]);
+        if !cluster.verify.is_empty() {
+            purposes.insert(Purpose::Verify);
+        }
+        if installs {
+            purposes.insert(Purpose::Install);
+        }
+        let windows = || (cluster.groups.iter()).filter(|group| group.system.os() == Os::Windows);
+        ArtifactWish {
+            cni: cluster.network.cni,
+            network_policy: cluster.network.policy,
+            systems: cluster.systems(),
+            windows: cluster.windows_versions(),
+            runs_windows: windows().any(|group| !stands_in(group)),
+            stands_in: windows().any(stands_in),
+            purposes,
+        }
     }
 }
 

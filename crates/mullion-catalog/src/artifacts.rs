@@ -6,6 +6,7 @@ use mullion_spec::words::{Cni, Os};
 use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
+use crate::patches::Patch;
 
 /// `artifacts.toml`.
 #[derive(Debug, Deserialize)]
@@ -29,6 +30,8 @@ pub(crate) struct ArtifactRow {
     pub(crate) kind: ArtifactKind,
     pub(crate) os: Os,
     pub(crate) version: VersionSource,
+    /// The name of its file, where that is not its own.
+    pub(crate) file: Option<String>,
     pub(crate) address: Option<String>,
     pub(crate) checksum: Option<String>,
     #[serde(default)]
@@ -93,6 +96,8 @@ pub(crate) struct When {
     pub(crate) cni: Vec<Cni>,
     #[serde(default)]
     pub(crate) policy: bool,
+    /// Only where machines stand in for Windows, or only where machines run it; left out, for both.
+    pub(crate) stand_in: Option<bool>,
     #[serde(default)]
     pub(crate) purpose: Purpose,
 }
@@ -134,6 +139,8 @@ pub(crate) struct GoRow {
     pub(crate) ldflags: Option<String>,
     #[serde(default)]
     pub(crate) test_binary: bool,
+    #[serde(default)]
+    pub(crate) patches: Vec<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -180,7 +187,8 @@ pub struct ArtifactRef {
     pub kind: ArtifactKind,
     /// The system it is for.
     pub os: Os,
-    /// Its version, without a leading `v`; `distribution` where the distribution decides.
+    /// Its version, without a leading `v`; `distribution` where the distribution decides. What is built with patches
+    /// has their fingerprint after a `+`, so that other patches make another version.
     pub version: String,
     /// The name of its file: of a program on the machine, of an archive in the cache.
     pub file: Option<String>,
@@ -247,6 +255,8 @@ pub struct GoBuild {
     pub ldflags: String,
     /// Whether it is a test program, made by `go test -c`.
     pub test_binary: bool,
+    /// What is changed in the source beforehand, in this order.
+    pub patches: Vec<Patch>,
     /// Whether this version was built so here.
     pub tried: bool,
 }

@@ -15,6 +15,7 @@ use crate::kube_proxy::KubeProxyFile;
 use crate::kubernetes::KubernetesFile;
 use crate::linux::LinuxFile;
 use crate::modules::ModulesFile;
+use crate::patches::Patch;
 use crate::requirements::RequirementsFile;
 use crate::updates::UpdatesFile;
 use crate::windows::WindowsFile;
@@ -33,6 +34,7 @@ pub struct Catalog {
     pub(crate) kubernetes: KubernetesFile,
     pub(crate) linux: LinuxFile,
     pub(crate) modules: ModulesFile,
+    pub(crate) patches: Vec<Patch>,
     pub(crate) recipes: RecipesFile,
     pub(crate) requirements: RequirementsFile,
     pub(crate) updates: UpdatesFile,
@@ -56,8 +58,14 @@ fn read<File: DeserializeOwned>(file: &'static str, text: &str) -> Result<File, 
 }
 
 macro_rules! embedded {
-    ($file:literal) => {
+    ($file:expr) => {
         read($file, include_str!(concat!("../data/", $file)))
+    };
+}
+
+macro_rules! patch {
+    ($name:literal) => {
+        embedded!(concat!("patches/", $name, ".toml")).map(|file| Patch::of($name, file))
     };
 }
 
@@ -89,6 +97,12 @@ impl Catalog {
             kubernetes: embedded!("kubernetes.toml")?,
             linux: embedded!("linux.toml")?,
             modules: embedded!("modules.toml")?,
+            patches: vec![
+                patch!("adapters-without-prefixes")?,
+                patch!("unix-sockets-over-loopback")?,
+                patch!("certificates-copied")?,
+                patch!("volumes-written-in-place")?,
+            ],
             recipes: embedded!("recipes.toml")?,
             requirements: embedded!("requirements.toml")?,
             updates: embedded!("updates.toml")?,

@@ -37,7 +37,7 @@
 //! - Downloads have no digest yet, evaluation discs excepted: they are pinned at the first fetch.
 //! - Staging modules of Kubernetes are not pinned by themselves; the Go checksum database vouches for them.
 //! - Calico and Antrea have rules but no artifacts: this release does not install them.
-//! - The parts of the stand-in for Windows belong to its driver and are not listed here.
+//! - Of the stand-in for Windows only what is built with patches is listed here; the rest belongs to its driver.
 //! - Known-bad Windows updates are the few that a named source reports; a revision without an entry is not proven good.
 
 mod admit;
@@ -57,6 +57,7 @@ mod listing;
 mod modules;
 mod needs;
 mod number;
+mod patches;
 #[cfg(test)]
 mod references;
 mod requirements;
@@ -89,6 +90,7 @@ pub use listing::{Row, Section};
 pub use modules::ModulePin;
 pub use needs::ArtifactWish;
 pub use number::{Number, NumberError};
+pub use patches::{Edit, Patch, PatchSubject};
 pub use requirements::{
     Accelerator, Activity, ClockLook, Family, KernelFeature, Look, PackageManager, Requirement,
 };

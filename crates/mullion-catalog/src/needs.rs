@@ -12,6 +12,7 @@ use crate::artifacts::{
 use crate::catalog::Catalog;
 use crate::digest::Digest;
 use crate::kubernetes::KubernetesRelease;
+use crate::patches;
 
 /// What a cluster is made of, as far as artifacts depend on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,6 +25,10 @@ pub struct ArtifactWish {
     pub systems: BTreeSet<Os>,
     /// The Windows releases of its machines.
     pub windows: BTreeSet<WindowsVersion>,
+    /// Whether machines of it run Windows.
+    pub runs_windows: bool,
+    /// Whether machines of it stand in for Windows.
+    pub stands_in: bool,
     /// What the artifacts are for.
     pub purposes: BTreeSet<Purpose>,
 }
@@ -127,6 +132,9 @@ impl Ask<'_> {
                     tags: recipe.tags.clone(),
                     ldflags: built.fill(ldflags, self.release.version),
                     test_binary: go.test_binary,
+                    patches: (go.patches.iter())
+                        .map(|name| self.catalog.patch(name).cloned())
+                        .collect::<Option<_>>()?,
                     tried: go.tried && recipe.tried_versions.contains(&built.version),
                 })
             }
@@ -158,7 +166,12 @@ impl Ask<'_> {
                 .map(|template| version.fill(template, self.release.version))
         };
         let address = filled(&row.address);
+        let build = row
+            .build
+            .as_ref()
+            .and_then(|build| self.build(row.os, build, &version));
         let file = match (row.kind, row.os) {
+            _ if row.file.is_some() => row.file.clone(),
             (ArtifactKind::Program, Os::Linux) => Some(row.name.clone()),
             (ArtifactKind::Program, Os::Windows) => Some(format!("{}.exe", row.name)),
             (ArtifactKind::Archive, _) => address
@@ -173,12 +186,14 @@ impl Ask<'_> {
             file,
             checksum: filled(&row.checksum),
             digest: row.digest.clone(),
-            build: row
-                .build
-                .as_ref()
-                .and_then(|build| self.build(row.os, build, &version)),
             source: row.source.clone(),
-            version: version.version,
+            version: match &build {
+                Some(Build::Go(go)) if !go.patches.is_empty() => {
+                    format!("{}+{}", version.version, patches::fingerprint(&go.patches))
+                }
+                _ => version.version,
+            },
+            build,
             address,
         })
     }
@@ -189,6 +204,11 @@ impl ArtifactWish {
         self.systems.contains(&row.os)
             && (row.when.cni.is_empty() || row.when.cni.contains(&self.cni))
             && (self.network_policy || !row.when.policy)
+            && match row.when.stand_in {
+                None => true,
+                Some(true) => self.stands_in,
+                Some(false) => self.runs_windows,
+            }
             && self.purposes.contains(&row.when.purpose)
     }
 }
@@ -239,6 +259,8 @@ mod tests {
             network_policy: true,
             systems: systems.iter().copied().collect(),
             windows: windows.iter().copied().collect(),
+            runs_windows: true,
+            stands_in: false,
             purposes: BTreeSet::from([Purpose::Cluster]),
         }
     }
@@ -288,6 +310,39 @@ mod tests {
         };
         let version = format!("/v2/version.Version={}", containerd.version);
         assert!(build.ldflags.ends_with(&version), "{}", build.ldflags);
+    }
+
+    #[test]
+    fn a_stand_in_needs_a_kubelet_of_its_own_and_windows_the_real_one() {
+        let mut mixed = wish(&[Os::Linux, Os::Windows], &[WindowsVersion::V2022]);
+        let has =
+            |wish: &ArtifactWish, name| find(&needs("1.36.4", wish), name, Os::Windows).is_some();
+        assert!(has(&mixed, "kubelet") && has(&mixed, "pause-image"));
+        assert!(!has(&mixed, "kubelet-stand-in"));
+        mixed.stands_in = true;
+        assert!(has(&mixed, "kubelet") && has(&mixed, "kubelet-stand-in"));
+        mixed.runs_windows = false;
+        assert!(!has(&mixed, "kubelet") && !has(&mixed, "pause-image"));
+        assert!(has(&mixed, "kubelet-stand-in") && has(&mixed, "kubeadm"));
+    }
+
+    #[test]
+    fn what_is_built_with_patches_has_them_in_its_version() {
+        let mut stand_in = wish(&[Os::Windows], &[]);
+        stand_in.stands_in = true;
+        let all = needs("1.36.4", &stand_in);
+        let kubelet = find(&all, "kubelet-stand-in", Os::Windows).unwrap();
+        assert_eq!(kubelet.file.as_deref(), Some("kubelet.exe"));
+        let Some(Build::Go(build)) = &kubelet.build else {
+            panic!("{kubelet:?}");
+        };
+        assert!(!build.patches.is_empty());
+        // The program says the version that it is of; the cache knows it by its patches too.
+        assert!(build.ldflags.contains("gitVersion=v1.36.4 "));
+        let expected = format!("1.36.4+{}", patches::fingerprint(&build.patches));
+        assert_eq!(kubelet.version, expected);
+        let kubeadm = find(&all, "kubeadm", Os::Windows).unwrap();
+        assert_eq!(kubeadm.version, "1.36.4");
     }
 
     #[test]

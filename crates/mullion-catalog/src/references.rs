@@ -331,6 +331,22 @@ fn every_recipe_and_program_that_an_artifact_names_is_known() {
     }
 }
 
+#[test]
+fn every_patch_that_a_build_names_is_there_and_every_patch_is_named() {
+    let mut named = BTreeSet::new();
+    for row in &catalog().artifacts.artifact {
+        if let Some(BuildRow::Go(go)) = &row.build {
+            for patch in &go.patches {
+                assert!(catalog().patch(patch).is_some(), "{}: {patch}", row.name);
+                named.insert(patch.as_str());
+            }
+        }
+    }
+    for patch in catalog().patches() {
+        assert!(named.contains(patch.name.as_str()), "{}", patch.name);
+    }
+}
+
 /// Every release, with every network plugin, gives each artifact a version and leaves no brace unfilled.
 #[test]
 fn every_artifact_of_every_release_is_filled_in() {
@@ -351,6 +367,8 @@ fn every_artifact_of_every_release_is_filled_in() {
                     .windows_releases()
                     .map(|(version, _)| version)
                     .collect(),
+                runs_windows: true,
+                stands_in: true,
                 purposes: purposes.clone(),
             };
             for found in catalog().artifacts_for(release, &wish) {
@@ -415,6 +433,8 @@ fn a_new_kubernetes_version_is_a_change_of_data_only() {
         network_policy: false,
         systems: BTreeSet::from([Os::Linux]),
         windows: BTreeSet::new(),
+        runs_windows: false,
+        stands_in: false,
         purposes: BTreeSet::from([Purpose::Cluster]),
     };
     let images = grown.artifacts_for(release, &wish);
@@ -437,6 +457,7 @@ fn no_code_names_a_kubernetes_version() {
         include_str!("kubernetes.rs"),
         include_str!("listing.rs"),
         include_str!("needs.rs"),
+        include_str!("patches.rs"),
         include_str!("windows.rs"),
         include_str!("why/mod.rs"),
         include_str!("why/rules.rs"),

@@ -86,6 +86,17 @@ impl Part {
         format!("{}/{kind}/{}@{}", self.os, self.name, self.version)
     }
 
+    /// Whether it takes another's place on machines that stand in for Windows.
+    fn is_for_stand_ins(&self) -> bool {
+        self.name.ends_with(FOR_STAND_INS)
+    }
+
+    /// Whether it takes that one's place there.
+    fn stands_in_for(&self, other: &Self) -> bool {
+        self.name.strip_suffix(FOR_STAND_INS) == Some(other.name.as_str())
+            && (self.os, self.kind) == (other.os, other.kind)
+    }
+
     /// Whether it is our agent.
     pub(crate) fn is_agent(&self) -> bool {
         self.name == AGENT
@@ -170,6 +181,8 @@ pub(crate) fn user_commands(commands: &[Command]) -> Vec<UserCommand> {
 
 /// The part whose version the agent reports; without it among the parts, any agent will do.
 const AGENT: &str = "mullion-agent";
+/// Parts that take another's place on machines that stand in for Windows end so; the other's name comes first.
+const FOR_STAND_INS: &str = "-stand-in";
 /// The port of the API server on machines that we make.
 pub(crate) const API_PORT: u16 = 6443;
 /// Object sets of network plugins begin so; the plugin's word follows.
@@ -236,9 +249,17 @@ impl Wanted<'_> {
     /// The parts that a group's machines hold, sorted and without repetition.
     pub(crate) fn parts_of(&self, group: &Group) -> BTreeSet<&Part> {
         let systems = part_systems(group);
+        let is_right = |part: &&Part| {
+            if is_stand_in(group) {
+                !self.parts.iter().any(|other| other.stands_in_for(part))
+            } else {
+                !part.is_for_stand_ins()
+            }
+        };
         self.parts
             .iter()
             .filter(|part| systems.contains(&part.os))
+            .filter(is_right)
             .collect()
     }
 
@@ -431,5 +452,61 @@ const fn duty_word(duty: Duty) -> &'static str {
         Duty::LoadBalancer => "load-balancer",
         Duty::ControlPlane => "control-plane",
         Duty::Worker => "worker",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mullion_spec::draft::{Draft, Surroundings};
+    use mullion_spec::source::Source;
+
+    use super::*;
+
+    #[test]
+    fn on_a_stand_in_its_own_kubelet_takes_the_place_of_the_real_one() {
+        let text = "machines:\n\
+                    - {name: lin, count: 1, os: linux}\n\
+                    - {name: win, count: 1, os: windows, driver: wine}\n\
+                    - {name: vm, count: 1, os: windows, driver: qemu, media: {iso: ./server.iso}}\n";
+        let source = Source::new("cluster.yaml", text);
+        let draft = Draft::read(source, &Surroundings::default());
+        let cluster = draft.provisional().cloned().unwrap();
+        let part = |os, name: &str| Part {
+            name: name.into(),
+            os,
+            kind: PartKind::Program,
+            version: "1.36.4".into(),
+        };
+        let wanted = Wanted {
+            cluster: &cluster,
+            kubernetes: "1.36.4".parse().unwrap(),
+            parts: vec![
+                part(Os::Linux, "kubelet"),
+                part(Os::Windows, "kubelet"),
+                part(Os::Windows, "kubelet-stand-in"),
+                part(Os::Windows, "kubeadm"),
+            ],
+            documents: Documents::default(),
+        };
+        let of = |name: &str| -> Vec<String> {
+            let mut groups = cluster.groups.iter();
+            let group = groups.find(|group| group.name.to_string() == name);
+            let parts = wanted.parts_of(group.unwrap());
+            let shown = parts
+                .iter()
+                .map(|part| format!("{} {}", part.os, part.name));
+            shown.collect()
+        };
+        assert_eq!(of("lin"), ["linux kubelet"]);
+        assert_eq!(of("vm"), ["windows kubeadm", "windows kubelet"]);
+        // Its Linux twins are not touched.
+        assert_eq!(
+            of("win"),
+            [
+                "windows kubeadm",
+                "linux kubelet",
+                "windows kubelet-stand-in"
+            ]
+        );
     }
 }

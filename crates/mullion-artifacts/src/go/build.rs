@@ -8,6 +8,7 @@ use mullion_catalog::{ArtifactRef, GoBuild, GoModule};
 use mullion_plan::{News, Unit};
 
 use super::modules::{self, Fetched, read};
+use super::patch::{self, Patched};
 use super::wrapper;
 use crate::build::BuildError;
 use crate::job::Job;
@@ -23,13 +24,19 @@ pub(crate) fn build(
     build: &GoBuild,
 ) -> Result<PathBuf, BuildError> {
     let module = &build.module;
-    let name = format!("go-{}@{}", module.path, module.version);
+    let mut name = format!("go-{}@{}", module.path, module.version);
     // Two builds of one module would compile the same packages twice, and write one go.sum.
-    let what = format!("module {} {}", module.path, module.version);
+    let mut what = format!("module {} {}", module.path, module.version);
+    if !build.patches.is_empty() {
+        // Patched source has little in common with the rest.
+        name = format!("{name}-{}", artifact.name);
+        what = format!("{what} for {}", artifact.name);
+    }
     let _turn = job.store.lock_named(&name, &what, job.attendant)?;
     let place = job.store.work(&name)?;
     let fetched = modules::module(job, module, &place)?;
-    write_wrapper(&place, module, &fetched)?;
+    let patched = patch::prepare(job, build, &fetched, &place)?;
+    write_wrapper(&place, module, &fetched, &patched)?;
 
     let file = (artifact.file.clone()).unwrap_or_else(|| entry.item.default_file());
     let new = entry.temporary(&file)?;
@@ -37,23 +44,34 @@ pub(crate) fn build(
         job,
         build,
         fetched: &fetched,
+        patched: &patched,
         place: &place,
     };
     let total = maker.count_stale()?;
     maker.make(&new, total)?;
     let modules = maker.modules_in(&new)?;
+    patch::clear(&place)?;
 
     let mut draft = Draft::new(entry.item.clone(), file, Origin::Build);
     draft.modules = modules;
     draft
         .tools
         .insert("go".into(), fetched.go.version.to_string());
+    draft.patches = (build.patches.iter())
+        .map(|patch| patch.name.clone())
+        .collect();
     Ok(entry.hash_and_keep(&new, draft, job.attendant)?)
 }
 
-fn write_wrapper(place: &Path, module: &GoModule, fetched: &Fetched) -> Result<(), BuildError> {
+fn write_wrapper(
+    place: &Path,
+    module: &GoModule,
+    fetched: &Fetched,
+    patched: &Patched,
+) -> Result<(), BuildError> {
     let failed = |source| BuildError::io("writing the wrapper module", source);
-    let text = wrapper::go_mod(module, &read(&fetched.folder.join("go.mod"))?);
+    let upstream = read(&fetched.folder.join("go.mod"))?;
+    let text = wrapper::go_mod(module, &upstream, &patched.folders);
     fs::write(place.join("go.mod"), text).map_err(failed)?;
     // Sums that the Go tool added for an earlier program are as good as new: the checksum database vouched for them.
     let sums = place.join("go.sum");
@@ -71,6 +89,7 @@ struct Maker<'a> {
     job: &'a Job<'a>,
     build: &'a GoBuild,
     fetched: &'a Fetched,
+    patched: &'a Patched,
     place: &'a Path,
 }
 
@@ -88,6 +107,9 @@ impl Maker<'_> {
     fn flags(&self, command: &mut Command) {
         let build = self.build;
         command.args(["-trimpath", "-buildvcs=false"]);
+        if let Some(overlay) = &self.patched.overlay {
+            command.arg("-overlay").arg(overlay);
+        }
         if !build.tags.is_empty() {
             command.args(["-tags", &build.tags.join(",")]);
         }
@@ -158,8 +180,12 @@ impl Maker<'_> {
             Worth::Telling
         })?;
         let mut modules = parse_modules(&String::from_utf8_lossy(&ran.stdout));
-        if !modules.iter().any(|one| one.path == self.build.module.path) {
-            modules.push(self.fetched.module.clone());
+        // A module that a folder replaces goes by the folder's name, and has no sum.
+        let copied = self.patched.modules.iter();
+        for module in copied.chain([&self.fetched.module]) {
+            if !modules.iter().any(|one| one.path == module.path) {
+                modules.push(module.clone());
+            }
         }
         modules.sort();
         Ok(modules)
@@ -197,8 +223,8 @@ fn parse_modules(text: &str) -> Vec<Module> {
         }
         modules.push(module);
     }
-    // The wrapper itself is a module of no version.
-    modules.retain(|module| module.version != "(devel)");
+    // The wrapper itself is a module of no version, and so is a folder.
+    modules.retain(|module| !module.version.is_empty() && module.version != "(devel)");
     modules
 }
 
@@ -214,5 +240,9 @@ mod tests {
             .map(|module| format!("{} {} {}", module.path, module.version, module.sum))
             .collect();
         assert_eq!(told, ["k8s.io/x v1 h1:a=", "b v2 h1:b=", "c v3 h1:c="]);
+        // As Go 1.26 tells of a module that a folder replaces.
+        let text = "a: go1.26.8\n\tdep\tb\tv2\th1:b=\n\tdep\tc\tv1\n\t=>\t./patched/c\t(devel)\t\n";
+        let told = parse_modules(text);
+        assert_eq!((told.len(), told[0].path.as_str()), (1, "b"));
     }
 }

@@ -5,10 +5,13 @@
 //! are built one after another; its go.mod is written anew before each, because the Go tool adds to it what one
 //! program needs, and that must not change the next. What was compiled stays in Go's own cache, so that a build that
 //! was cut off goes on where it was.
+//!
+//! A program with patches has a wrapper of its own, in which copies take the place of what is patched.
 
 mod build;
 mod dirhash;
 mod modules;
+mod patch;
 mod toolchain;
 mod version;
 mod wrapper;
@@ -26,6 +29,7 @@ use crate::trust;
 
 pub(crate) use build::build;
 pub(crate) use modules::module;
+pub use patch::Misfit;
 pub use toolchain::{NEWEST, toolchain};
 pub use version::{GoVersion, GoVersionError};
 

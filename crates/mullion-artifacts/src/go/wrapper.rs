@@ -1,5 +1,6 @@
 //! The go.mod of a wrapper module: it requires one module, and builds its programs as that module itself would.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use mullion_catalog::{GoModule, Replace};
@@ -14,8 +15,12 @@ struct MainLines {
     others: Vec<String>,
 }
 
-/// The text of the wrapper's go.mod.
-pub(super) fn go_mod(module: &GoModule, upstream: &str) -> String {
+/// The text of the wrapper's go.mod. `folders` take the place of modules, whatever upstream says about these.
+pub(super) fn go_mod(
+    module: &GoModule,
+    upstream: &str,
+    folders: &BTreeMap<String, String>,
+) -> String {
     let lines = main_lines(upstream);
     let mut text = String::from("module mullion.invalid/wrapper\n\n");
     // Writing to a String cannot fail.
@@ -24,10 +29,13 @@ pub(super) fn go_mod(module: &GoModule, upstream: &str) -> String {
     for other in &lines.others {
         let _ = writeln!(text, "\n{other}");
     }
-    let replaces: Vec<_> = lines
-        .replaces
-        .iter()
+    let kept = lines.replaces.iter().filter(|line| {
+        let name = line.split_whitespace().next().unwrap_or_default();
+        !folders.contains_key(name)
+    });
+    let replaces: Vec<_> = kept
         .filter_map(|line| replace(module, line))
+        .chain((folders.iter()).map(|(path, folder)| format!("{path} => {folder}")))
         .collect();
     if !replaces.is_empty() {
         text.push_str("\nreplace (\n");
@@ -137,7 +145,11 @@ replace (
 
     #[test]
     fn staging_modules_get_their_published_version() {
-        let text = go_mod(&module(Replace::Staging, Some("v0.36.4")), UPSTREAM);
+        let text = go_mod(
+            &module(Replace::Staging, Some("v0.36.4")),
+            UPSTREAM,
+            &BTreeMap::new(),
+        );
         assert_eq!(
             text,
             "\
@@ -160,15 +172,46 @@ replace (
     }
 
     #[test]
+    fn a_patched_folder_takes_the_place_of_its_module() {
+        let folders = BTreeMap::from([
+            ("k8s.io/api".into(), "./patched/k8s.io/api".into()),
+            (
+                "k8s.io/kubernetes".into(),
+                "./patched/k8s.io/kubernetes".into(),
+            ),
+        ]);
+        let text = go_mod(
+            &module(Replace::Staging, Some("v0.36.4")),
+            UPSTREAM,
+            &folders,
+        );
+        assert!(text.contains("require k8s.io/kubernetes v1.36.4\n"));
+        assert!(
+            text.contains("\tk8s.io/api => ./patched/k8s.io/api\n"),
+            "{text}"
+        );
+        assert!(text.contains("\tk8s.io/kubernetes => ./patched/k8s.io/kubernetes\n"));
+        assert_eq!(text.matches("k8s.io/api =>").count(), 1, "{text}");
+    }
+
+    #[test]
     fn replacements_by_folders_are_dropped_and_others_stay() {
-        let text = go_mod(&module(Replace::DropLocal, None), UPSTREAM);
+        let text = go_mod(
+            &module(Replace::DropLocal, None),
+            UPSTREAM,
+            &BTreeMap::new(),
+        );
         assert!(text.contains("example.org/kept => example.org/fork v1.2.3"));
         assert!(!text.contains("staging") && !text.contains("../other"));
     }
 
     #[test]
     fn a_module_without_replacements_has_no_empty_block() {
-        let text = go_mod(&module(Replace::DropLocal, None), "module a\n\ngo 1.24\n");
+        let text = go_mod(
+            &module(Replace::DropLocal, None),
+            "module a\n\ngo 1.24\n",
+            &BTreeMap::new(),
+        );
         assert!(!text.contains("replace"), "{text}");
         assert_eq!(
             go_line("module a\n\ngo 1.24.2\n"),

@@ -18,7 +18,9 @@ use mullion_artifacts::{
     Distribution, GoCaches, GoSource, Item, Origin, RootWish, Sources, Store, Variant, part_of,
     supply, supply_root,
 };
-use mullion_catalog::{ArtifactRef, ArtifactWish, Build, Catalog, Purpose};
+use mullion_catalog::{
+    ArtifactRef, ArtifactWish, Build, Catalog, GoBuild, Patch, PatchSubject, Purpose,
+};
 use mullion_plan::{Attend, News, Part, PartKind};
 use mullion_spec::words::{Cni, Os};
 
@@ -85,6 +87,8 @@ pub(crate) fn artifacts_for(os: Os) -> Vec<ArtifactRef> {
         network_policy: true,
         systems: BTreeSet::from([os]),
         windows: BTreeSet::new(),
+        runs_windows: os == Os::Windows,
+        stands_in: os == Os::Windows,
         purposes: BTreeSet::from([Purpose::Cluster]),
     };
     catalog.artifacts_for(release, &wish)

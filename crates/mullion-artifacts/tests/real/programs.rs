@@ -175,3 +175,52 @@ fn a_program_for_windows_is_built_too() {
     assert!(path.ends_with("win-overlay.exe"), "{}", path.display());
     assert_eq!(&fs::read(path).unwrap()[..2], b"MZ");
 }
+
+/// Fails when upstream moved: every patch against the files of the versions that the newest release is built from.
+#[test]
+#[ignore = "needs the package registries; cargo xtask test runs it"]
+fn every_patch_fits_the_source_that_is_built() {
+    let artifacts = artifacts_for(Os::Windows);
+    let mut patched = 0;
+    for artifact in &artifacts {
+        let Some(Build::Go(build)) = &artifact.build else {
+            continue;
+        };
+        for patch in &build.patches {
+            let text = fs::read_to_string(source_of(patch, build)).unwrap();
+            for edit in &patch.edits {
+                let found = text.matches(&edit.find).count();
+                assert_eq!(found, edit.times, "{}: {}", patch.name, edit.find);
+            }
+            patched += 1;
+        }
+    }
+    assert_eq!(patched, Catalog::builtin().patches().count());
+}
+
+/// Where Go has a file that a patch changes, downloaded if need be.
+fn source_of(patch: &Patch, build: &GoBuild) -> PathBuf {
+    let go = |arguments: &[&str]| {
+        let ran = std::process::Command::new("go")
+            .args(arguments)
+            .current_dir(env!("CARGO_TARGET_TMPDIR"))
+            .output()
+            .unwrap();
+        assert!(ran.status.success(), "{ran:?}");
+        String::from_utf8(ran.stdout).unwrap()
+    };
+    let folder = match &patch.subject {
+        PatchSubject::Go => PathBuf::from(go(&["env", "GOROOT"]).trim()).join("src"),
+        PatchSubject::Module(module) => {
+            let version = if *module == build.module.path {
+                build.module.version.as_str()
+            } else {
+                build.module.staging_version.as_deref().unwrap()
+            };
+            let told = go(&["mod", "download", "-json", &format!("{module}@{version}")]);
+            let told: serde_json::Value = serde_json::from_str(&told).unwrap();
+            PathBuf::from(told["Dir"].as_str().unwrap())
+        }
+    };
+    folder.join(&patch.file)
+}
