@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
-use mullion_agent::system::{Own, System as _};
+use mullion_agent::system::{Files as _, Own, System as _};
 use mullion_agent::{Outcome, serve};
 
 /// Makes one machine what its blueprint says.
@@ -24,6 +24,11 @@ enum Command {
         #[arg(long, value_name = "SECONDS", default_value_t = 15)]
         wait: u64,
     },
+    /// Print the SHA-256 digest of a file
+    Digest {
+        /// The file
+        path: String,
+    },
     /// Print the version
     Version,
 }
@@ -38,14 +43,26 @@ fn main() -> ExitCode {
                 Outcome::Failed => ExitCode::FAILURE,
             }
         }
+        Command::Digest { path } => match system.digest(&path) {
+            Ok(digest) => print(&digest.to_string()),
+            Err(error) => {
+                // Nobody is told where even that cannot be said.
+                let _ = writeln!(io::stderr(), "{error}");
+                ExitCode::FAILURE
+            }
+        },
         Command::Version => {
             let version = system
                 .describe()
                 .map_or_else(|_| mullion_agent::VERSION.to_owned(), |facts| facts.agent);
-            match writeln!(io::stdout(), "{version}") {
-                Ok(()) => ExitCode::SUCCESS,
-                Err(_) => ExitCode::FAILURE,
-            }
+            print(&version)
         }
+    }
+}
+
+fn print(line: &str) -> ExitCode {
+    match writeln!(io::stdout(), "{line}") {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
     }
 }

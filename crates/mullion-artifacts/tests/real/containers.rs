@@ -31,7 +31,10 @@ impl Containerd {
             at("ttrpc")
         );
         fs::write(folder.path().join("config.toml"), config).unwrap();
-        let child = Command::new(programs.join("containerd"))
+        // What it mounts goes with its name space, however the test ends.
+        let child = Command::new("unshare")
+            .arg("--mount")
+            .arg(programs.join("containerd"))
             .arg("--config")
             .arg(folder.path().join("config.toml"))
             .env("PATH", path)

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use mullion_machines::{Driver as _, Look as _, MachineWish, Stop};
 use mullion_plan::{Fingerprint, TemplateId, Unattended};
 use mullion_ssh::{
-    Command, Key, Login, Probe, ReadTransport as _, Session, Shell, Ssh, Transport as _,
+    Command, Key, Login, Probe, Put, ReadTransport as _, Session, Shell, Ssh, Transport as _,
 };
 use mullion_template::{
     DriveContent, DriveFile, Face, LinuxTemplate, Program, StandInTemplate, Templates,
@@ -78,6 +78,28 @@ fn said(session: &Session, line: &[&str]) -> (i32, String) {
     (output.exit.status, output.out + &output.err)
 }
 
+/// The agent is put in place once, tells digests of others, and says what it is on.
+fn bring_the_agent(session: &Session) {
+    let own = PathBuf::from(std::env::var_os("MULLION_TEST_STAND_IN").unwrap());
+    let bytes = fs_err::read(own.join("mullion-agent.exe")).unwrap();
+    let begun = Instant::now();
+    let put = || session.put_bytes(AGENT, &bytes, 0o755).unwrap();
+    assert_eq!(put(), Put::Sent);
+    println!("the agent is put in place {:.2?}", begun.elapsed());
+    assert_eq!(put(), Put::AlreadyThere);
+    let file = "C:/k/a folder/file.txt";
+    assert_eq!(session.put_bytes(file, b"text", 0o644).unwrap(), Put::Sent);
+    assert_eq!(session.put_bytes(file, b"more", 0o644).unwrap(), Put::Sent);
+    assert_eq!(session.read_file(file, 100).unwrap(), b"more");
+    let begun = Instant::now();
+    let program = AGENT.to_owned();
+    let asked = session.answer(&Probe::AgentFacts { program }).unwrap();
+    println!("facts {:.2?}", begun.elapsed());
+    assert!(asked.exit.is_success(), "{asked:?}");
+    assert!(asked.out.contains("20348"), "{}", asked.out);
+    println!("{}", asked.out);
+}
+
 #[test]
 #[ignore = "needs root and real machines; cargo xtask test runs it"]
 fn a_stand_in_is_logged_in_to_as_windows_is() {
@@ -126,6 +148,7 @@ fn a_stand_in_is_logged_in_to_as_windows_is() {
             .unwrap();
         assert_eq!(text, b"hello\r\n");
         assert!(session.read_file(r"C:\none", 100).is_err());
+        bring_the_agent(&session);
         drop(session);
         driver
             .stop(&wish.cluster, &wish.name, Stop::Graceful, &Unattended)
