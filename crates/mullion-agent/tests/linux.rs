@@ -1,5 +1,6 @@
 //! The adapter for Linux on a scratch folder: real files, real programs (small scripts in the folder), a real lock.
 //! Needs no root and touches nothing outside the folder.
+#![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::io::Write as _;
