@@ -22,9 +22,13 @@ use tonic::transport::{Channel, Endpoint, Server};
 use tonic::{Extensions, Request, Response, Status, client, server};
 
 use super::calls::{self, Next, Shape};
+use super::groups;
 use super::map::Map;
 use super::raw::Raw;
-use super::v1::{ImageStatusRequest, ImageStatusResponse, PullImageRequest, PullImageResponse};
+use super::v1::{
+    ImageStatusRequest, ImageStatusResponse, PodSandboxStatusRequest, PodSandboxStatusResponse,
+    PullImageRequest, PullImageResponse, RemovePodSandboxRequest,
+};
 
 /// The largest message, as kubelet and containerd have it: 16 MiB.
 pub(super) const LARGEST: usize = 16 * 1024 * 1024;
@@ -112,7 +116,14 @@ impl Gateway {
         {
             return Ok(Response::new(answer));
         }
+        let group = match call {
+            calls::REMOVE_POD => self.group_of(&bytes, &metadata).await,
+            _ => None,
+        };
         let answer = self.ask(call, metadata, bytes).await?;
+        if let Some(group) = group {
+            groups::remove(Path::new(groups::ROOT), &group);
+        }
         Ok(Response::new(calls::response(&self.map, call, answer)?))
     }
 
@@ -163,6 +174,23 @@ impl Gateway {
             };
             answer.encode_to_vec().into()
         }))
+    }
+
+    /// The control group of a pod that is to be removed. None where it is gone already.
+    async fn group_of(&self, removal: &Bytes, metadata: &MetadataMap) -> Option<String> {
+        let removal = RemovePodSandboxRequest::decode(removal.clone()).ok()?;
+        let question = PodSandboxStatusRequest {
+            pod_sandbox_id: removal.pod_sandbox_id,
+            verbose: false,
+        };
+        let question = question.encode_to_vec().into();
+        let answer = self
+            .ask(calls::POD_STATUS, metadata.clone(), question)
+            .await;
+        let status = PodSandboxStatusResponse::decode(answer.ok()?)
+            .ok()?
+            .status?;
+        groups::of_pod(&status.metadata?.uid)
     }
 
     async fn ask(

@@ -13,7 +13,7 @@ use tonic::{Request, Status, Streaming, client};
 use super::runtime::Runtime;
 use crate::cri::map::tests::map;
 use crate::cri::raw::Raw;
-use crate::cri::{Gateway, serve};
+use crate::cri::{Gateway, Map, serve};
 
 /// How long anything may take before a test has failed.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -45,8 +45,12 @@ impl Stage {
     }
 
     pub(super) async fn without_runtime() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let gateway = Gateway::new(map(), &folder.path().join("socket"), quiet).unwrap();
+        Self::around(tempfile::tempdir().unwrap(), map()).await
+    }
+
+    /// A gateway to whatever listens at `socket` in a folder.
+    pub(super) async fn around(folder: tempfile::TempDir, map: Map) -> Self {
+        let gateway = Gateway::new(map, &folder.path().join("socket"), quiet).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (end, ended) = oneshot::channel();
