@@ -9,11 +9,13 @@ use std::future::Future;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::uri::PathAndQuery;
 use prost::Message as _;
 use prost::bytes::Bytes;
 use tokio::net::TcpListener;
+use tokio::sync::oneshot;
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::body::Body;
 use tonic::metadata::MetadataMap;
@@ -35,6 +37,9 @@ pub(super) const LARGEST: usize = 16 * 1024 * 1024;
 
 /// How much may be on its way before it is read: large answers come in fewer pieces.
 const WINDOW: u32 = 1024 * 1024;
+
+/// How long calls have that are being answered when the gateway is told to end.
+pub(super) const FAREWELL: Duration = Duration::from_secs(3);
 
 /// What each side settles with its own neighbour.
 const OF_ONE_SIDE: [&str; 2] = ["grpc-encoding", "grpc-accept-encoding"];
@@ -251,7 +256,8 @@ fn of_runtime(error: Status) -> Status {
     Status::with_details(error.code(), error.message(), details)
 }
 
-/// Serves until told to end. Calls that are being answered then are answered.
+/// Serves until told to end. Calls that are being answered then have a moment for it; a stream of events never ends by
+/// itself.
 pub async fn serve(
     listener: TcpListener,
     gateway: Gateway,
@@ -263,10 +269,21 @@ pub async fn serve(
         async move { Ok::<_, Infallible>(gateway.answer(request).await) }
     });
     let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
-    Server::builder()
+    let (sender, ended) = oneshot::channel::<()>();
+    let served = Server::builder()
         .initial_stream_window_size(WINDOW)
         .initial_connection_window_size(WINDOW)
-        .serve_with_incoming_shutdown(service, incoming, end)
-        .await?;
+        .serve_with_incoming_shutdown(service, incoming, async {
+            let _ = ended.await;
+        });
+    let overdue = async {
+        end.await;
+        let _ = sender.send(());
+        tokio::time::sleep(FAREWELL).await;
+    };
+    tokio::select! {
+        served = served => served?,
+        () = overdue => {}
+    }
     Ok(address)
 }
