@@ -6,12 +6,14 @@
 //!                                     └─ map: pure functions on messages
 //! ```
 //!
-//! [`calls`] is the table of every call, [`map`] what is changed in its messages, [`images`] which Windows images there
-//! are, [`gateway`] the server. A call with nothing to change passes as bytes, with fields that this program does not
-//! know; one that is not in the table is answered `Unimplemented`, since what is in it is not known either.
+//! `calls` is the table of every call, `map` what is changed in its messages, `images` which Windows images there are,
+//! `groups` where pods are measured, `gateway` the server. A call with nothing to change passes as bytes, with fields
+//! that this program does not know; one that is not in the table is answered `Unimplemented`, since what is in it is not
+//! known either.
 
 mod calls;
 mod gateway;
+mod groups;
 mod images;
 mod map;
 mod raw;

@@ -18,6 +18,7 @@
 //! - Fields of messages that this interface's version does not have are kept only in calls that need no change.
 //! - Credential specifications (GMSA), devices, the size of a container's drive and processor affinity are ignored.
 //! - A container's program is one of Linux; of Windows' command lines only `cmd` itself is translated.
+//! - The Linux runtime has to manage control groups itself: a pod's is a path, not a unit of systemd.
 //! - Exit codes have eight bits, as every program of a Unix has.
 //! - The table of images is read once, when the gateway starts.
 

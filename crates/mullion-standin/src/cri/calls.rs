@@ -25,6 +25,12 @@ pub(super) enum Shape {
 /// `PullImage`, which asks first whether the image is there.
 pub(super) const PULL: &str = "/runtime.v1.ImageService/PullImage";
 
+/// `RemovePodSandbox`, after which the pod's control group is nobody's.
+pub(super) const REMOVE_POD: &str = "/runtime.v1.RuntimeService/RemovePodSandbox";
+
+/// `PodSandboxStatus`
+pub(super) const POD_STATUS: &str = "/runtime.v1.RuntimeService/PodSandboxStatus";
+
 /// `ImageStatus`
 pub(super) const IMAGE_STATUS: &str = "/runtime.v1.ImageService/ImageStatus";
 
@@ -45,8 +51,8 @@ pub(super) const CALLS: [(&str, Shape); 43] = [
     (runtime!("Version"), Shape::Single),
     (runtime!("RunPodSandbox"), Shape::Single),
     (runtime!("StopPodSandbox"), Shape::Single),
-    (runtime!("RemovePodSandbox"), Shape::Single),
-    (runtime!("PodSandboxStatus"), Shape::Single),
+    (REMOVE_POD, Shape::Single),
+    (POD_STATUS, Shape::Single),
     (runtime!("ListPodSandbox"), Shape::Single),
     (runtime!("StreamPodSandboxes"), Shape::Stream),
     (runtime!("CreateContainer"), Shape::Single),
@@ -137,7 +143,7 @@ pub(super) fn response(map: &Map, call: &str, bytes: Bytes) -> Result<Bytes, Sta
         runtime!("Version") => told(&bytes, runtime::version),
         runtime!("Status") => told(&bytes, |message| map.status(message)),
         runtime!("RuntimeConfig") => told(&bytes, runtime::runtime_config),
-        runtime!("PodSandboxStatus") => told(&bytes, |message| map.sandbox_status(message)),
+        POD_STATUS => told(&bytes, |message| map.sandbox_status(message)),
         runtime!("ListPodSandbox") => told(&bytes, sandbox::list),
         runtime!("StreamPodSandboxes") => told(&bytes, sandbox::stream),
         runtime!("ContainerStatus") => told(&bytes, |message| map.container_status(message)),

@@ -9,11 +9,13 @@ use std::future::Future;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::uri::PathAndQuery;
 use prost::Message as _;
 use prost::bytes::Bytes;
 use tokio::net::TcpListener;
+use tokio::sync::oneshot;
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::body::Body;
 use tonic::metadata::MetadataMap;
@@ -22,15 +24,22 @@ use tonic::transport::{Channel, Endpoint, Server};
 use tonic::{Extensions, Request, Response, Status, client, server};
 
 use super::calls::{self, Next, Shape};
+use super::groups;
 use super::map::Map;
 use super::raw::Raw;
-use super::v1::{ImageStatusRequest, ImageStatusResponse, PullImageRequest, PullImageResponse};
+use super::v1::{
+    ImageStatusRequest, ImageStatusResponse, PodSandboxStatusRequest, PodSandboxStatusResponse,
+    PullImageRequest, PullImageResponse, RemovePodSandboxRequest,
+};
 
 /// The largest message, as kubelet and containerd have it: 16 MiB.
 pub(super) const LARGEST: usize = 16 * 1024 * 1024;
 
 /// How much may be on its way before it is read: large answers come in fewer pieces.
 const WINDOW: u32 = 1024 * 1024;
+
+/// How long calls have that are being answered when the gateway is told to end.
+pub(super) const FAREWELL: Duration = Duration::from_secs(3);
 
 /// What each side settles with its own neighbour.
 const OF_ONE_SIDE: [&str; 2] = ["grpc-encoding", "grpc-accept-encoding"];
@@ -112,7 +121,14 @@ impl Gateway {
         {
             return Ok(Response::new(answer));
         }
+        let group = match call {
+            calls::REMOVE_POD => self.group_of(&bytes, &metadata).await,
+            _ => None,
+        };
         let answer = self.ask(call, metadata, bytes).await?;
+        if let Some(group) = group {
+            groups::remove(Path::new(groups::ROOT), &group);
+        }
         Ok(Response::new(calls::response(&self.map, call, answer)?))
     }
 
@@ -163,6 +179,23 @@ impl Gateway {
             };
             answer.encode_to_vec().into()
         }))
+    }
+
+    /// The control group of a pod that is to be removed. None where it is gone already.
+    async fn group_of(&self, removal: &Bytes, metadata: &MetadataMap) -> Option<String> {
+        let removal = RemovePodSandboxRequest::decode(removal.clone()).ok()?;
+        let question = PodSandboxStatusRequest {
+            pod_sandbox_id: removal.pod_sandbox_id,
+            verbose: false,
+        };
+        let question = question.encode_to_vec().into();
+        let answer = self
+            .ask(calls::POD_STATUS, metadata.clone(), question)
+            .await;
+        let status = PodSandboxStatusResponse::decode(answer.ok()?)
+            .ok()?
+            .status?;
+        groups::of_pod(&status.metadata?.uid)
     }
 
     async fn ask(
@@ -223,7 +256,8 @@ fn of_runtime(error: Status) -> Status {
     Status::with_details(error.code(), error.message(), details)
 }
 
-/// Serves until told to end. Calls that are being answered then are answered.
+/// Serves until told to end. Calls that are being answered then have a moment for it; a stream of events never ends by
+/// itself.
 pub async fn serve(
     listener: TcpListener,
     gateway: Gateway,
@@ -235,10 +269,21 @@ pub async fn serve(
         async move { Ok::<_, Infallible>(gateway.answer(request).await) }
     });
     let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
-    Server::builder()
+    let (sender, ended) = oneshot::channel::<()>();
+    let served = Server::builder()
         .initial_stream_window_size(WINDOW)
         .initial_connection_window_size(WINDOW)
-        .serve_with_incoming_shutdown(service, incoming, end)
-        .await?;
+        .serve_with_incoming_shutdown(service, incoming, async {
+            let _ = ended.await;
+        });
+    let overdue = async {
+        end.await;
+        let _ = sender.send(());
+        tokio::time::sleep(FAREWELL).await;
+    };
+    tokio::select! {
+        served = served => served?,
+        () = overdue => {}
+    }
     Ok(address)
 }

@@ -68,6 +68,24 @@ fn the_usual_client_sees_a_windows_machine() {
 }
 
 #[test]
+fn a_login_shell_starts_the_subsystem_itself() {
+    // As sshd does where this program is a user's shell: length, INIT, version 3.
+    let machine = Machine::new();
+    let line = format!("{PROGRAM} sftp --config {}", machine.config.display());
+    let output = machine.run(&["-c", &line], &[0, 0, 0, 5, 1, 0, 0, 0, 3]);
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{told}");
+    assert_eq!(
+        output.stdout.get(4..9),
+        Some(&[2, 0, 0, 0, 3][..]),
+        "{told}"
+    );
+    let known = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(known.contains("posix-rename@openssh.com"), "{known}");
+    assert!(!machine.path().join("kept").exists());
+}
+
+#[test]
 fn the_usual_client_gets_nothing_but_the_drive() {
     let machine = Machine::new();
     let server = started(&machine);

@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 
 use super::{Map, Refusal};
+use crate::cri::groups;
 use crate::cri::v1::{
     LinuxPodSandboxConfig, LinuxSandboxSecurityContext, ListPodSandboxResponse, NamespaceMode,
     NamespaceOption, PodSandboxConfig, PodSandboxStatus, PodSandboxStatusResponse,
@@ -82,7 +83,9 @@ impl Map {
             let name = config.metadata.as_ref().map(|metadata| &metadata.name);
             config.hostname = name.cloned().unwrap_or_default();
         }
+        let number = config.metadata.as_ref().map(|metadata| &*metadata.uid);
         config.linux = Some(LinuxPodSandboxConfig {
+            cgroup_parent: number.and_then(groups::of_pod).unwrap_or_default(),
             security_context: Some(LinuxSandboxSecurityContext {
                 namespace_options: Some(namespaces(is_host_process)),
                 privileged: is_host_process,
@@ -152,12 +155,13 @@ mod tests {
             config: Some(PodSandboxConfig {
                 metadata: Some(PodSandboxMetadata {
                     name: "web".into(),
+                    uid: "1-2".into(),
                     ..PodSandboxMetadata::default()
                 }),
                 log_directory: r"\var\log\pods\default_web_1".into(),
                 annotations: [("kept".to_owned(), "1".to_owned())].into(),
                 linux: Some(LinuxPodSandboxConfig {
-                    cgroup_parent: "/kubepods".into(),
+                    cgroup_parent: "/elsewhere".into(),
                     sysctls: [("net.core.somaxconn".to_owned(), "1".to_owned())].into(),
                     security_context: Some(LinuxSandboxSecurityContext {
                         namespace_options: Some(NamespaceOption {
@@ -197,7 +201,10 @@ mod tests {
             assert_eq!(config.log_directory, "/srv/c/var/log/pods/default_web_1");
             assert_eq!(config.windows, None);
             let linux = config.linux.unwrap();
-            assert_eq!(linux.cgroup_parent, "");
+            assert_eq!(
+                linux.cgroup_parent, "/mullion-pods/pod1-2",
+                "its own, not kubelet's"
+            );
             assert!(linux.sysctls.is_empty());
             let context = linux.security_context.unwrap();
             assert_eq!(context.privileged, is_host_process);

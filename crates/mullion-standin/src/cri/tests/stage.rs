@@ -7,13 +7,14 @@ use prost::Message;
 use prost::bytes::Bytes;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status, Streaming, client};
 
 use super::runtime::Runtime;
 use crate::cri::map::tests::map;
 use crate::cri::raw::Raw;
-use crate::cri::{Gateway, serve};
+use crate::cri::{Gateway, Map, serve};
 
 /// How long anything may take before a test has failed.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -22,7 +23,8 @@ pub(super) struct Stage {
     pub(super) runtime: Option<Runtime>,
     folder: tempfile::TempDir,
     client: Channel,
-    _end: oneshot::Sender<()>,
+    end: Option<oneshot::Sender<()>>,
+    served: JoinHandle<()>,
 }
 
 /// `/runtime.v1.RuntimeService/NAME`
@@ -45,20 +47,28 @@ impl Stage {
     }
 
     pub(super) async fn without_runtime() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let gateway = Gateway::new(map(), &folder.path().join("socket"), quiet).unwrap();
+        Self::around(tempfile::tempdir().unwrap(), map()).await
+    }
+
+    /// A gateway to whatever listens at `socket` in a folder.
+    pub(super) async fn around(folder: tempfile::TempDir, map: Map) -> Self {
+        let gateway = Gateway::new(map, &folder.path().join("socket"), quiet).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (end, ended) = oneshot::channel();
-        tokio::spawn(serve(listener, gateway, async {
-            let _ = ended.await;
-        }));
+        let served = tokio::spawn(async move {
+            let ended = async {
+                let _ = ended.await;
+            };
+            serve(listener, gateway, ended).await.unwrap();
+        });
         let client = Endpoint::from_shared(format!("http://{address}"));
         Self {
             runtime: None,
             folder,
             client: client.unwrap().connect_lazy(),
-            _end: end,
+            end: Some(end),
+            served,
         }
     }
 
@@ -68,6 +78,13 @@ impl Stage {
 
     pub(super) fn runtime(&self) -> &Runtime {
         self.runtime.as_ref().expect("it was started")
+    }
+
+    /// Tells the gateway to end, and waits for it.
+    pub(super) async fn end(&mut self) {
+        drop(self.end.take());
+        let ended = tokio::time::timeout(PATIENCE, &mut self.served).await;
+        ended.expect("it ends in time").unwrap();
     }
 
     async fn ready(&self) -> client::Grpc<Channel> {

@@ -7,6 +7,7 @@ use tonic::{Code, Request, Status};
 
 use super::runtime::Reply;
 use super::stage::{Stage, next, of_runtime};
+use crate::cri::gateway::FAREWELL;
 use crate::cri::v1::{
     ContainerEventResponse, CreateContainerRequest, CreateContainerResponse, GetEventsRequest,
     RunPodSandboxRequest, RunPodSandboxResponse, VersionRequest, VersionResponse,
@@ -148,4 +149,25 @@ async fn a_runtime_may_be_away_and_come_back() {
             .ask::<VersionResponse>(&call, &VersionRequest::default())
             .await;
     }
+}
+
+#[tokio::test]
+async fn the_gateway_ends_though_somebody_listens() {
+    let mut stage = Stage::new().await;
+    let call = of_runtime("GetContainerEvents");
+    let stream = stage.listen(&call, &GetEventsRequest {}).await.unwrap();
+    let told = std::time::Instant::now();
+    stage.end().await;
+    assert!(told.elapsed() >= FAREWELL, "it had a moment");
+    drop(stream);
+
+    let mut stage = Stage::new().await;
+    let version = of_runtime("Version");
+    let _: VersionResponse = stage
+        .ask(&version, &VersionRequest::default())
+        .await
+        .unwrap();
+    let told = std::time::Instant::now();
+    stage.end().await;
+    assert!(told.elapsed() < FAREWELL, "nobody kept it");
 }
