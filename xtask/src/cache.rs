@@ -39,6 +39,11 @@ impl Cache {
         })
     }
 
+    /// Where it is.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// Puts every Linux program of the cache into one folder.
     pub(crate) fn link_programs(&self, folder: &Path) -> Result<(), XtaskError> {
         for program in self.linux("program") {

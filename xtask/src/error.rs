@@ -63,6 +63,15 @@ pub enum XtaskError {
     /// `bench --case` was given a name that is not in the table.
     #[error("there is no case `{0}`")]
     NoSuchCase(String),
+    /// Something that a test is made of could not be had.
+    #[error("{what} could not be had")]
+    Part {
+        /// What it is.
+        what: &'static str,
+        /// Why.
+        #[source]
+        cause: Box<dyn Error + Send + Sync>,
+    },
     /// Neither the variable nor a home folder says where cargo keeps its programs.
     #[error(
         "cargo's own folder cannot be found: `CARGO_HOME` is not set and there is no home folder"
@@ -71,6 +80,13 @@ pub enum XtaskError {
 }
 
 impl XtaskError {
+    pub(crate) fn part(what: &'static str, cause: impl Error + Send + Sync + 'static) -> Self {
+        Self::Part {
+            what,
+            cause: Box::new(cause),
+        }
+    }
+
     /// What the reader can do now, if there is one thing to do.
     fn hint(&self) -> Option<String> {
         match self {
@@ -82,7 +98,11 @@ impl XtaskError {
                 Some("run it again on an idle computer before looking for a cause".into())
             }
             Self::NoCargoHome => Some("set `CARGO_HOME`".into()),
-            Self::Answer { .. } | Self::File(_) | Self::NoSuchCase(_) | Self::Told => None,
+            Self::Answer { .. }
+            | Self::File(_)
+            | Self::NoSuchCase(_)
+            | Self::Part { .. }
+            | Self::Told => None,
         }
     }
 

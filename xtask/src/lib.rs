@@ -23,6 +23,7 @@ pub mod bench;
 mod cache;
 mod error;
 pub mod generate;
+mod stand_in;
 pub mod steps;
 pub mod table;
 pub mod test;

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use crate::cache::Cache;
 use crate::steps::{Outcome, Steps};
-use crate::{XtaskError, tools, up};
+use crate::{XtaskError, stand_in, tools, up};
 
 /// One step that is one cargo command.
 struct CargoStep {
@@ -104,14 +104,15 @@ pub fn run(pace: Pace) -> Result<(), XtaskError> {
 }
 
 /// The tests that every change must pass: a cluster from nothing to nothing with everything that must work in between,
-/// one whose making is killed again and again, what the README shows, the contract of the driver that carries all of
-/// them, and its networks.
-const USUAL: [&str; 5] = [
+/// one whose making is killed again and again, what the README shows, the contract of the drivers that carry all of
+/// them, its networks, and a stand-in for Windows.
+const USUAL: [&str; 6] = [
     "whole::",
     "killed::",
     "what_pages_show",
     "the_driver_keeps_its_contract",
     "networks::",
+    "stand_in::",
 ];
 
 /// The tests that make real machines: they need root, and packages that `doctor --fix` installs.
@@ -130,11 +131,14 @@ fn real_machines(program: &Path, pace: Pace) -> Result<Outcome, XtaskError> {
     let (programs, parts) = (tempfile::tempdir()?, tempfile::tempdir()?);
     cache.link_programs(programs.path())?;
     cache.link_parts(parts.path())?;
+    let stand_in = tempfile::tempdir()?;
+    stand_in::gather(stand_in.path(), cache.folder())?;
     let mut tests = ignored_tests(pace);
     tests
         .env("MULLION_PROGRAM", program)
         .env("MULLION_TEST_BIN", programs.path())
-        .env("MULLION_TEST_PARTS", parts.path());
+        .env("MULLION_TEST_PARTS", parts.path())
+        .env("MULLION_TEST_STAND_IN", stand_in.path());
     tools::run(&mut tests).map(|()| Outcome::Done)
 }
 

@@ -42,15 +42,7 @@ pub fn run() -> Result<(), XtaskError> {
 pub fn install_into(folder: &Path, steps: &mut steps::Steps) -> Result<PathBuf, XtaskError> {
     let target = tools::target_folder()?;
     steps.run("build the agent", || {
-        tools::run(
-            tools::cargo(&["build", "--profile=agent", "--package=mullion-agent"])
-                .arg(format!("--target={AGENT_TARGET}"))
-                .env(
-                    "CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUSTFLAGS",
-                    "-Ctarget-feature=+crt-static",
-                ),
-        )
-        .map(|()| steps::Outcome::Done)
+        build_for_machines("mullion-agent").map(|_| steps::Outcome::Done)
     })?;
     steps.run("build mullion", || {
         tools::run(
@@ -70,13 +62,28 @@ pub fn install_into(folder: &Path, steps: &mut steps::Steps) -> Result<PathBuf, 
     Ok(installed)
 }
 
+/// Builds a program that Linux machines run, and gives back where it is.
+pub(crate) fn build_for_machines(package: &str) -> Result<PathBuf, XtaskError> {
+    tools::run(
+        tools::cargo(&["build", "--profile=agent"])
+            .arg(format!("--package={package}"))
+            .arg(format!("--target={AGENT_TARGET}"))
+            .env(
+                "CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUSTFLAGS",
+                "-Ctarget-feature=+crt-static",
+            ),
+    )?;
+    machine_program(package)
+}
+
 /// Where the agent is once it is built. Whoever builds `mullion` names it, or the next build is another one.
 pub fn agent_program() -> Result<PathBuf, XtaskError> {
+    machine_program("mullion-agent")
+}
+
+fn machine_program(name: &str) -> Result<PathBuf, XtaskError> {
     let target = tools::target_folder()?;
-    Ok(target
-        .join(AGENT_TARGET)
-        .join("agent")
-        .join("mullion-agent"))
+    Ok(target.join(AGENT_TARGET).join("agent").join(name))
 }
 
 /// Puts a copy of a program into a folder, in one move: whoever starts it gets the old one or the new one.

@@ -85,7 +85,7 @@ pub use kube_proxy::{FlagWhen, KubeProxyFlag, KubeProxyWay};
 pub use kubernetes::{
     Fix, KubernetesMinor, KubernetesRelease, PauseChoice, Support, UnknownVersion, WindowsListing,
 };
-pub use linux::{LinuxRelease, RootPackages};
+pub use linux::{LinuxRelease, RootPackages, StandInRoot};
 pub use listing::{Row, Section};
 pub use modules::ModulePin;
 pub use needs::ArtifactWish;

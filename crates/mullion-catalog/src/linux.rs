@@ -9,6 +9,7 @@ use crate::catalog::Catalog;
 #[serde(deny_unknown_fields)]
 pub(crate) struct LinuxFile {
     pub(crate) root: RootPackages,
+    pub(crate) stand_in: StandInRoot,
     pub(crate) release: Vec<LinuxRelease>,
 }
 
@@ -17,6 +18,18 @@ pub(crate) struct LinuxFile {
 #[serde(deny_unknown_fields)]
 pub struct RootPackages {
     /// Their names, the same in every release.
+    pub packages: Vec<String>,
+    /// Where this was read.
+    pub source: String,
+}
+
+/// The Linux inside what stands in for Windows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StandInRoot {
+    /// The suite of its package archive.
+    pub suite: String,
+    /// The names of its packages.
     pub packages: Vec<String>,
     /// Where this was read.
     pub source: String,
@@ -60,6 +73,11 @@ impl Catalog {
     /// The packages of a machine that we make.
     pub fn root_packages(&self) -> &RootPackages {
         &self.linux.root
+    }
+
+    /// The Linux inside what stands in for Windows.
+    pub fn stand_in_root(&self) -> &StandInRoot {
+        &self.linux.stand_in
     }
 
     /// Every Linux release.

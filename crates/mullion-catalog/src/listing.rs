@@ -319,7 +319,11 @@ impl Catalog {
         };
         let root = self.root_packages();
         let packages = row("packages", joined(&root.packages), &root.source);
-        std::iter::once(packages)
+        let inside = self.stand_in_root();
+        let value = format!("suite {}, {}", inside.suite, joined(&inside.packages));
+        let stand_in = row("stand-in for Windows", value, &inside.source);
+        [packages, stand_in]
+            .into_iter()
             .chain(self.linux_releases().map(row_of))
             .collect()
     }
