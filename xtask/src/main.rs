@@ -33,6 +33,8 @@ enum Arguments {
         #[arg(long)]
         cold: bool,
     },
+    /// Build the DLLs that answer where a stand-in for Windows has nothing of its own
+    Shims,
     /// Write the generated reference files
     Gen {
         /// Write nothing; fail when a file differs from what would be written
@@ -54,6 +56,7 @@ fn run(arguments: &Arguments) -> Result<(), XtaskError> {
             no_clusters: true, ..
         } => xtask::bench::run(Extent::WithoutClusters),
         Arguments::Bench { .. } => xtask::bench::run(Extent::All),
+        Arguments::Shims => xtask::shims::run(),
         Arguments::Gen { check: false } => generate::run(Mode::Write),
         Arguments::Gen { check: true } => generate::run(Mode::Check),
     }
