@@ -1,4 +1,4 @@
-//! What a developer runs: `cargo xtask up`, `test`, `bench` and `gen`.
+//! What a developer runs: `cargo xtask up`, `test`, `bench`, `shims` and `gen`.
 //!
 //! Each command is a module. [`steps`] gives long commands their headings and times, [`tools`] finds
 //! cargo and installs what a command needs, [`table`] lines up columns. The tidy tests, which hold the
@@ -23,6 +23,7 @@ pub mod bench;
 mod cache;
 mod error;
 pub mod generate;
+pub mod shims;
 mod stand_in;
 pub mod steps;
 pub mod table;

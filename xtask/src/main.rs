@@ -39,6 +39,8 @@ enum Arguments {
     },
     /// Build the agent for Windows, and say where it is
     WindowsAgent,
+    /// Build the DLLs that answer where a stand-in for Windows has nothing of its own
+    Shims,
     /// Write the generated reference files
     Gen {
         /// Write nothing; fail when a file differs from what would be written
@@ -64,6 +66,7 @@ fn run(arguments: &Arguments) -> Result<(), XtaskError> {
             println!("{}", xtask::windows_agent::build()?.display());
             Ok(())
         }
+        Arguments::Shims => xtask::shims::run(),
         Arguments::Gen { check: false } => generate::run(Mode::Write),
         Arguments::Gen { check: true } => generate::run(Mode::Check),
     }

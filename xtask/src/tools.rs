@@ -128,6 +128,12 @@ pub fn ensure_cargo_deny() -> Result<(), XtaskError> {
     ]))
 }
 
+/// Whether a program can be started by its name.
+pub fn is_on_path(program: &str) -> bool {
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path).any(|folder| folder.join(program).is_file())
+}
+
 /// The SSH server is there, which logins are tested against: installed where we may, and told where not.
 pub fn ensure_ssh_server() -> Result<(), XtaskError> {
     if Path::new("/usr/sbin/sshd").exists() || !rustix::process::geteuid().is_root() {
@@ -136,16 +142,22 @@ pub fn ensure_ssh_server() -> Result<(), XtaskError> {
     install(&["openssh-server", "openssh-client"])
 }
 
+/// The compiler for Windows is there: installed where we may, and told where not.
+pub fn ensure_windows_compiler(program: &str) -> Result<(), XtaskError> {
+    if is_on_path(program) || !rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    install(&["gcc-mingw-w64-x86-64"])
+}
+
 /// Installs packages of Debian's. Without root that fails, and says so itself.
 pub fn install(packages: &[&str]) -> Result<(), XtaskError> {
     println!("   installing {}", packages.join(" and "));
-    let mut install = Command::new("apt-get");
-    install
+    run(Command::new("apt-get").args(["update", "--quiet"]))?;
+    run(Command::new("apt-get")
         .args(["install", "-y", "--no-install-recommends"])
         .args(packages)
-        .env("DEBIAN_FRONTEND", "noninteractive");
-    run(Command::new("apt-get").args(["update", "--quiet"]))?;
-    run(&mut install)
+        .env("DEBIAN_FRONTEND", "noninteractive"))
 }
 
 fn is_cargo_deny(answer: &str, version: &str) -> bool {
@@ -162,6 +174,12 @@ mod tests {
         assert!(!is_cargo_deny("cargo-deny 0.20.21\n", "0.20.2"));
         assert!(!is_cargo_deny("cargo-deny 0.19.0\n", "0.20.2"));
         assert!(!is_cargo_deny("", "0.20.2"));
+    }
+
+    #[test]
+    fn a_program_is_found_by_its_name_or_not() {
+        assert!(is_on_path("sh"));
+        assert!(!is_on_path("no-such-program-anywhere"));
     }
 
     #[test]

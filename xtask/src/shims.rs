@@ -1,0 +1,140 @@
+//! `cargo xtask shims`: the DLLs that answer where a stand-in for Windows has nothing of its own.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::{XtaskError, tools};
+
+/// The compiler for Windows.
+const COMPILER: &str = "x86_64-w64-mingw32-gcc";
+
+/// One file to be made, and what it is made of.
+struct Shim {
+    name: &'static str,
+    /// Files of the `shims` folder.
+    sources: &'static [&'static str],
+    /// Libraries of Windows that it uses.
+    libraries: &'static [&'static str],
+    is_program: bool,
+}
+
+impl Shim {
+    fn file(&self) -> String {
+        let ending = if self.is_program { "exe" } else { "dll" };
+        format!("{}.{ending}", self.name)
+    }
+}
+
+const SHIMS: &[Shim] = &[
+    Shim {
+        name: "pdh",
+        sources: &["pdh.c", "calls.c", "json.c"],
+        libraries: &["ole32"],
+        is_program: false,
+    },
+    Shim {
+        name: "vmcompute",
+        sources: &["vmcompute.c", "objects.c", "calls.c", "json.c"],
+        libraries: &["ole32", "iphlpapi", "advapi32"],
+        is_program: false,
+    },
+    Shim {
+        name: "computenetwork",
+        sources: &["computenetwork.c", "objects.c", "calls.c", "json.c"],
+        libraries: &["ole32", "iphlpapi"],
+        is_program: false,
+    },
+    Shim {
+        name: "dismapi",
+        sources: &["dismapi.c", "objects.c", "calls.c", "json.c"],
+        libraries: &["ole32", "iphlpapi"],
+        is_program: false,
+    },
+    Shim {
+        name: "iphlpapi",
+        sources: &["iphlpapi.c", "iphlpapi.def"],
+        libraries: &[],
+        is_program: false,
+    },
+    // Not a shim: it calls them, and says whether they answer as they should.
+    Shim {
+        name: "exercise",
+        sources: &["exercise.c"],
+        libraries: &["ole32"],
+        is_program: true,
+    },
+];
+
+/// Builds every shim, installing the compiler where there is none and we may.
+pub fn run() -> Result<(), XtaskError> {
+    let folder = build()?;
+    println!("   {}", folder.display());
+    Ok(())
+}
+
+/// Builds every shim, and gives the folder they are in.
+pub fn build() -> Result<PathBuf, XtaskError> {
+    tools::ensure_windows_compiler(COMPILER)?;
+    let folder = tools::target_folder()?.join("shims");
+    fs_err::create_dir_all(&folder)?;
+    let sources = tools::repository().join("shims");
+    for shim in SHIMS {
+        tools::run(&mut compile(shim, &sources, &folder))?;
+    }
+    Ok(folder)
+}
+
+fn compile(shim: &Shim, sources: &Path, folder: &Path) -> Command {
+    let mut command = Command::new(COMPILER);
+    command
+        .current_dir(sources)
+        .args(["-O2", "-Wall", "-Wextra", "-Werror", "-static-libgcc"])
+        // The same source gives the same bytes.
+        .args(["-s", "-Wl,--no-insert-timestamp"])
+        .arg("-o")
+        .arg(folder.join(shim.file()));
+    if !shim.is_program {
+        command.arg("-shared");
+    }
+    command.args(shim.sources);
+    let libraries = shim.libraries.iter();
+    command.args(libraries.map(|library| format!("-l{library}")));
+    command
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_source_is_there_and_every_source_is_used() {
+        let folder = tools::repository().join("shims");
+        let used: BTreeSet<_> = SHIMS
+            .iter()
+            .flat_map(|shim| shim.sources.iter().map(ToString::to_string))
+            .collect();
+        let is_source = |path: &PathBuf| {
+            path.extension()
+                .is_some_and(|end| end == "c" || end == "def")
+        };
+        let there: BTreeSet<_> = fs_err::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .filter(is_source)
+            .map(|path| path.file_name().unwrap().to_string_lossy().into_owned())
+            .collect();
+        assert_eq!(used, there);
+    }
+
+    #[test]
+    fn a_library_is_shared_and_a_program_is_not() {
+        for shim in SHIMS {
+            let command = compile(shim, Path::new("shims"), Path::new("out"));
+            let shown = tools::shown(&command);
+            assert_eq!(shown.contains(" -shared "), !shim.is_program, "{shown}");
+            assert!(shown.contains("-Werror"), "{shown}");
+        }
+    }
+}
