@@ -33,6 +33,8 @@ pub struct DriverFacts {
     pub stand_in: bool,
     /// What a machine of it needs, where that is not what its operating system does.
     pub minima: Option<DriverMinima>,
+    /// What a machine that stands in for Windows is told otherwise than Windows; none where nothing stands in.
+    pub differs: Option<Differs>,
     /// What it is, in words.
     pub summary: String,
     /// Where this was read.
@@ -49,6 +51,26 @@ pub struct DriverMinima {
     pub disk_gib: u64,
     /// Where this was read.
     pub source: String,
+}
+
+/// What a machine that stands in for Windows is told otherwise than Windows. Its kubelet is another program, too: the
+/// artifact of the name with `-stand-in`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Differs {
+    /// Where kubelet reaches the container runtime, on the machine's loopback.
+    pub cri_port: u16,
+    /// The services that are laid down and not started.
+    pub carried: Vec<String>,
+    /// Where this was read.
+    pub source: String,
+}
+
+impl Differs {
+    /// Where kubelet reaches the container runtime, as kubeadm and kubelet name it.
+    pub fn cri(&self) -> String {
+        format!("tcp://127.0.0.1:{}", self.cri_port)
+    }
 }
 
 /// How a driver carries a system.
@@ -132,6 +154,7 @@ mod tests {
     fn a_stand_in_has_minima_of_its_own() {
         for (name, facts) in Catalog::builtin().drivers() {
             assert_eq!(facts.stand_in, facts.minima.is_some(), "{name}");
+            assert_eq!(facts.stand_in, facts.differs.is_some(), "{name}");
         }
     }
 

@@ -78,7 +78,7 @@ pub use cni::{
 pub use container_os::ContainerBase;
 pub use containerd::{BinKey, ContainerdLine, ContainerdNeed, ContainerdRelease};
 pub use digest::{Digest, DigestError, DigestState};
-pub use drivers::{Carried, DriverFacts, MachineOrigin, MediaNeed, Place};
+pub use drivers::{Carried, Differs, DriverFacts, MachineOrigin, MediaNeed, Place};
 pub use firewall::{OpenPort, PortWhen, Protocol};
 pub use gates::LockedGate;
 pub use kube_proxy::{FlagWhen, KubeProxyFlag, KubeProxyWay};

@@ -7,7 +7,7 @@ use mullion_spec::words::Os;
 use mullion_wire::File;
 
 use crate::error::RenderError;
-use crate::setting::{CgroupDriver, Ground, Seat, Setting};
+use crate::setting::{CgroupDriver, Cgroups, Footing, Ground, Seat, Setting};
 use crate::system::text_file;
 
 pub(crate) const SOCKET: &str = "unix:///run/containerd/containerd.sock";
@@ -42,9 +42,23 @@ pub(crate) fn files(setting: &Setting<'_>, seat: Seat<'_>) -> Result<Vec<File>, 
     Ok(files)
 }
 
+/// The configuration of the Linux containerd inside a stand-in for Windows, which is in its template: whatever the
+/// computer around it is like, it asks for nothing that some computers refuse.
+pub fn stand_in_containerd(setting: &Setting<'_>) -> Result<String, RenderError> {
+    let ground = Ground {
+        footing: Footing::SystemContainer,
+        cgroups: Cgroups::V1,
+        can_raise_limits: false,
+        has_swap: false,
+        has_resolver: true,
+    };
+    let pause = setting.image("pause-image")?;
+    Ok(config(setting.containerd_line()?, ground, pause, false))
+}
+
 /// TOML tables, each written once however many reasons there are for its keys.
 #[derive(Default)]
-struct Tables(BTreeMap<String, BTreeMap<String, String>>);
+pub(crate) struct Tables(pub(crate) BTreeMap<String, BTreeMap<String, String>>);
 
 impl Tables {
     fn set(&mut self, table: &str, key: &str, value: impl Into<String>) {

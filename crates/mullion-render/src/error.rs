@@ -24,6 +24,9 @@ pub enum RenderError {
     /// Only Linux machines have such a document so far.
     #[error("machine `{0}` has no Linux")]
     NotLinux(MachineName),
+    /// Only Windows machines have such a document.
+    #[error("machine `{0}` has no Windows")]
+    NotWindows(MachineName),
     /// A program that the machine needs has no digest in the setting.
     #[error("program `{0}` is not in the artifact store")]
     NotStored(String),

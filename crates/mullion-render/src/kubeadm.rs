@@ -8,15 +8,19 @@ use std::collections::BTreeSet;
 use mullion_spec::cluster::{Duty, Group};
 use mullion_spec::value::{Address, Effect, MachineName, Taint};
 use mullion_spec::version::Minor;
+use mullion_spec::words::Os;
 use mullion_wire::{Kubeadm, Secret};
 use serde_json::{Value, json};
 
 use crate::error::RenderError;
 use crate::setting::{Ground, Seat, Setting};
-use crate::{API_PORT, containerd, kubelet};
+use crate::{API_PORT, containerd, kubelet, windows};
 
 /// Where the discovery file lies while kubeadm joins.
 pub const DISCOVERY_PATH: &str = "/var/lib/mullion/discovery.conf";
+
+/// The same on Windows, in the folder that the agent keeps secrets in.
+const WINDOWS_DISCOVERY_PATH: &str = "C:/ProgramData/mullion-secrets/discovery.conf";
 
 /// How long a join token lives.
 pub const TOKEN_MINUTES: u32 = 15;
@@ -65,13 +69,18 @@ pub fn join(
     keys: &JoinKeys,
     discovery: Secret,
 ) -> Result<Kubeadm, RenderError> {
+    let seat = setting.seat(machine)?;
+    let places = Places::of(seat);
     Ok(Kubeadm::Join {
         config: join_config(setting, machine, keys)?,
         discovery,
-        discovery_path: DISCOVERY_PATH.into(),
-        ignore: expected_preflight_errors(setting.linux_seat(machine)?.ground, setting.minor()),
+        discovery_path: places.discovery.into(),
+        ignore: match seat.group.system.os() {
+            Os::Linux => expected_preflight_errors(seat.ground, setting.minor()),
+            Os::Windows => BTreeSet::new(),
+        },
         // The configuration names it; the agent looks whether it is there.
-        patches: Some(kubelet::PATCHES_FOLDER.into()),
+        patches: Some(places.patches.into()),
     })
 }
 
@@ -121,7 +130,8 @@ pub fn join_config(
     machine: &MachineName,
     keys: &JoinKeys,
 ) -> Result<Secret, RenderError> {
-    let seat = setting.linux_seat(machine)?;
+    let seat = setting.seat(machine)?;
+    let places = Places::of(seat);
     if seat.group.duty == Duty::LoadBalancer {
         return Err(RenderError::OtherDuty {
             machine: machine.clone(),
@@ -132,11 +142,11 @@ pub fn join_config(
         "apiVersion": setting.kubernetes_minor()?.kubeadm_api,
         "kind": "JoinConfiguration",
         "discovery": {
-            "file": {"kubeConfigPath": DISCOVERY_PATH},
+            "file": {"kubeConfigPath": places.discovery},
             "tlsBootstrapToken": keys.token.reveal(),
         },
         "nodeRegistration": registration(seat),
-        "patches": {"directory": kubelet::PATCHES_FOLDER},
+        "patches": {"directory": places.patches},
     });
     if seat.group.duty == Duty::ControlPlane {
         join["controlPlane"] = json!({"localAPIEndpoint": local_endpoint(seat)});
@@ -186,6 +196,27 @@ pub fn expected_preflight_errors(ground: Ground, minor: Minor) -> BTreeSet<Strin
     names.iter().map(|name| (*name).to_owned()).collect()
 }
 
+/// Where kubeadm finds things on a machine.
+struct Places {
+    discovery: &'static str,
+    patches: &'static str,
+}
+
+impl Places {
+    fn of(seat: Seat<'_>) -> Self {
+        match seat.group.system.os() {
+            Os::Linux => Self {
+                discovery: DISCOVERY_PATH,
+                patches: kubelet::PATCHES_FOLDER,
+            },
+            Os::Windows => Self {
+                discovery: WINDOWS_DISCOVERY_PATH,
+                patches: windows::PATCHES_FOLDER,
+            },
+        }
+    }
+}
+
 fn local_endpoint(seat: Seat<'_>) -> Value {
     json!({"advertiseAddress": seat.address.to_string(), "bindPort": API_PORT})
 }
@@ -203,7 +234,10 @@ fn registration(seat: Seat<'_>) -> Value {
         .collect();
     json!({
         "name": seat.name.as_str(),
-        "criSocket": containerd::SOCKET,
+        "criSocket": match seat.group.system.os() {
+            Os::Linux => containerd::SOCKET.to_owned(),
+            Os::Windows => windows::cri(seat),
+        },
         "imagePullPolicy": "IfNotPresent",
         "imagePullSerial": false,
         "kubeletExtraArgs": [{"name": "node-ip", "value": seat.address.to_string()}],

@@ -3,7 +3,7 @@
 //! ```text
 //! Model (file + catalog) ──┐
 //! addresses, endpoint ─────┤
-//! Ground of each machine ──┼─► Setting ─► node_blueprint, load_balancer_blueprint   (mullion-wire)
+//! Ground of each machine ──┼─► Setting ─► node_blueprint, windows_blueprint, …      (mullion-wire)
 //! digests of programs ─────┤            ─► init, join                              (mullion-wire, secrets hidden)
 //! contents of user's files ┘            ─► objects                                 (JSON for the API server)
 //! ```
@@ -25,7 +25,7 @@
 //!
 //! # Current limitations
 //!
-//! - Linux machines only: blueprints for Windows come with Windows.
+//! - On Windows, kubelet and containerd; the services of flannel and kube-proxy are still to come.
 //! - Of network plugins, flannel only; no object sets of add-ons and admission policies.
 //! - IPv4 only, as the file.
 //! - A changed ground, or a changed patch of kubelet's configuration, reaches a node when kubeadm runs there again.
@@ -41,8 +41,10 @@ mod objects;
 mod outward;
 mod setting;
 mod system;
+mod windows;
 
 pub use blueprint::node_blueprint;
+pub use containerd::stand_in_containerd;
 pub use error::RenderError;
 pub use kubeadm::{
     DISCOVERY_PATH, InitKeys, JoinKeys, TOKEN_MINUTES, discovery, expected_preflight_errors, init,
@@ -50,9 +52,11 @@ pub use kubeadm::{
 };
 pub use kubelet::{GROUND_PATCH, PATCHES_FOLDER};
 pub use load_balancer::load_balancer_blueprint;
+pub use objects::WRITE_NETWORK;
 pub use objects::objects;
 pub use outward::no_proxy;
 pub use setting::{Cgroups, Footing, Ground, Place, Setting, Stored};
+pub use windows::{NETWORK_SETTINGS, windows_blueprint};
 
 /// The port of the API server on control planes.
 pub const API_PORT: u16 = 6443;

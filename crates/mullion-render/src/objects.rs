@@ -1,7 +1,7 @@
 //! Sets of Kubernetes objects: the network, the service proxy, network policy, DNS, runtime classes.
 
 mod dns;
-mod flannel;
+pub(crate) mod flannel;
 mod policy;
 mod runtime_classes;
 mod service_proxy;
@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use crate::error::RenderError;
 use crate::setting::Setting;
+pub use flannel::WRITE_NETWORK;
 
 /// The objects of a set, in the order they are applied; none where this crate has no such set.
 pub fn objects(setting: &Setting<'_>, set: &str) -> Result<Option<Vec<Value>>, RenderError> {
@@ -81,6 +82,21 @@ fn cluster_role_binding(name: &str, role: &str, account: (&str, &str)) -> Value 
         "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace}],
     });
     with(object(kind, name, Scope::Cluster), fields)
+}
+
+/// Gives a cluster role to nodes themselves: services on Windows machines do what pods do on Linux machines, with
+/// kubelet's own identity, which is renewed by itself. What they may change stays their own node.
+fn windows_binding(setting: &Setting<'_>, name: &str, role: &str) -> Option<Value> {
+    if setting.cluster().windows_versions().is_empty() {
+        return None;
+    }
+    let kind = ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding");
+    let group = "rbac.authorization.k8s.io";
+    let fields = json!({
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": role},
+        "subjects": [{"apiGroup": group, "kind": "Group", "name": "system:nodes"}],
+    });
+    Some(with(object(kind, name, Scope::Cluster), fields))
 }
 
 /// A daemon of the network on every Linux node, from before the network is there.

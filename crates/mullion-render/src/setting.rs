@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 
 use ipnet::Ipv4Net;
-use mullion_catalog::{ArtifactKind, Catalog, ContainerdLine, KubernetesMinor, Model};
+use mullion_catalog::{ArtifactKind, Catalog, ContainerdLine, Differs, KubernetesMinor, Model};
 use mullion_spec::cluster::{Carrier, Cluster, Duty, Group};
 use mullion_spec::value::{Endpoint, MachineName};
 use mullion_spec::version::Minor;
@@ -27,6 +27,8 @@ pub struct Setting<'a> {
     pub machines: BTreeMap<MachineName, Place>,
     /// Linux programs in the artifact store, by name.
     pub programs: BTreeMap<String, Stored>,
+    /// Windows programs in the artifact store, by name.
+    pub windows_programs: BTreeMap<String, Stored>,
     /// Contents of the user's files (`files`, `patches`, `trust`), by the path that the file gives them.
     pub contents: BTreeMap<PathBuf, Content>,
 }
@@ -131,6 +133,12 @@ pub(crate) struct Seat<'a> {
 }
 
 impl Seat<'_> {
+    /// What it is told otherwise than Windows, where it stands in for it.
+    pub(crate) fn differs(&self) -> Option<&'static Differs> {
+        let driver = self.group.carrier.driver();
+        Catalog::builtin().driver(driver).differs.as_ref()
+    }
+
     /// Whether it existed before us.
     pub(crate) const fn is_existing(&self) -> bool {
         matches!(self.group.carrier, Carrier::Existing { .. })
@@ -228,6 +236,15 @@ impl<'a> Setting<'a> {
         }
     }
 
+    /// The seat of a machine with Windows, or with what stands in for it.
+    pub(crate) fn windows_seat(&self, name: &MachineName) -> Result<Seat<'_>, RenderError> {
+        let seat = self.seat(name)?;
+        match seat.group.system.os() {
+            Os::Windows => Ok(seat),
+            Os::Linux => Err(RenderError::NotWindows(name.clone())),
+        }
+    }
+
     /// The reference of an image for Linux, as upstream has it.
     pub(crate) fn image(&self, name: &str) -> Result<&'a str, RenderError> {
         self.model
@@ -243,14 +260,11 @@ impl<'a> Setting<'a> {
     }
 
     pub(crate) fn program(&self, name: &str) -> Result<Content, RenderError> {
-        let stored = self
-            .programs
-            .get(name)
-            .ok_or_else(|| RenderError::NotStored(name.into()))?;
-        Ok(Content::Stored {
-            sha256: stored.sha256.clone(),
-            size: stored.size,
-        })
+        stored(&self.programs, name)
+    }
+
+    pub(crate) fn windows_program(&self, name: &str) -> Result<Content, RenderError> {
+        stored(&self.windows_programs, name)
     }
 
     pub(crate) fn contents_of(&self, path: &Path) -> Result<Content, RenderError> {
@@ -270,6 +284,16 @@ impl<'a> Setting<'a> {
             .filter(|address| services.contains(address))
             .ok_or(RenderError::NoDnsAddress(services))
     }
+}
+
+fn stored(programs: &BTreeMap<String, Stored>, name: &str) -> Result<Content, RenderError> {
+    let stored = programs
+        .get(name)
+        .ok_or_else(|| RenderError::NotStored(name.into()))?;
+    Ok(Content::Stored {
+        sha256: stored.sha256.clone(),
+        size: stored.size,
+    })
 }
 
 #[cfg(test)]

@@ -34,6 +34,10 @@ pub struct StandInTemplate {
     pub program: Vec<u8>,
     /// What lies on drive `C:`.
     pub drive: Vec<DriveFile>,
+    /// The settings of containerd.
+    pub containerd: String,
+    /// The script that writes the pods' network down from what flannel wrote.
+    pub write_network: String,
 }
 
 /// A file of a stand-in's drive `C:`.
@@ -111,18 +115,26 @@ LimitNOFILE=1048576
 WantedBy=multi-user.target
 ";
 
-/// Limits cannot be raised everywhere, and a stand-in needs none raised.
-const CONTAINERD_SETTINGS: &str = "\
-# Laid down by Mullion.
-version = 3
-
-[plugins.'io.containerd.cri.v1.runtime']
-restrict_oom_score_adj = true
-
-[plugins.'io.containerd.cri.v1.runtime'.cni]
-bin_dirs = ['/opt/cni/bin']
-conf_dir = '/etc/cni/net.d'
-";
+/// Takes the place of flanneld.exe and of kube-proxy.exe, once kubeadm has made the machine a node: with kubelet's own
+/// kubeconfig, of which the paths are translated. `$1` the program.
+const TWIN: &str = r#"#!/bin/sh
+set -eu
+drive=/root/.wine/drive_c
+kubeconfig=/run/mullion/kubeconfig
+settings=$drive/etc/kube-flannel/net-conf.json
+mkdir -p /run/mullion /run/flannel
+sed -e "s#[Cc]:[\\\\/]*#$drive/#g" -e 's#\\\\#/#g' -e 's#\\#/#g' "$drive/etc/kubernetes/kubelet.conf" > $kubeconfig.$1
+name=$(hostname)
+case $1 in
+flanneld)
+  NODE_NAME=$name exec flanneld --kube-subnet-mgr --kubeconfig-file=$kubeconfig.$1 --iface=host0 --ip-masq \
+    --net-config-path=$settings ;;
+kube-proxy)
+  pods=$(sed -n 's/.*"Network": *"\([^"]*\)".*/\1/p' $settings)
+  exec kube-proxy --kubeconfig=$kubeconfig.$1 --hostname-override=$name --proxy-mode=iptables --cluster-cidr=$pods \
+    --conntrack-max-per-core=0 --oom-score-adj=0 ;;
+esac
+"#;
 
 /// Initialises the prefix. `$1` the root, `$2` the script that runs inside it.
 const INSIDE: &str = r#"set -eu
@@ -160,6 +172,12 @@ pub(crate) fn build(
     let root = lay_root(folder, &linux.root_tar, &linux.programs, attendant)?;
     put(&root.join(&PROGRAM[1..]), &wish.program, 0o755)?;
     write_settings(&root, &wish.face)?;
+    put(
+        &root.join("etc/containerd/config.toml"),
+        wish.containerd.as_bytes(),
+        0o644,
+    )?;
+    write_twins(&root, &wish.write_network)?;
     let drive = root.join(PREFIX).join("drive_c");
     for folder in FOLDERS {
         fs_err::create_dir_all(drive.join(folder))?;
@@ -211,11 +229,6 @@ fn write_settings(root: &Path, face: &Face) -> Result<(), TemplateError> {
         fs_err::os::unix::fs::symlink(format!("../{unit}"), wants)?;
     }
     put(
-        &root.join("etc/containerd/config.toml"),
-        CONTAINERD_SETTINGS.as_bytes(),
-        0o644,
-    )?;
-    put(
         &root.join("etc/mullion/standin.toml"),
         b"# The usual values hold.\n",
         0o644,
@@ -239,6 +252,51 @@ fn write_settings(root: &Path, face: &Face) -> Result<(), TemplateError> {
     let lines = rest.chain([own.as_str()]);
     let kept: String = lines.flat_map(|line| [line, "\n"]).collect();
     Ok(fs_err::write(sshd, kept)?)
+}
+
+/// The programs that do what Windows' own would do on a node.
+fn write_twins(root: &Path, write_network: &str) -> Result<(), TemplateError> {
+    let folder = root.join("usr/local/lib/mullion");
+    put(&folder.join("twin"), TWIN.as_bytes(), 0o755)?;
+    put(
+        &folder.join("write-network"),
+        write_network.as_bytes(),
+        0o755,
+    )?;
+    let units = root.join("etc/systemd/system");
+    let service = |what: &str, start: &str| {
+        format!(
+            "[Unit]\nDescription={what}, in place of the one for Windows\nAfter=mullion-network.service containerd.service\n\
+             ConditionPathExists=/{PREFIX}/drive_c/etc/kubernetes/kubelet.conf\nStartLimitIntervalSec=0\n\n[Service]\n\
+             {start}\nRestart=always\nRestartSec=1\n"
+        )
+    };
+    let twin = |name: &str| format!("ExecStart=/usr/local/lib/mullion/twin {name}");
+    let network = "Environment=SUBNET_FILE=/run/flannel/subnet.env NETWORK_FOLDER=/etc/cni/net.d\n\
+                   ExecStart=/bin/sh /usr/local/lib/mullion/write-network";
+    for (unit, text) in [
+        (
+            "mullion-flanneld.service",
+            service("flanneld", &twin("flanneld")),
+        ),
+        (
+            "mullion-kube-proxy.service",
+            service("kube-proxy", &twin("kube-proxy")),
+        ),
+        ("mullion-cni.service", service("flannel's plugin", network)),
+    ] {
+        put(&units.join(unit), text.as_bytes(), 0o644)?;
+        // Whenever the machine is a node, they run.
+        let path = unit.replace(".service", ".path");
+        let watch = format!(
+            "[Unit]\nDescription=Whether this machine is a node\n\n[Path]\n\
+             PathExists=/{PREFIX}/drive_c/etc/kubernetes/kubelet.conf\n"
+        );
+        put(&units.join(&path), watch.as_bytes(), 0o644)?;
+        let wants = units.join("multi-user.target.wants").join(&path);
+        fs_err::os::unix::fs::symlink(format!("../{path}"), wants)?;
+    }
+    Ok(())
 }
 
 /// Runs Wine once, until its prefix is whole.

@@ -30,6 +30,7 @@ pub mod output_file;
 pub mod shell;
 pub mod surroundings;
 pub mod views;
+pub mod windows_parts;
 pub mod workshop;
 
 use std::ffi::OsString;

@@ -12,9 +12,9 @@ use mullion_spec::words::Os;
 use mullion_ssh::Key;
 use mullion_wire::{Content, Secret, Sha256Digest};
 
-use crate::agent_program;
 use crate::environment::Environment;
 use crate::failure::{Class, Failure};
+use crate::{agent_program, windows_parts};
 
 /// A file of the user's that is larger is not taken along in the document, but brought by itself.
 const INLINE: u64 = 64 * 1024;
@@ -48,6 +48,7 @@ fn outfit(model: &Model, environment: &Environment) -> Result<Outfit, Failure> {
         cache: environment.cache_of(cluster),
         place: environment.place.clone(),
         agent: Agent::new(agent, env!("CARGO_PKG_VERSION")),
+        windows: windows_parts::find()?,
         sources: sources(model, environment),
         contents: contents(model, environment)?,
         images: cluster

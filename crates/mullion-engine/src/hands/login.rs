@@ -7,7 +7,8 @@ use mullion_machines::{Door, DriverError};
 use mullion_plan::{Attend, ErrorClass, Observed, StepError};
 use mullion_spec::cluster::{Carrier, Cluster, Login as LoginWish, Machine};
 use mullion_spec::value::MachineName;
-use mullion_ssh::{Key, Login, ReadTransport as _, Session, Sudo};
+use mullion_spec::words::Os;
+use mullion_ssh::{Key, Login, ReadTransport as _, Session, Shell, Sudo};
 use mullion_wire::Request;
 
 use super::machine::failed;
@@ -76,6 +77,12 @@ impl Hands<'_> {
             .collect()
     }
 
+    /// What a machine runs, by the file; one that the file no longer has runs Linux.
+    pub(super) fn os(&self, machine: &MachineName) -> Os {
+        self.group(machine)
+            .map_or(Os::Linux, |group| group.system.os())
+    }
+
     /// Where a machine's driver says that one logs in.
     fn door(&self, machine: &MachineName) -> Result<Door, StepError> {
         let driver = self.driver_of(machine)?;
@@ -114,6 +121,10 @@ impl Hands<'_> {
         };
         login = login.port(door.port);
         login.host_key = door.host_key;
+        if self.os(machine) == Os::Windows {
+            let agent = talk::agent(Os::Windows).into();
+            login = login.shell(Shell::Cmd { agent });
+        }
         Ok(login)
     }
 
@@ -145,7 +156,7 @@ impl Hands<'_> {
     /// What a machine's agent knows, asked as often as somebody wants to know.
     pub(super) fn told(&self, machine: &MachineName) -> Result<Told, StepError> {
         let session = self.session(machine)?;
-        talk::facts(&session).map_err(|error| lost(machine.as_str(), &error))
+        talk::facts(&session, self.os(machine)).map_err(|error| lost(machine.as_str(), &error))
     }
 
     /// Asks a machine's agent. A connection that was lost is not used again.
@@ -156,7 +167,12 @@ impl Hands<'_> {
         attendant: &dyn Attend,
     ) -> Result<Answer, StepError> {
         let session = self.session(machine)?;
-        let answer = talk::ask(&session, machine.as_str(), request, attendant);
+        let answer = talk::ask(
+            &session,
+            (machine.as_str(), self.os(machine)),
+            request,
+            attendant,
+        );
         if matches!(&answer, Err(error) if error.class == ErrorClass::Unreachable) {
             self.drop_session(machine);
         }

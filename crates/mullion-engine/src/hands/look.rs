@@ -106,7 +106,7 @@ impl Hands<'_> {
         // A connection of an earlier look may have died since.
         for _ in 0..2 {
             let session = self.session(machine).ok()?;
-            match talk::facts(&session) {
+            match talk::facts(&session, self.os(machine)) {
                 Ok(Told::Facts(facts)) => return Some(Some(facts)),
                 Ok(Told::Nobody) => return Some(None),
                 // There is no telling what is there.

@@ -10,7 +10,7 @@ use mullion_plan::{
 };
 use mullion_spec::cluster::Group;
 use mullion_spec::value::MachineName;
-use mullion_spec::words::Driver;
+use mullion_spec::words::{Driver, Os};
 use mullion_ssh::{Command, ReadTransport as _, Transport as _};
 use mullion_wire::{
     Blueprint as Document, Content, Mark, Request, Sha256Digest, UserCommand as WireCommand,
@@ -197,6 +197,10 @@ impl Hands<'_> {
     }
 
     pub(super) fn inspect(&self, machine: &MachineName) -> Result<(), StepError> {
+        if self.os(machine) == Os::Windows {
+            // What a Windows machine is its agent tells, which comes next.
+            return self.reach(machine);
+        }
         let session = self.session(machine)?;
         let none: [&str; 0] = [];
         let output = session
@@ -224,7 +228,7 @@ impl Hands<'_> {
 
     /// What a machine stands on: as it was found, or found now.
     pub(super) fn find_ground(&self, machine: &MachineName) -> Result<(), StepError> {
-        if lock(&self.grounds).contains_key(machine) {
+        if lock(&self.grounds).contains_key(machine) || self.os(machine) == Os::Windows {
             return Ok(());
         }
         self.inspect(machine)
@@ -235,11 +239,15 @@ impl Hands<'_> {
         machine: &MachineName,
         attendant: &dyn Attend,
     ) -> Result<(), StepError> {
-        let agent = &self.outfit.agent;
+        let os = self.os(machine);
+        let agent = match os {
+            Os::Linux => &self.outfit.agent,
+            Os::Windows => &self.windows_outfit()?.agent,
+        };
         self.take(machine)?;
         let session = self.session(machine)?;
         let upload = mullion_ssh::Upload {
-            path: talk::AGENT.into(),
+            path: talk::agent(os).into(),
             size: agent.bytes.len() as u64,
             sha256: agent.sha256.clone(),
             mode: 0o755,
@@ -395,7 +403,10 @@ impl Hands<'_> {
         }
         // Whatever it answers, or that it answers no more: that it comes back is waited for.
         let _ = session.run(
-            &Command::new("systemctl").arg("reboot"),
+            &match self.os(machine) {
+                Os::Linux => Command::new("systemctl").arg("reboot"),
+                Os::Windows => Command::new("shutdown").args(["/r", "/t", "0"]),
+            },
             attendant,
             &mut |_, _| {},
         );
@@ -419,10 +430,18 @@ impl Hands<'_> {
         attendant: &dyn Attend,
     ) -> Result<(), StepError> {
         let session = self.session(machine)?;
+        let agent = talk::agent(self.os(machine));
+        if self.os(machine) == Os::Windows {
+            let path = agent.replace('/', "\\");
+            let command = Command::new("del").args(["/f", "/q", &path]);
+            return session
+                .succeed(&command, attendant)
+                .map_err(|error| lost(machine.as_str(), &error));
+        }
         // What the agent kept it has removed itself. A driver may keep something of its own beside it, and the machine may
         // carry machines of others.
         let script = r#"rm -f -- "$1" && rmdir --ignore-fail-on-non-empty -- "${1%/*}""#;
-        let command = Command::script(script, [talk::AGENT]);
+        let command = Command::script(script, [agent]);
         session
             .succeed(&command, attendant)
             .map_err(|error| lost(machine.as_str(), &error))

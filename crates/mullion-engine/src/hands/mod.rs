@@ -68,6 +68,17 @@ impl Agent {
     }
 }
 
+/// What Windows machines, and what stands in for them, are brought.
+#[derive(Debug, Clone)]
+pub struct WindowsOutfit {
+    /// The agent.
+    pub agent: Agent,
+    /// The program that makes a stand-in look like Windows.
+    pub stand_in: Cow<'static, [u8]>,
+    /// Libraries that answer where a stand-in has nothing of its own, by their file names.
+    pub shims: BTreeMap<String, Cow<'static, [u8]>>,
+}
+
 /// Everything from outside that hands need.
 #[derive(Debug)]
 pub struct Outfit {
@@ -79,6 +90,8 @@ pub struct Outfit {
     pub place: PathBuf,
     /// The agent for Linux machines.
     pub agent: Agent,
+    /// What Windows machines are brought, where this program was built with it.
+    pub windows: Option<WindowsOutfit>,
     /// Where parts may come from.
     pub sources: Sources,
     /// Contents of files that the cluster file names, by the path it gives them.
@@ -214,12 +227,18 @@ impl<'a> Hands<'a> {
     /// What planning wants: the model, our agent, and what the documents come to.
     pub fn wanted(&self) -> Wanted<'a> {
         let mut wanted = Wanted::of(self.model);
-        wanted.parts.push(Part {
-            name: AGENT.into(),
-            os: Os::Linux,
-            kind: PartKind::Program,
-            version: self.outfit.agent.version.clone(),
-        });
+        let windows = self.outfit.windows.as_ref();
+        let agents = [(Os::Linux, Some(&self.outfit.agent))]
+            .into_iter()
+            .chain([(Os::Windows, windows.map(|windows| &windows.agent))]);
+        for (os, agent) in agents {
+            wanted.parts.extend(agent.map(|agent| Part {
+                name: AGENT.into(),
+                os,
+                kind: PartKind::Program,
+                version: agent.version.clone(),
+            }));
+        }
         wanted.documents = self.documents();
         wanted
     }
@@ -327,7 +346,7 @@ impl Perform for Hands<'_> {
             }
             Action::EnableFeatures { .. } => Err(StepError::new(
                 ErrorClass::Refused,
-                "this release does not prepare Windows machines",
+                "this release prepares no machines with a real Windows",
             )),
             Action::Reboot => self.reboot(machine()?, attendant),
             Action::ApplyBlueprint { blueprint, .. } => {

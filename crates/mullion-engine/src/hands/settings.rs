@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use mullion_plan::{Documents, ErrorClass, Fingerprint, PartKind, Roster, StepError, Wanted};
 use mullion_render::{
     Cgroups, Footing, Ground, Place, RenderError, Setting, Stored, load_balancer_blueprint,
-    node_blueprint, objects,
+    node_blueprint, objects, windows_blueprint,
 };
 use mullion_spec::cluster::Duty;
 use mullion_spec::value::{Address, Endpoint, MachineName};
@@ -48,17 +48,18 @@ impl Hands<'_> {
             endpoint,
             machine_network: roster.network,
             machines: machines.collect(),
-            programs: self.programs(),
+            programs: self.programs(Os::Linux),
+            windows_programs: self.programs(Os::Windows),
             contents: self.contents(),
         })
     }
 
-    fn programs(&self) -> BTreeMap<String, Stored> {
+    fn programs(&self, os: Os) -> BTreeMap<String, Stored> {
         let wanted = Wanted::of(self.model);
         let programs = wanted
             .parts
             .iter()
-            .filter(|part| part.kind == PartKind::Program && part.os == Os::Linux);
+            .filter(|part| part.kind == PartKind::Program && part.os == os);
         programs
             .filter_map(|part| {
                 let path = self.store.path(part)?;
@@ -79,7 +80,7 @@ impl Hands<'_> {
     /// The blueprint of one machine.
     pub(super) fn blueprint(&self, machine: &MachineName) -> Result<Blueprint, StepError> {
         let setting = self.setting()?;
-        render(&setting, machine, self.duty(machine)?)
+        render(&setting, machine, (self.duty(machine)?, self.os(machine)))
             .map_err(|error| unrendered(&format!("the blueprint of {machine}"), &error))
     }
 
@@ -118,11 +119,8 @@ impl Hands<'_> {
             },
             machine_network: None,
             machines: machines.collect(),
-            programs: wanted
-                .parts
-                .iter()
-                .map(|part| (part.name.clone(), nothing.clone()))
-                .collect(),
+            programs: known(&wanted, Os::Linux, &nothing),
+            windows_programs: known(&wanted, Os::Windows, &nothing),
             contents: self.contents(),
         };
         let mut documents = Documents::default();
@@ -130,7 +128,7 @@ impl Hands<'_> {
             let first = group.machines().next();
             let rendered = first.and_then(|machine| {
                 // What cannot be rendered is told by the step that needs it.
-                render(&setting, &machine.name, group.duty).ok()
+                render(&setting, &machine.name, (group.duty, group.system.os())).ok()
             });
             if let Some(blueprint) = rendered {
                 let fingerprint = Fingerprint::of(&blueprint);
@@ -160,12 +158,21 @@ pub(super) const SETS: &[&str] = &[
 fn render(
     setting: &Setting<'_>,
     machine: &MachineName,
-    duty: Duty,
+    (duty, os): (Duty, Os),
 ) -> Result<Blueprint, RenderError> {
-    match duty {
-        Duty::LoadBalancer => load_balancer_blueprint(setting, machine),
-        Duty::ControlPlane | Duty::Worker => node_blueprint(setting, machine),
+    match (duty, os) {
+        (Duty::LoadBalancer, _) => load_balancer_blueprint(setting, machine),
+        (_, Os::Windows) => windows_blueprint(setting, machine),
+        (_, Os::Linux) => node_blueprint(setting, machine),
     }
+}
+
+/// The programs for a system, known by their versions already.
+fn known(wanted: &Wanted<'_>, os: Os, stored: &Stored) -> BTreeMap<String, Stored> {
+    let parts = wanted.parts.iter().filter(|part| part.os == os);
+    parts
+        .map(|part| (part.name.clone(), stored.clone()))
+        .collect()
 }
 
 fn endpoint(roster: &Roster) -> Result<Endpoint, StepError> {

@@ -6,7 +6,9 @@ use mullion_artifacts::{Distribution, RootWish, Variant, supply, supply_root};
 use mullion_plan::{Attend, ErrorClass, Part, PartKind, StepError, TemplateId};
 use mullion_spec::cluster::{Origin, System};
 use mullion_spec::words::Os;
-use mullion_template::{LinuxTemplate, Program, TemplateError};
+use mullion_template::{
+    DriveContent, DriveFile, Face, LinuxTemplate, Program, StandInTemplate, TemplateError,
+};
 
 use super::Hands;
 
@@ -51,11 +53,7 @@ impl Hands<'_> {
         attendant: &dyn Attend,
     ) -> Result<(), StepError> {
         if os == Os::Windows {
-            let words = format!(
-                "template {} is for Windows, which this release does not make",
-                id.name
-            );
-            return Err(StepError::new(ErrorClass::Refused, words));
+            return self.build_stand_in(id, parts, attendant);
         }
         let suite = self.suite(id)?;
         let wish = self.root_wish(suite);
@@ -84,6 +82,113 @@ impl Hands<'_> {
         built
             .map(|_| ())
             .map_err(|error| failed(format!("template {} could not be built", id.name), &error))
+    }
+
+    /// What Windows machines are brought.
+    pub(super) fn windows_outfit(&self) -> Result<&super::WindowsOutfit, StepError> {
+        self.outfit.windows.as_ref().ok_or_else(|| {
+            StepError::new(
+                ErrorClass::Refused,
+                "this program was built without what Windows machines are brought",
+            )
+            .hint("install mullion with `cargo xtask up`, which puts it inside")
+        })
+    }
+
+    /// A template of stand-ins for Windows is finished.
+    fn build_stand_in(
+        &self,
+        id: &TemplateId,
+        parts: &[Part],
+        attendant: &dyn Attend,
+    ) -> Result<(), StepError> {
+        let outfit = self.windows_outfit()?;
+        let face = self.face(id)?;
+        let root_tar = supply_root(
+            &self.store,
+            &self.stand_in_root(),
+            &self.outfit.sources,
+            attendant,
+        )
+        .map_err(|error| error.to_step_error())?;
+        let setting = self.setting()?;
+        let containerd = mullion_render::stand_in_containerd(&setting).map_err(|error| {
+            super::settings::unrendered("the settings of containerd in a stand-in", &error)
+        })?;
+        let mut linux = LinuxTemplate {
+            id: id.clone(),
+            root_tar,
+            programs: Vec::new(),
+            images: Vec::new(),
+        };
+        let shims = outfit.shims.iter().map(|(name, bytes)| DriveFile {
+            path: format!("windows/system32/{name}"),
+            content: DriveContent::Bytes(bytes.to_vec()),
+        });
+        let drive: Vec<_> = shims.collect();
+        for part in parts {
+            match (part.os, part.kind) {
+                (Os::Linux, PartKind::Program) if is_in_stand_in(&part.name) => {
+                    let path = self.stored(part)?;
+                    linux.programs.push(Program::new(&part.name, path));
+                }
+                (Os::Linux, PartKind::Image) if is_image_of_stand_in(&part.name) => {
+                    linux.images.push(self.stored(part)?);
+                }
+                _ => {}
+            }
+        }
+        let wish = StandInTemplate {
+            linux,
+            face,
+            program: outfit.stand_in.to_vec(),
+            drive,
+            containerd,
+            write_network: mullion_render::WRITE_NETWORK.to_owned(),
+        };
+        let built = self.templates.build_stand_in(&wish, attendant);
+        built
+            .map(|_| ())
+            .map_err(|error| failed(format!("template {} could not be built", id.name), &error))
+    }
+
+    /// Which Windows the machines of a template stand in for.
+    fn face(&self, id: &TemplateId) -> Result<Face, StepError> {
+        let groups = self.model.cluster().groups.iter();
+        let mut wished = groups.filter_map(|group| match &group.system {
+            System::Windows(windows) => Some(windows),
+            System::Linux { .. } => None,
+        });
+        let name = |windows: &mullion_spec::cluster::Windows| {
+            format!("windows-{}-{}-", windows.version, windows.edition)
+        };
+        let windows = wished
+            .find(|windows| id.name.starts_with(&name(windows)))
+            .ok_or_else(|| {
+                let words = format!("no Windows is known for template {}", id.name);
+                StepError::new(ErrorClass::Refused, words)
+            })?;
+        let release = mullion_catalog::Catalog::builtin().windows(windows.version);
+        let (product, edition) = (&release.product, windows.edition.to_string());
+        let capital = edition[..1].to_uppercase() + &edition[1..];
+        Ok(Face {
+            build: release.build,
+            revision: STAND_IN_REVISION,
+            product: format!("{product} {capital}"),
+            edition: format!("Server{capital}"),
+            desktop: windows.desktop,
+        })
+    }
+
+    /// The root file system that stand-ins are made from.
+    pub fn stand_in_root(&self) -> RootWish {
+        let inside = mullion_catalog::Catalog::builtin().stand_in_root();
+        RootWish {
+            distribution: Distribution::Debian,
+            suite: inside.suite.clone(),
+            packages: inside.packages.iter().cloned().collect(),
+            variant: Variant::Minimal,
+        }
     }
 
     /// A template is gone.
@@ -164,6 +269,21 @@ fn failed(what: String, error: &TemplateError) -> StepError {
     let mut failure = StepError::new(error.class(), what).because(error);
     failure.hints.extend(error.hint());
     failure
+}
+
+/// The revision that stand-ins say they have. Nothing depends on it: a revision never matters to containers.
+const STAND_IN_REVISION: u32 = 3807;
+
+/// Linux programs that do in a stand-in what Windows' own would do.
+fn is_in_stand_in(name: &str) -> bool {
+    const CARRYING: &[&str] = &["flanneld", "kube-proxy"];
+    CARRYING.contains(&name)
+        || (is_on_machines(name) && !["kubeadm", "kubelet", "kubectl"].contains(&name))
+}
+
+/// Images that pods of a stand-in are made of.
+fn is_image_of_stand_in(name: &str) -> bool {
+    ["pause", "agnhost"].contains(&name)
 }
 
 /// Programs that only images hold are not laid down on machines.

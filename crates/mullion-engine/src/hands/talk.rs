@@ -3,13 +3,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use mullion_plan::{Attend, ErrorClass, News, StepError, Unattended};
+use mullion_spec::words::Os;
 use mullion_ssh::{Command, Probe, ReadTransport, Stream, Transport, TransportError};
 use mullion_wire::{
     Event, Facts, KubeadmDone, Request, Secret, Sha256Digest, read_event, write_line,
 };
 
 /// Where the agent is on a machine.
-pub(super) const AGENT: &str = "/usr/local/lib/mullion/mullion-agent";
+pub(super) const fn agent(os: Os) -> &'static str {
+    match os {
+        Os::Linux => "/usr/local/lib/mullion/mullion-agent",
+        Os::Windows => "C:/ProgramData/mullion/mullion-agent.exe",
+    }
+}
 /// So many lines of output are kept for whoever has to find out why it failed.
 const TAIL: usize = 20;
 
@@ -28,11 +34,11 @@ pub(super) struct Answer {
 }
 
 /// The agent's command, with a request on its standard input.
-pub(super) fn command(request: &Request) -> Result<Command, StepError> {
+pub(super) fn command(os: Os, request: &Request) -> Result<Command, StepError> {
     let line = write_line(request).map_err(|error| {
         StepError::new(ErrorClass::Refused, "the request cannot be written").because(&error)
     })?;
-    Ok(Command::new(AGENT).arg("serve").stdin(line))
+    Ok(Command::new(agent(os)).arg("serve").stdin(line))
 }
 
 /// Gathers the events of one request.
@@ -120,14 +126,14 @@ impl Ear {
 /// Asks the agent of a machine over a transport that may write.
 pub(super) fn ask(
     transport: &dyn Transport,
-    machine: &str,
+    (machine, os): (&str, Os),
     request: &Request,
     attendant: &dyn Attend,
 ) -> Result<Answer, StepError> {
     let mut ear = Ear::default();
     let exit = transport
         .run(
-            &command(request)?,
+            &command(os, request)?,
             attendant,
             &mut |stream, line| match stream {
                 Stream::Out => ear.hear(line, attendant),
@@ -152,10 +158,10 @@ pub(super) enum Told {
 const NO_PROGRAM: i32 = 127;
 
 /// What a machine's agent knows.
-pub(super) fn facts(transport: &dyn ReadTransport) -> Result<Told, TransportError> {
+pub(super) fn facts(transport: &dyn ReadTransport, os: Os) -> Result<Told, TransportError> {
     let mut ear = Ear::default();
     let probe = Probe::AgentFacts {
-        program: AGENT.into(),
+        program: agent(os).into(),
     };
     let exit = transport.probe(&probe, &mut |stream, line| match stream {
         Stream::Out => ear.hear(line, &Unattended),

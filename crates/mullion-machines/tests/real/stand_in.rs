@@ -52,6 +52,8 @@ fn template() -> (TemplateId, PathBuf) {
             path: "ProgramData/mullion/hello.txt".into(),
             content: DriveContent::Bytes(b"hello\r\n".to_vec()),
         }],
+        containerd: "version = 3\n".into(),
+        write_network: "exit 0\n".into(),
     };
     let begun = Instant::now();
     let templates = Templates::new(own.join("templates"));

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{
     Scope, cluster_role, cluster_role_binding, config_map, direct_to_api, from_field, host_path,
-    iptables_lock, network_daemon, object, service_account, with,
+    iptables_lock, network_daemon, object, service_account, windows_binding, with,
 };
 use crate::error::RenderError;
 use crate::setting::Setting;
@@ -22,7 +22,7 @@ const VXLAN_OVERHEAD: u16 = 50;
 
 /// Writes the configuration of the plugin `bridge` from what flannel wrote down. Works in any POSIX shell with `sleep`
 /// and `mv`; ends at once when told to.
-const WRITE_NETWORK: &str = include_str!("write-network.sh");
+pub const WRITE_NETWORK: &str = include_str!("write-network.sh");
 
 pub(super) fn objects(setting: &Setting<'_>) -> Result<Vec<Value>, RenderError> {
     let mut namespace = object(("v1", "Namespace"), NAMESPACE, Scope::Cluster);
@@ -33,17 +33,19 @@ pub(super) fn objects(setting: &Setting<'_>) -> Result<Vec<Value>, RenderError> 
         {"apiGroups": [""], "resources": ["nodes/status"], "verbs": ["patch"]},
     ]);
     let network = format!("{:#}\n", network(setting));
-    Ok(vec![
+    let mut objects = vec![
         namespace,
         service_account(NAME, NAMESPACE),
         cluster_role(NAME, &rules),
         cluster_role_binding(NAME, NAME, (NAME, NAMESPACE)),
         config_map(CONFIG, NAMESPACE, &json!({"net-conf.json": network})),
         network_daemon(NAME, NAMESPACE, &network, pod(setting)?),
-    ])
+    ];
+    objects.extend(windows_binding(setting, "mullion:windows-flannel", NAME));
+    Ok(objects)
 }
 
-fn network(setting: &Setting<'_>) -> Value {
+pub(crate) fn network(setting: &Setting<'_>) -> Value {
     let network = &setting.cluster().network;
     let backend = match network.backend {
         Backend::Vxlan => {

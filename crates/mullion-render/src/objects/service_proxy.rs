@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{
     cluster_role_binding, config_map, from_field, iptables_lock, kernel_modules, network_daemon,
-    service_account,
+    service_account, windows_binding,
 };
 use crate::error::RenderError;
 use crate::setting::Setting;
@@ -18,7 +18,7 @@ pub(super) fn objects(setting: &Setting<'_>) -> Result<Vec<Value>, RenderError> 
     let config = format!("{:#}\n", configuration(setting));
     let kubeconfig = format!("{:#}\n", kubeconfig(setting));
     let both = format!("{config}{kubeconfig}");
-    Ok(vec![
+    let mut objects = vec![
         service_account(NAME, NAMESPACE),
         cluster_role_binding(
             "mullion:node-proxier",
@@ -31,7 +31,13 @@ pub(super) fn objects(setting: &Setting<'_>) -> Result<Vec<Value>, RenderError> 
             &json!({"config.conf": config, "kubeconfig.conf": kubeconfig}),
         ),
         network_daemon(NAME, NAMESPACE, &both, pod(setting)?),
-    ])
+    ];
+    objects.extend(windows_binding(
+        setting,
+        "mullion:windows-node-proxier",
+        "system:node-proxier",
+    ));
+    Ok(objects)
 }
 
 /// It stands in for the addresses of Services, the API server's among them, so it is told the API server's own.

@@ -145,6 +145,7 @@ mod tests {
             cache: folder.path().join("cache"),
             place: folder.path().join("place"),
             agent: Agent::new(Vec::new().into(), "1"),
+            windows: None,
             sources: Sources::default(),
             contents: BTreeMap::new(),
             images: Vec::new(),
