@@ -118,7 +118,8 @@ fn pass_errors(child: &Child, mut errors: PipeReader) -> io::Result<()> {
         if has_errors {
             match errors.read(&mut piece)? {
                 0 => return Ok(()),
-                read => io::stderr().write_all(&piece[..read])?,
+                // Where nobody listens any more, the program must not wait for it.
+                read => drop(io::stderr().write_all(&piece[..read])),
             }
         } else if is_over {
             return Ok(());
