@@ -96,7 +96,7 @@ type Failure = Box<dyn Error + Send + Sync>;
 fn main() -> ExitCode {
     let arguments = Arguments::parse_from(with_shell(env::args_os().collect()));
     match run(arguments.command) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             let mut cause: Option<&dyn Error> = Some(&*error);
             while let Some(error) = cause {
@@ -120,9 +120,9 @@ fn with_shell(mut words: Vec<OsString>) -> Vec<OsString> {
     words
 }
 
-fn run(command: Command) -> Result<(), Failure> {
+fn run(command: Command) -> Result<ExitCode, Failure> {
     match command {
-        Command::Cri(arguments) => gateway(&arguments),
+        Command::Cri(arguments) => gateway(&arguments)?,
         Command::Shell { line, file } => {
             // Set by sshd where its settings force this command upon everyone.
             let line = line.or_else(|| env::var("SSH_ORIGINAL_COMMAND").ok());
@@ -136,10 +136,14 @@ fn run(command: Command) -> Result<(), Failure> {
             }
             let settings = Settings::read(&file.config)?;
             let start = Start::new(&settings, line.as_deref())?;
-            Err(start.become_it().into())
+            return match line {
+                Some(_) => Ok(start.run()?.into()),
+                None => Err(start.become_it().into()),
+            };
         }
-        Command::Sftp { file } => files(&file.config),
+        Command::Sftp { file } => files(&file.config)?,
     }
+    Ok(ExitCode::SUCCESS)
 }
 
 fn files(config: &Path) -> Result<(), Failure> {

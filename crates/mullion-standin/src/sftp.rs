@@ -17,6 +17,7 @@ use russh_sftp::protocol::{
     Attrs, Data, FileAttributes, Handle, Name, OpenFlags, Packet, Status, StatusCode, Version,
 };
 use russh_sftp::server::{Config, Handler, StatusReply, run_with_config};
+use rustix::fs::OFlags;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::oneshot;
 
@@ -32,6 +33,9 @@ const PACKET: u32 = 256 * 1024 + 1024;
 const EXTENSIONS: [(&str, &str); 2] = [(POSIX_RENAME, "1"), (FSYNC, "1")];
 const POSIX_RENAME: &str = "posix-rename@openssh.com";
 const FSYNC: &str = "fsync@openssh.com";
+
+/// Nothing is waited for when it is opened: a pipe of Linux' own would keep the client for ever. Files do not care.
+const AT_ONCE: i32 = OFlags::NONBLOCK.bits().cast_signed();
 
 /// How many files and folders one client may have open.
 const OPEN_AT_ONCE: usize = 1024;
@@ -135,7 +139,8 @@ fn options(flags: OpenFlags, mode: Option<u32>) -> OpenOptions {
         .truncate(has(OpenFlags::TRUNCATE) && !has(OpenFlags::APPEND))
         .create(has(OpenFlags::CREATE))
         .create_new(has(OpenFlags::CREATE | OpenFlags::EXCLUDE))
-        .mode(mode.unwrap_or(0o644) & 0o777);
+        .mode(mode.unwrap_or(0o644) & 0o777)
+        .custom_flags(AT_ONCE);
     options
 }
 
@@ -261,11 +266,13 @@ impl Handler for Session {
     ) -> Result<Status, StatusReply> {
         let place = self.place(&path)?;
         let needs_writing = attributes.size.is_some();
-        let opened = fs_err::OpenOptions::new()
+        let opened = OpenOptions::new()
             .read(true)
             .write(needs_writing)
-            .open(place);
-        sent(set(&sent(opened)?, &attributes))?;
+            .custom_flags(AT_ONCE)
+            .open(&place);
+        let file = fs_err::File::from_parts(sent(opened)?, place);
+        sent(set(&file, &attributes))?;
         Ok(done(id))
     }
 

@@ -1,7 +1,9 @@
 //! The login shell: what `cmd` is to Windows' OpenSSH.
 //!
-//! A line is run by `cmd.exe /c` under Wine, in this very process: standard streams, signals and the exit code are
-//! Wine's, and nothing stands between. A Unix process has eight bits for its exit code, so 300 becomes 44.
+//! A line is run by `cmd.exe /c` under Wine, with the standard streams and the exit code of this process. A Unix process
+//! has eight bits for its exit code, so 300 becomes 44. Only standard error goes through our hands: the first program
+//! after a while starts Wine's services, they keep that stream for as long as they live, and sshd would wait for its
+//! end. An interactive `cmd` has a terminal, which nobody waits for, and becomes this very process.
 //!
 //! The line must reach `cmd` as it was typed, quotes included, and Wine does not do that by itself: it rebuilds a command
 //! line from the arguments, and writes `\"` for each quote, which `cmd` does not undo. So the line travels in variables
@@ -11,10 +13,13 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io;
-use std::os::unix::process::CommandExt as _;
+use std::io::{self, PipeReader, Read as _, Write as _};
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::drive::Drive;
 use crate::settings::{Settings, SettingsError};
@@ -62,13 +67,63 @@ impl Start {
         })
     }
 
-    /// Becomes that program. Returns only when it cannot.
-    pub fn become_it(&self) -> io::Error {
-        Command::new(&self.program)
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        command
             .args(&self.arguments)
             .envs(&self.environment)
-            .current_dir(&self.folder)
-            .exec()
+            .current_dir(&self.folder);
+        command
+    }
+
+    /// Becomes that program. Returns only when it cannot.
+    pub fn become_it(&self) -> io::Error {
+        self.command().exec()
+    }
+
+    /// Runs that program to its end, and gives its exit code; what killed it, as shells tell it, where it has none.
+    pub fn run(&self) -> io::Result<u8> {
+        let (errors, theirs) = io::pipe()?;
+        // Its end of the pipe must not stay open here.
+        let mut child = self.command().stderr(theirs).spawn()?;
+        pass_errors(&child, errors)?;
+        let status = child.wait()?;
+        let code = status
+            .code()
+            .or_else(|| status.signal().map(|signal| 128 + signal));
+        Ok(code.unwrap_or_default().to_le_bytes()[0])
+    }
+}
+
+/// Passes on what comes on a program's standard error until the program has ended: not until the stream has, which others
+/// may keep. Everything that the program wrote is passed on.
+fn pass_errors(child: &Child, mut errors: PipeReader) -> io::Result<()> {
+    let number = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    let number = number.ok_or_else(|| io::Error::other("a process without a number"))?;
+    let program = pidfd_open(number, PidfdFlags::empty())?;
+    let mut piece = vec![0; 64 * 1024];
+    loop {
+        let mut watched = [
+            PollFd::new(&errors, PollFlags::IN),
+            PollFd::new(&program, PollFlags::IN),
+        ];
+        match poll(&mut watched, None) {
+            Err(rustix::io::Errno::INTR) => continue,
+            other => other?,
+        };
+        let (has_errors, is_over) = (
+            !watched[0].revents().is_empty(),
+            !watched[1].revents().is_empty(),
+        );
+        if has_errors {
+            match errors.read(&mut piece)? {
+                0 => return Ok(()),
+                // Where nobody listens any more, the program must not wait for it.
+                read => drop(io::stderr().write_all(&piece[..read])),
+            }
+        } else if is_over {
+            return Ok(());
+        }
     }
 }
 

@@ -89,7 +89,7 @@ pub(super) const CALLS: [(&str, Shape); 43] = [
     (PULL, Shape::Single),
     (image!("RemoveImage"), Shape::Single),
     (image!("ImageFsInfo"), Shape::Single),
-    // What kubelets ask that came before or come after; a runtime that has it answers.
+    // Whether the runtime is well: no part of its interface, and asked all the same.
     ("/grpc.health.v1.Health/Check", Shape::Single),
     ("/grpc.health.v1.Health/Watch", Shape::Stream),
 ];

@@ -261,3 +261,24 @@ async fn the_session_ends_with_its_client() {
     let ended = tokio::time::timeout(std::time::Duration::from_secs(10), served).await;
     ended.unwrap().unwrap();
 }
+
+#[tokio::test]
+async fn a_pipe_keeps_nobody() {
+    let stage = stage().await;
+    let made = std::process::Command::new("mkfifo")
+        .arg(stage.on_disk("pipe"))
+        .status();
+    assert!(made.unwrap().success());
+    let asked = async {
+        let mut file = stage.sftp.open("/C:/pipe").await.unwrap();
+        let mut text = Vec::new();
+        assert!(file.read_to_end(&mut text).await.is_err(), "it is no file");
+        let private = FileAttributes {
+            permissions: Some(0o600),
+            ..FileAttributes::empty()
+        };
+        stage.sftp.set_metadata("/C:/pipe", private).await
+    };
+    let answer = tokio::time::timeout(std::time::Duration::from_secs(20), asked).await;
+    answer.expect("an answer in time").unwrap();
+}

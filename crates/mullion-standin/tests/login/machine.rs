@@ -29,6 +29,10 @@ const FAKE: &str = r#"#!/bin/sh
 printf 'said\r\n'
 printf 'warned\r\n' >&2
 [ "$MULLION_LINE_0" = "read it" ] && cat
+# As Wine's services do: they keep standard error, and nothing else.
+if [ "$MULLION_LINE_0" = "start services" ]; then sleep 20 < /dev/null > /dev/null & fi
+[ "$MULLION_LINE_0" = "complain" ] && head -c 1000000 /dev/zero >&2
+[ "$MULLION_LINE_0" = "die" ] && kill -9 $$
 exit 44
 "#;
 

@@ -54,6 +54,39 @@ fn what_is_sent_is_read() {
 }
 
 #[test]
+fn services_that_stay_keep_nobody() {
+    let machine = Machine::new();
+    let begun = std::time::Instant::now();
+    let arguments = [
+        "shell",
+        "-c",
+        "start services",
+        "--config",
+        &config(&machine),
+    ];
+    let output = machine.run(&arguments, b"");
+    assert_eq!(output.status.code(), Some(44));
+    assert_eq!(output.stderr, b"warned\r\n");
+    assert!(begun.elapsed() < std::time::Duration::from_secs(15));
+}
+
+#[test]
+fn everything_that_a_program_complains_about_is_told() {
+    let machine = Machine::new();
+    let arguments = ["shell", "-c", "complain", "--config", &config(&machine)];
+    let output = machine.run(&arguments, b"");
+    assert_eq!(output.status.code(), Some(44));
+    assert_eq!(output.stderr.len(), b"warned\r\n".len() + 1_000_000);
+}
+
+#[test]
+fn a_program_that_was_killed_has_failed() {
+    let machine = Machine::new();
+    let output = machine.run(&["shell", "-c", "die", "--config", &config(&machine)], b"");
+    assert_eq!(output.status.code(), Some(137));
+}
+
+#[test]
 fn without_a_line_cmd_is_interactive() {
     let machine = Machine::new();
     machine.run(&["shell", "--config", &config(&machine)], b"");

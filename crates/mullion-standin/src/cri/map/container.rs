@@ -1,6 +1,6 @@
 //! Containers.
 
-use super::sandbox::namespaces;
+use super::sandbox::{namespaces, usual_runtime};
 use super::{Map, Refusal, command};
 use crate::cri::images::{Found, is_number};
 use crate::cri::v1::{
@@ -83,6 +83,7 @@ impl Map {
 
     /// An image that a container is made of, by the name of what stands in for it.
     fn image_to_run(&self, mut image: ImageSpec, is_any_build: bool) -> Result<ImageSpec, Refusal> {
+        usual_runtime(&mut image.runtime_handler);
         let asked = if image.user_specified_image.is_empty() {
             &image.image
         } else {

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::sandbox::usual_runtime;
 use super::{Map, Refusal};
 use crate::cri::images::{Found, Image, is_number};
 use crate::cri::v1;
@@ -29,6 +30,7 @@ impl Map {
         let Some(image) = image else {
             return Ask::Runtime;
         };
+        usual_runtime(&mut image.runtime_handler);
         if image.image.is_empty() || is_number(&image.image) {
             return Ask::Runtime;
         }
@@ -68,6 +70,7 @@ impl Map {
     /// `PullImage`. An image that has nothing for this host is refused as containerd does on Windows.
     pub(in crate::cri) fn pull(&self, request: &mut PullImageRequest) -> Result<(), Refusal> {
         let image = request.image.as_mut().ok_or(Refusal::Missing("image"))?;
+        usual_runtime(&mut image.runtime_handler);
         let asked = image.image.clone();
         let offered = match self.images.find(&asked, self.host) {
             Found::Fits(found) => {

@@ -23,6 +23,13 @@ const ASKED_NETWORK: &str = "mullion.dev/stand-in-asked-network";
 /// What containerd on Windows calls its usual runtime. The Linux one has another name, and is its default.
 pub(super) const WINDOWS_RUNTIME: &str = "runhcs-wcow-process";
 
+/// The name of a runtime, for Linux.
+pub(super) fn usual_runtime(name: &mut String) {
+    if name == WINDOWS_RUNTIME {
+        name.clear();
+    }
+}
+
 /// Annotations as everyone else may see them.
 pub(super) fn hide(annotations: &mut BTreeMap<String, String>) {
     annotations.remove(ASKED_NETWORK);
@@ -100,9 +107,7 @@ impl Map {
     pub(in crate::cri) fn run(&self, request: &mut RunPodSandboxRequest) -> Result<(), Refusal> {
         let config = request.config.as_mut();
         self.sandbox(config.ok_or(Refusal::Missing("sandbox"))?)?;
-        if request.runtime_handler == WINDOWS_RUNTIME {
-            request.runtime_handler.clear();
-        }
+        usual_runtime(&mut request.runtime_handler);
         Ok(())
     }
 

@@ -96,6 +96,30 @@ fn the_runtime_is_asked_only_for_what_can_be_there() {
 }
 
 #[test]
+fn the_usual_runtime_has_no_name_on_linux() {
+    let image = |runtime: &str| {
+        Some(ImageSpec {
+            runtime_handler: runtime.into(),
+            ..spec(NANO)
+        })
+    };
+    for (asked, expected) in [("runhcs-wcow-process", ""), ("other", "other"), ("", "")] {
+        let mut status = ImageStatusRequest {
+            image: image(asked),
+            verbose: false,
+        };
+        map().image_asked(&mut status);
+        assert_eq!(status.image.unwrap().runtime_handler, expected);
+        let mut pull = PullImageRequest {
+            image: image(asked),
+            ..PullImageRequest::default()
+        };
+        map().pull(&mut pull).unwrap();
+        assert_eq!(pull.image.unwrap().runtime_handler, expected);
+    }
+}
+
+#[test]
 fn a_status_says_windows() {
     let mut response = ImageStatusResponse {
         image: Some(local("mullion.dev/nano:2022")),
