@@ -67,13 +67,14 @@ pub struct Paths {
 }
 
 impl Paths {
-    /// Where things are on Windows.
+    /// Where things are on Windows. What is the agent's own is where only administrators make anything: in
+    /// `C:/ProgramData` everybody could have been there first.
     pub fn of_windows() -> Self {
         let text = str::to_owned;
         Self {
-            state: text("C:/ProgramData/mullion"),
-            lock: text("C:/ProgramData/mullion.lock"),
-            secrets: text("C:/ProgramData/mullion-secrets"),
+            state: text("C:/Program Files/mullion"),
+            lock: text("C:/Program Files/mullion.lock"),
+            secrets: text("C:/Program Files/mullion-secrets"),
             kubernetes: text("C:/etc/kubernetes"),
             kubelet: text("C:/var/lib/kubelet"),
             etcd: text("C:/var/lib/etcd"),

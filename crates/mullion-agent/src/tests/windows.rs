@@ -47,11 +47,11 @@ fn machine() -> Memory {
 }
 
 fn bring(machine: &Memory, contents: &[Vec<u8>]) {
-    machine.put("C:/ProgramData/mullion", Node::Folder { mode: 0o700 });
+    machine.put("C:/Program Files/mullion", Node::Folder { mode: 0o700 });
     for bytes in contents {
         let digest = mullion_wire::Sha256Digest::of(bytes);
         machine.put_file(
-            &format!("C:/ProgramData/mullion/store/{digest}"),
+            &format!("C:/Program Files/mullion/store/{digest}"),
             bytes,
             0o600,
         );

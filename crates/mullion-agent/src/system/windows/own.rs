@@ -90,11 +90,8 @@ impl System for Windows {
             .filter(|(key, _)| hive::has_key(key).unwrap_or(false))
             .map(|(_, why)| (*why).to_owned())
             .collect();
-        if let (Ok(now), Ok(next)) = (names::host_name(), names::next_host_name())
-            && !now.eq_ignore_ascii_case(&next)
-        {
-            reasons.push(format!("the host name changes to `{next}`"));
-        }
+        let name = names::awaited_host_name();
+        reasons.extend(name.map(|name| format!("the host name changes to `{name}`")));
         (!reasons.is_empty()).then(|| reasons.join("; "))
     }
 
