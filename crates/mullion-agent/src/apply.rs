@@ -69,8 +69,17 @@ pub(crate) fn apply(
     settings::load_modules(work, blueprint)?;
     settings::set(work, blueprint)?;
     settings::set_firewall(work, blueprint)?;
-    windows::set(work, &blueprint.windows.clone().unwrap_or_default())?;
+    let for_windows = blueprint.windows.clone().unwrap_or_default();
+    let rest = windows::enable_features(work, &for_windows)?;
+    windows::set(work, &for_windows, rest)?;
     definitions::set(work, &wanted)?;
+    if rest == windows::Rest::AfterRestart {
+        work.report
+            .doing("the rest follows once the machine was started anew");
+        // Every file is in its place; services that read them are owed their restart until then.
+        work.state.pending.staged.clear();
+        return work.touch();
+    }
     services::ensure(work, &wanted)?;
     finish(work, blueprint, mark, &wanted)
 }

@@ -234,6 +234,9 @@ impl AgentError {
             Self::Setting { source, .. } if matches!(**source, SystemError::NoSetting(_)) => {
                 "the kernel module that brings the setting is not loaded, or not to be had here"
             }
+            Self::System(SystemError::NoLibrary { .. }) => {
+                "install the part of Windows that brings the library, or leave out what needs it"
+            }
             Self::System(SystemError::Busy { .. }) => "wait until it has ended, and run it again",
             Self::Packages { .. } => {
                 "check that the machine reaches its package sources, through the proxy where there is one"

@@ -10,12 +10,12 @@
 //! - **Programs** never run longer than their deadline, and what they write reaches the caller line by line.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::time::Duration;
 
 use mullion_wire::{Blueprint, Facts, File, Firewall, Package, Service, Sha256Digest};
 
 mod answers;
+mod error;
 #[cfg(unix)]
 pub mod linux;
 pub mod memory;
@@ -32,6 +32,7 @@ pub use linux::Linux as Own;
 #[cfg(windows)]
 pub use windows::Windows as Own;
 
+pub use error::SystemError;
 pub use only_windows::{Holds, NetworkState, OnlyWindows};
 
 /// Which of the two systems it is.
@@ -67,13 +68,14 @@ pub struct Paths {
 }
 
 impl Paths {
-    /// Where things are on Windows.
+    /// Where things are on Windows. What is the agent's own is where only administrators make anything: in
+    /// `C:/ProgramData` everybody could have been there first.
     pub fn of_windows() -> Self {
         let text = str::to_owned;
         Self {
-            state: text("C:/ProgramData/mullion"),
-            lock: text("C:/ProgramData/mullion.lock"),
-            secrets: text("C:/ProgramData/mullion-secrets"),
+            state: text("C:/Program Files/mullion"),
+            lock: text("C:/Program Files/mullion.lock"),
+            secrets: text("C:/Program Files/mullion-secrets"),
             kubernetes: text("C:/etc/kubernetes"),
             kubelet: text("C:/var/lib/kubelet"),
             etcd: text("C:/var/lib/etcd"),
@@ -400,96 +402,6 @@ pub trait System: Files + Services + Settings + Packages + Programs + OnlyWindow
     fn starved(&self) -> u64;
     /// Ends containers that nobody watches any more, and removes links, rules and sets of a pod network.
     fn clear_pods(&self, on_line: &mut dyn FnMut(&str)) -> Result<(), SystemError>;
-}
-
-/// Why the system did not do it.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum SystemError {
-    /// A file; the cause names it.
-    #[error(transparent)]
-    File(io::Error),
-    /// A program could not be started.
-    #[error("`{program}` cannot be started")]
-    NotStarted {
-        /// Its name.
-        program: String,
-        /// Why.
-        #[source]
-        source: io::Error,
-    },
-    /// A program is not on this machine.
-    #[error("there is no program `{0}` on this machine")]
-    NoProgram(String),
-    /// A program took too long.
-    #[error("`{program}` was ended: it took longer than {} s", deadline.as_secs())]
-    TooLong {
-        /// Its name.
-        program: String,
-        /// What it was given.
-        deadline: Duration,
-        /// The last lines it wrote.
-        tail: Vec<String>,
-    },
-    /// A program failed.
-    #[error("`{program}` {ended}")]
-    Failed {
-        /// The program and its arguments.
-        program: String,
-        /// How it ended.
-        ended: Ended,
-        /// The last lines it wrote.
-        tail: Vec<String>,
-    },
-    /// Somebody else holds the lock.
-    #[error("another agent is at work here: {holder}")]
-    Busy {
-        /// Who, and at what.
-        holder: String,
-    },
-    /// The kernel has no such setting.
-    #[error("the kernel has no setting `{0}`")]
-    NoSetting(String),
-    /// Packages are missing, and the system has no package manager that the agent knows.
-    #[error("packages are missing and this system has no `apt-get`: {}", .0.join(", "))]
-    NoPackages(Vec<String>),
-    /// Something was asked for that only Windows has.
-    #[error("this system does not have {0}: only Windows does")]
-    OnlyWindows(&'static str),
-    /// A call of Windows' failed.
-    #[error("`{call}` failed with 0x{code:08x}")]
-    Call {
-        /// Which, and on what.
-        call: String,
-        /// What it gave back.
-        code: u32,
-        /// What Windows says about that.
-        #[source]
-        source: io::Error,
-    },
-    /// A library of Windows' is not there, or lacks what is called in it.
-    #[error("{what} needs `{library}`{}, which this Windows does not have", entry.as_ref().map(|entry| format!(" with `{entry}`")).unwrap_or_default())]
-    NoLibrary {
-        /// What it is needed for.
-        what: &'static str,
-        /// The library.
-        library: &'static str,
-        /// The function in it, where the library is there.
-        entry: Option<String>,
-    },
-    /// What was found or wanted makes no sense.
-    #[error("{0}")]
-    Nonsense(String),
-}
-
-impl SystemError {
-    /// The last lines of the program that failed.
-    pub fn tail(&self) -> &[String] {
-        match self {
-            Self::TooLong { tail, .. } | Self::Failed { tail, .. } => tail,
-            _ => &[],
-        }
-    }
 }
 
 /// So many last lines of a program are kept.

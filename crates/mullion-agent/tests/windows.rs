@@ -317,7 +317,7 @@ fn a_blueprint_is_applied_once_told_when_it_drifts_and_put_back() {
     assert!(changed(&Request::Revert) > 5);
     assert_eq!(changed(&Request::Revert), 0);
     assert_eq!(own.look("C:/mullion-test").unwrap(), None);
-    assert_eq!(own.look("C:/ProgramData/mullion").unwrap(), None);
+    assert_eq!(own.look("C:/Program Files/mullion").unwrap(), None);
     assert!(!own.has_key(&format!("{KEY} applied")).unwrap());
     assert_eq!(own.definition("mullion-test-applied").unwrap(), None);
     assert_eq!(own.value(environment, "Path").unwrap(), path);

@@ -66,9 +66,8 @@ fn differences<'a>(
 ) -> Result<Vec<Difference<'a>>, AgentError> {
     let mut found = Vec::new();
     for name in &wanted.features {
-        match system.feature(name)? {
-            Feature::Enabled | Feature::Pending => {}
-            Feature::Disabled | Feature::Unknown => found.push(Difference::Feature(name)),
+        if is_missing(system, name)? {
+            found.push(Difference::Feature(name));
         }
     }
     for value in values::wanted(wanted) {
@@ -117,18 +116,61 @@ pub(crate) fn drift(system: &dyn System, applied: &Windows) -> Result<Vec<String
         .collect())
 }
 
+/// Whether the rest of a blueprint can be made so now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Rest {
+    /// It can.
+    Now,
+    /// Not before the machine was started anew: networks and services need a feature that works only then.
+    AfterRestart,
+}
+
+/// Enables features; gives back whether what needs them can go on.
+pub(super) fn enable_features(
+    work: &mut Work<'_, '_>,
+    wanted: &Windows,
+) -> Result<Rest, AgentError> {
+    let mut missing = Vec::new();
+    for name in &wanted.features {
+        if is_missing(work.system, name)? {
+            missing.push(Difference::Feature(name));
+        }
+    }
+    make_all_so(work, &missing)?;
+    for name in &wanted.features {
+        if work.system.feature(name)? == Feature::Pending {
+            return Ok(Rest::AfterRestart);
+        }
+    }
+    Ok(Rest::Now)
+}
+
+fn is_missing(system: &dyn System, feature: &str) -> Result<bool, SystemError> {
+    let state = system.feature(feature)?;
+    Ok(matches!(state, Feature::Disabled | Feature::Unknown))
+}
+
 /// Makes all of it so, and gives back what an earlier blueprint changed and this one does not name.
-pub(super) fn set(work: &mut Work<'_, '_>, wanted: &Windows) -> Result<(), AgentError> {
+pub(super) fn set(work: &mut Work<'_, '_>, wanted: &Windows, rest: Rest) -> Result<(), AgentError> {
     give_back_where(work, Some(wanted))?;
-    let differences = differences(work.system, wanted)?;
+    // Without its features there is no HNS to be asked.
+    let now = Windows {
+        network: wanted.network.clone().filter(|_| rest == Rest::Now),
+        ..wanted.clone()
+    };
+    let differences = differences(work.system, &now)?;
+    make_all_so(work, &differences)
+}
+
+fn make_all_so(work: &mut Work<'_, '_>, differences: &[Difference<'_>]) -> Result<(), AgentError> {
     if differences.is_empty() {
         return Ok(());
     }
-    for difference in &differences {
+    for difference in differences {
         write_down(work, difference)?;
     }
     work.touch()?;
-    for difference in &differences {
+    for difference in differences {
         let what = difference.what();
         let holds = make_so(work, difference).map_err(failed(&what))?;
         if holds == Holds::Now

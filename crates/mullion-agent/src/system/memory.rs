@@ -141,7 +141,7 @@ impl Memory {
 
     /// A Windows machine with that host name and the folders that every one has.
     pub fn windows(host_name: &str) -> Self {
-        let folders = ["C:/ProgramData", "C:/Windows/System32"];
+        let folders = ["C:/Program Files", "C:/ProgramData", "C:/Windows/System32"];
         Self::with(Family::Windows, Paths::of_windows(), host_name, &folders)
     }
 

@@ -34,7 +34,7 @@ fn machine() -> Memory {
         bytes: vec![1, 2, 3, 4, 5, 6, 7, 8],
     };
     machine.put_value(STATE, "Odd", qword);
-    machine.put_feature("Containers", Feature::Disabled);
+    machine.put_feature("Containers", Feature::Enabled);
     machine.put_feature("Microsoft-Hyper-V", Feature::Disabled);
     machine.put_file(
         "C:/ProgramData/ssh/administrators_authorized_keys",
@@ -47,11 +47,11 @@ fn machine() -> Memory {
 }
 
 fn bring(machine: &Memory, contents: &[Vec<u8>]) {
-    machine.put("C:/ProgramData/mullion", Node::Folder { mode: 0o700 });
+    machine.put("C:/Program Files/mullion", Node::Folder { mode: 0o700 });
     for bytes in contents {
         let digest = mullion_wire::Sha256Digest::of(bytes);
         machine.put_file(
-            &format!("C:/ProgramData/mullion/store/{digest}"),
+            &format!("C:/Program Files/mullion/store/{digest}"),
             bytes,
             0o600,
         );
@@ -61,6 +61,13 @@ fn bring(machine: &Memory, contents: &[Vec<u8>]) {
 fn ready() -> Memory {
     let machine = machine();
     bring(&machine, &[program("c"), program("k"), program("l")]);
+    machine
+}
+
+/// A machine whose feature is still to be enabled.
+fn fresh() -> Memory {
+    let machine = ready();
+    machine.put_feature("Containers", Feature::Disabled);
     machine
 }
 
@@ -290,7 +297,6 @@ fn an_apply_makes_all_of_it_so() {
     let machine = ready();
     ask_well(&machine, &apply(&blueprint()));
     let parts = machine.windows_parts();
-    assert_eq!(parts.features["Containers"], Feature::Pending);
     assert_eq!(parts.features["Microsoft-Hyper-V"], Feature::Disabled);
     assert_eq!(parts.time_zone, "UTC");
     assert_eq!(parts.ports[&Protocol::Tcp], (34_000, 31_536));
@@ -308,18 +314,20 @@ fn an_apply_makes_all_of_it_so() {
     assert_eq!(proxy.start, Start::OnDemand, "it is to be stopped");
 }
 
+/// Why a machine that was just changed has to be started anew.
+fn reboot(events: &[Event]) -> Option<String> {
+    match events.last() {
+        Some(Event::Done { reboot, .. }) => reboot.clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
 #[test]
 fn a_restart_is_asked_for_and_not_made() {
     let machine = ready();
     let (_, events) = ask_well(&machine, &apply(&blueprint()));
-    let Some(Event::Done {
-        reboot: Some(words),
-        ..
-    }) = events.last()
-    else {
-        panic!("{events:#?}");
-    };
-    for reason in ["features", "page file", "Containers"] {
+    let words = reboot(&events).unwrap();
+    for reason in ["page file", "host name"] {
         assert!(words.contains(reason), "{words}");
     }
     assert_eq!(machine.windows_parts().starts, 1);
@@ -327,9 +335,30 @@ fn a_restart_is_asked_for_and_not_made() {
     assert_eq!(facts(&machine).host_name, "win1");
     assert_eq!(facts(&machine).reboot_pending, None);
     let (changed, events) = ask_well(&machine, &apply(&blueprint()));
-    assert_eq!(changed, 0);
-    let is_quiet = matches!(events.last(), Some(Event::Done { reboot: None, .. }));
-    assert!(is_quiet, "{events:#?}");
+    assert_eq!((changed, reboot(&events)), (0, None));
+}
+
+#[test]
+fn what_needs_a_feature_waits_for_the_start_that_brings_it() {
+    let machine = fresh();
+    let (_, events) = ask_well(&machine, &apply(&blueprint()));
+    let words = reboot(&events).unwrap();
+    assert!(words.contains("feature Containers"), "{words}");
+    let parts = machine.windows_parts();
+    assert_eq!(parts.features["Containers"], Feature::Pending);
+    assert!(parts.networks.is_empty(), "there is no HNS yet");
+    let services = machine.all_services();
+    assert_eq!(services["containerd"].activity, Activity::Stopped);
+    assert!(services["containerd"].definition.is_some());
+    // Nothing more can be done before that start, and it is not called done.
+    let (changed, _) = ask_well(&machine, &apply(&blueprint()));
+    assert_eq!((changed, facts(&machine).blueprint), (0, None));
+    machine.restart_machine();
+    let (_, events) = ask_well(&machine, &apply(&blueprint()));
+    assert_eq!(reboot(&events), None);
+    assert_eq!(facts(&machine).blueprint, Some(blueprint().digest()));
+    assert_eq!(machine.windows_parts().networks.len(), 1);
+    check(blueprint())(&machine);
 }
 
 #[test]
@@ -431,6 +460,22 @@ fn a_first_apply_outlives_every_kill() {
 }
 
 #[test]
+fn an_apply_that_has_to_wait_outlives_every_kill() {
+    let check = |machine: &Memory| {
+        let (changed, _) = ask_well(machine, &apply(&blueprint()));
+        assert_eq!(changed, 0, "nothing more can be done before a start");
+    };
+    outlive_every_kill(&fresh, &apply(&blueprint()), &check);
+    let begin = || {
+        let machine = fresh();
+        ask_well(&machine, &apply(&blueprint()));
+        machine.restart_machine();
+        machine
+    };
+    outlive_every_kill(&begin, &apply(&blueprint()), &self::check(blueprint()));
+}
+
+#[test]
 fn a_later_apply_outlives_every_kill() {
     outlive_every_kill(
         &applied,
@@ -447,7 +492,7 @@ fn a_revert_outlives_every_kill() {
 #[test]
 fn a_revert_of_a_killed_apply_leaves_nothing() {
     for kill in 1.. {
-        let machine = ready();
+        let machine = fresh();
         machine.kill_at(kill);
         ask(&machine, &apply(&blueprint()));
         let was_killed = machine.is_dead();

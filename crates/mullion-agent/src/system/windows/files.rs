@@ -126,7 +126,11 @@ impl Files for Windows {
         Ok(Some(Look {
             kind,
             size: found.len(),
-            mode: permissions::mode(path, kind == Kind::Folder)?,
+            mode: match kind {
+                // What it leads to has one, if it is there at all.
+                Kind::Link => 0o777,
+                kind => permissions::mode(path, kind == Kind::Folder)?,
+            },
             modified: time.saturating_sub(TO_1970).saturating_mul(100),
             number: number(path),
             // Whoever may change the agent's files owns the machine: owners are not compared.

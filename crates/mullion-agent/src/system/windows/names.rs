@@ -2,7 +2,8 @@
 
 use windows::Win32::Foundation::SYSTEMTIME;
 use windows::Win32::System::SystemInformation::{
-    ComputerNamePhysicalDnsHostname, GetComputerNameExW, SetComputerNameExW,
+    ComputerNameDnsHostname, ComputerNamePhysicalDnsHostname, GetComputerNameExW,
+    SetComputerNameExW,
 };
 use windows::Win32::System::Time::{
     DYNAMIC_TIME_ZONE_INFORMATION, GetDynamicTimeZoneInformation, SetDynamicTimeZoneInformation,
@@ -15,6 +16,7 @@ use super::call::{Wide, failed};
 use super::hive;
 
 const TCPIP: &str = r"HKLM\SYSTEM\CurrentControlSet\Services\Tcpip\Parameters";
+const COMPUTER: &str = r"HKLM\SYSTEM\CurrentControlSet\Control\ComputerName";
 const TIME_ZONES: &str = r"HKLM\SOFTWARE\Microsoft\Windows NT\CurrentVersion\Time Zones";
 
 /// The host name that holds.
@@ -23,7 +25,7 @@ pub(super) fn host_name() -> Result<String, SystemError> {
     let mut length = u32::try_from(name.len()).unwrap_or_default();
     unsafe {
         GetComputerNameExW(
-            ComputerNamePhysicalDnsHostname,
+            ComputerNameDnsHostname,
             Some(PWSTR(name.as_mut_ptr())),
             &raw mut length,
         )
@@ -39,6 +41,25 @@ pub(super) fn next_host_name() -> Result<String, SystemError> {
         name if name.is_empty() => host_name(),
         name => Ok(name),
     }
+}
+
+/// The host name that waits for a start: Windows keeps what holds and what is to come side by side, twice.
+pub(super) fn awaited_host_name() -> Option<String> {
+    let pairs = [
+        (
+            hive::text(&format!(r"{COMPUTER}\ActiveComputerName"), "ComputerName"),
+            hive::text(&format!(r"{COMPUTER}\ComputerName"), "ComputerName"),
+        ),
+        (
+            hive::text(TCPIP, "Hostname"),
+            hive::text(TCPIP, "NV Hostname"),
+        ),
+    ];
+    let is_change = |now: &str, next: &str| {
+        !now.is_empty() && !next.is_empty() && !now.eq_ignore_ascii_case(next)
+    };
+    let changes = pairs.into_iter().filter(|(now, next)| is_change(now, next));
+    changes.map(|(_, next)| next).next_back()
 }
 
 pub(super) fn set_host_name(name: &str) -> Result<(), SystemError> {

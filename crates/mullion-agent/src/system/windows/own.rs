@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::fs::{File, OpenOptions};
 use std::io::{Seek as _, Write as _};
 use std::os::windows::fs::OpenOptionsExt as _;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use mullion_wire::{
     Blueprint, Definition, DynamicPorts, Facts, Feature, Firewall, OverlayNetwork, Package,
@@ -12,6 +12,7 @@ use mullion_wire::{
 };
 use windows::Win32::Foundation::{ERROR_ACCESS_DENIED, ERROR_SHARING_VIOLATION};
 use windows::Win32::Storage::FileSystem::{FILE_SHARE_DELETE, FILE_SHARE_READ};
+use windows::Win32::System::SystemInformation::GetTickCount64;
 
 use super::super::registry::Value;
 use super::super::{
@@ -23,6 +24,9 @@ use super::{adapters, describe, features, firewall, hive, names, netsh, networks
 
 /// How often a lock that somebody holds is tried again.
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
+
+/// Starts that are further apart than so many seconds are told apart by their time.
+const COARSE: u64 = 600;
 
 /// Where Windows counts its starts.
 const STARTS: &str =
@@ -69,7 +73,14 @@ impl System for Windows {
     }
 
     fn boot(&self) -> Option<String> {
-        hive::number(STARTS, "BootId").map(|number| number.to_string())
+        let count = hive::number(STARTS, "BootId").map(|number| number.to_string());
+        // Where nobody counts, the time of the start serves, coarse enough for a clock that is set right meanwhile.
+        count.or_else(|| {
+            let running = Duration::from_millis(unsafe { GetTickCount64() });
+            let started = SystemTime::now().checked_sub(running)?;
+            let since = started.duration_since(UNIX_EPOCH).ok()?;
+            Some(format!("at {}", since.as_secs() / COARSE))
+        })
     }
 
     fn paths(&self) -> &Paths {
@@ -90,11 +101,8 @@ impl System for Windows {
             .filter(|(key, _)| hive::has_key(key).unwrap_or(false))
             .map(|(_, why)| (*why).to_owned())
             .collect();
-        if let (Ok(now), Ok(next)) = (names::host_name(), names::next_host_name())
-            && !now.eq_ignore_ascii_case(&next)
-        {
-            reasons.push(format!("the host name changes to `{next}`"));
-        }
+        let name = names::awaited_host_name();
+        reasons.extend(name.map(|name| format!("the host name changes to `{name}`")));
         (!reasons.is_empty()).then(|| reasons.join("; "))
     }
 
