@@ -176,6 +176,42 @@ fn a_program_for_windows_is_built_too() {
     assert_eq!(&fs::read(path).unwrap()[..2], b"MZ");
 }
 
+#[test]
+#[ignore = "needs the package registries and builds for minutes; cargo xtask test runs it"]
+fn the_stand_ins_kubelet_is_built_with_its_patches() {
+    let artifacts = artifacts_for(Os::Windows);
+    let mut parts = artifacts.iter().filter_map(part_of);
+    let wanted = parts.find(|part| part.name == "kubelet-stand-in").unwrap();
+    let store = store();
+    let path = supply(&store, &artifacts, &wanted, &sources(), &Loud::new())
+        .unwrap_or_else(|error| panic!("{:#?}", error.to_step_error()));
+    assert!(path.ends_with("kubelet.exe"), "{}", path.display());
+    let program = fs::read(&path).unwrap();
+    assert_eq!(&program[..2], b"MZ");
+    let has = |name: &str| {
+        program
+            .windows(name.len())
+            .any(|bytes| bytes == name.as_bytes())
+    };
+    // Functions that only the patches have.
+    for function in ["net.loopbackListen", "AtomicWriter).writeInPlace"] {
+        assert!(has(function), "{function}");
+    }
+    let record = store.record(&Item::Part(wanted)).unwrap();
+    assert_eq!(
+        record.patches.len(),
+        Catalog::builtin().patches().count(),
+        "{:?}",
+        record.patches
+    );
+    // What was copied is told by what it is a copy of.
+    for module in ["k8s.io/kubernetes", "k8s.io/client-go"] {
+        let mut modules = record.modules.iter();
+        let told = modules.find(|one| one.path == module).unwrap();
+        assert!(told.sum.starts_with("h1:"), "{told:?}");
+    }
+}
+
 /// Fails when upstream moved: every patch against the files of the versions that the newest release is built from.
 #[test]
 #[ignore = "needs the package registries; cargo xtask test runs it"]
