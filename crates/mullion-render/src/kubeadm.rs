@@ -20,7 +20,7 @@ use crate::{API_PORT, containerd, kubelet, windows};
 pub const DISCOVERY_PATH: &str = "/var/lib/mullion/discovery.conf";
 
 /// The same on Windows, in the folder that the agent keeps secrets in.
-const WINDOWS_DISCOVERY_PATH: &str = "C:/ProgramData/mullion-secrets/discovery.conf";
+const WINDOWS_DISCOVERY_PATH: &str = "C:/Program Files/mullion-secrets/discovery.conf";
 
 /// How long a join token lives.
 pub const TOKEN_MINUTES: u32 = 15;

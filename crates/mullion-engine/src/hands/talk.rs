@@ -13,7 +13,7 @@ use mullion_wire::{
 pub(super) const fn agent(os: Os) -> &'static str {
     match os {
         Os::Linux => "/usr/local/lib/mullion/mullion-agent",
-        Os::Windows => "C:/ProgramData/mullion/mullion-agent.exe",
+        Os::Windows => "C:/Program Files/mullion-agent/mullion-agent.exe",
     }
 }
 /// So many lines of output are kept for whoever has to find out why it failed.

@@ -15,7 +15,7 @@ use mullion_template::{
 use crate::ground::{Ground, apart, files};
 
 /// Where the agent of a Windows machine is.
-const AGENT: &str = r"C:\ProgramData\mullion\mullion-agent.exe";
+const AGENT: &str = r"C:\Program Files\mullion-agent\mullion-agent.exe";
 
 /// The template of stand-ins, made by the first that needs it.
 fn template() -> (TemplateId, PathBuf) {
