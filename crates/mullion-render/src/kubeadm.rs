@@ -77,7 +77,7 @@ pub fn join(
         discovery_path: places.discovery.into(),
         ignore: match seat.group.system.os() {
             Os::Linux => expected_preflight_errors(seat.ground, setting.minor()),
-            Os::Windows => BTreeSet::new(),
+            Os::Windows => windows::expected_preflight_errors(seat),
         },
         // The configuration names it; the agent looks whether it is there.
         patches: Some(places.patches.into()),
@@ -142,7 +142,7 @@ pub fn join_config(
         "apiVersion": setting.kubernetes_minor()?.kubeadm_api,
         "kind": "JoinConfiguration",
         "discovery": {
-            "file": {"kubeConfigPath": places.discovery},
+            "file": {"kubeConfigPath": places.discovery_in_config},
             "tlsBootstrapToken": keys.token.reveal(),
         },
         "nodeRegistration": registration(seat),
@@ -199,6 +199,8 @@ pub fn expected_preflight_errors(ground: Ground, minor: Minor) -> BTreeSet<Strin
 /// Where kubeadm finds things on a machine.
 struct Places {
     discovery: &'static str,
+    /// The same file, as the configuration names it: with its drive it would be taken for a URL.
+    discovery_in_config: &'static str,
     patches: &'static str,
 }
 
@@ -207,10 +209,12 @@ impl Places {
         match seat.group.system.os() {
             Os::Linux => Self {
                 discovery: DISCOVERY_PATH,
+                discovery_in_config: DISCOVERY_PATH,
                 patches: kubelet::PATCHES_FOLDER,
             },
             Os::Windows => Self {
                 discovery: WINDOWS_DISCOVERY_PATH,
+                discovery_in_config: r"\Program Files\mullion-secrets\discovery.conf",
                 patches: windows::PATCHES_FOLDER,
             },
         }
@@ -236,7 +240,7 @@ fn registration(seat: Seat<'_>) -> Value {
         "name": seat.name.as_str(),
         "criSocket": match seat.group.system.os() {
             Os::Linux => containerd::SOCKET.to_owned(),
-            Os::Windows => windows::cri(seat),
+            Os::Windows => windows::PIPE.to_owned(),
         },
         "imagePullPolicy": "IfNotPresent",
         "imagePullSerial": false,

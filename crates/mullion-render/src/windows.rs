@@ -3,7 +3,7 @@
 //! Paths are written with their drive: without one, Windows takes the drive that a program happens to be on. What
 //! stands in for Windows gets the same document but for the inputs in the catalog's table of its driver.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use mullion_catalog::{BinKey, Catalog};
 use mullion_spec::cluster::Duty;
@@ -26,7 +26,8 @@ const CONTAINERD: &str = "C:/Program Files/containerd";
 const CONTAINERD_CONFIG: &str = "C:/Program Files/containerd/config.toml";
 const PLUGINS: &str = "C:/opt/cni/bin";
 const NETWORKS: &str = "C:/etc/cni/net.d";
-const PIPE: &str = "npipe:////./pipe/containerd-containerd";
+/// Where kubelet and kubeadm reach the container runtime.
+pub(crate) const PIPE: &str = "npipe:////./pipe/containerd-containerd";
 pub(crate) const PATCHES_FOLDER: &str = "C:/etc/kubernetes/patches";
 /// flannel's settings, the same as on Linux machines.
 pub const NETWORK_SETTINGS: &str = "C:/etc/kube-flannel/net-conf.json";
@@ -49,10 +50,15 @@ const FOLDERS: [&str; 10] = [
 const NODE_PROGRAMS: [&str; 4] = ["kubeadm", "kubelet", "kube-proxy", "kube-log-runner"];
 const RUNTIME_PROGRAMS: [&str; 3] = ["containerd", "containerd-shim-runhcs-v1", "ctr"];
 
-/// Where kubelet reaches the container runtime.
-pub(crate) fn cri(seat: Seat<'_>) -> String {
-    seat.differs()
-        .map_or_else(|| PIPE.to_owned(), mullion_catalog::Differs::cri)
+/// The preflight errors that are expected, by kubeadm's names for them. kubeadm knows no way to a container runtime but
+/// pipes, and a stand-in's is reached otherwise; Wine lets everybody do everything, and calls nobody elevated.
+pub(crate) fn expected_preflight_errors(seat: Seat<'_>) -> BTreeSet<String> {
+    let names: &[&str] = if seat.differs().is_some() {
+        &["CRI", "ContainerRuntimeVersion", "IsPrivilegedUser"]
+    } else {
+        &[]
+    };
+    names.iter().map(|name| (*name).to_owned()).collect()
 }
 
 /// The blueprint of a Windows worker.
@@ -226,6 +232,10 @@ fn kubelet_service(seat: Seat<'_>) -> Service {
         let taints = seat.group.taints.iter().map(ToString::to_string);
         let taints: Vec<_> = taints.collect();
         command.push(format!("--register-with-taints={}", taints.join(",")));
+    }
+    if let Some(differs) = seat.differs() {
+        // A flag holds before what kubeadm writes down.
+        command.push(format!("--container-runtime-endpoint={}", differs.cri()));
     }
     // What is carried does not run.
     let depends_on = match seat.differs() {

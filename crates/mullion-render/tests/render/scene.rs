@@ -130,19 +130,20 @@ pub(crate) fn setting(model: &Model, ground: Ground) -> Setting<'_> {
         let address = address.parse().unwrap();
         machines.insert(machine.name.clone(), Place { address, ground });
     }
-    let programs = model
-        .artifacts()
-        .iter()
-        .filter(|artifact| artifact.kind == ArtifactKind::Program && artifact.os == Os::Linux)
-        .map(|artifact| {
+    let programs = |os: Os| {
+        let artifacts = model.artifacts().iter();
+        let programs = artifacts
+            .filter(|artifact| artifact.kind == ArtifactKind::Program && artifact.os == os);
+        let stored = programs.map(|artifact| {
             let known = format!("{} {}", artifact.name, artifact.version);
             let stored = Stored {
                 sha256: Sha256Digest::of(known.as_bytes()),
                 size: 1000,
             };
             (artifact.name.clone(), stored)
-        })
-        .collect();
+        });
+        stored.collect()
+    };
     let cluster = model.cluster();
     let files = cluster.groups.iter().flat_map(|group| &group.files);
     let contents = files
@@ -165,7 +166,8 @@ pub(crate) fn setting(model: &Model, ground: Ground) -> Setting<'_> {
         endpoint,
         machine_network: cluster.network.machines,
         machines,
-        programs,
+        programs: programs(Os::Linux),
+        windows_programs: programs(Os::Windows),
         contents,
     }
 }
