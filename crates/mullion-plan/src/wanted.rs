@@ -220,6 +220,18 @@ pub(crate) fn part_systems(group: &Group) -> &'static [Os] {
     }
 }
 
+/// The label by which everybody sees that a node stands in for Windows; its value is the driver.
+const STAND_IN_LABEL: &str = "mullion.dev/stand-in";
+
+/// The labels that a group's nodes should have.
+pub(crate) fn labels(group: &Group) -> BTreeMap<String, String> {
+    let mut labels = group.labels.clone();
+    if is_stand_in(group) {
+        labels.insert(STAND_IN_LABEL.into(), group.carrier.driver().to_string());
+    }
+    labels
+}
+
 /// The taints that a group's nodes should have.
 pub(crate) fn taints(group: &Group) -> BTreeSet<Taint> {
     let mut taints: BTreeSet<_> = group.taints.iter().cloned().collect();

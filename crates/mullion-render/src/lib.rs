@@ -56,7 +56,7 @@ pub use objects::WRITE_NETWORK;
 pub use objects::objects;
 pub use outward::no_proxy;
 pub use setting::{Cgroups, Footing, Ground, Place, Setting, Stored};
-pub use windows::{NETWORK_SETTINGS, windows_blueprint};
+pub use windows::{NETWORK_SETTINGS, windows_blueprint, windows_program_path};
 
 /// The port of the API server on control planes.
 pub const API_PORT: u16 = 6443;

@@ -46,6 +46,9 @@ const FOLDERS: [&str; 10] = [
     "C:/run/flannel",
 ];
 
+/// How the artifact is called that takes another's place on a stand-in.
+const STAND_IN: &str = "-stand-in";
+
 /// Kubernetes' programs, by the names of their artifacts.
 const NODE_PROGRAMS: [&str; 4] = ["kubeadm", "kubelet", "kube-proxy", "kube-log-runner"];
 const RUNTIME_PROGRAMS: [&str; 3] = ["containerd", "containerd-shim-runhcs-v1", "ctr"];
@@ -77,7 +80,7 @@ pub fn windows_blueprint(
     files.push(text_file(CONTAINERD_CONFIG, containerd_config(setting)?));
     files.push(text_file(
         format!("{PATCHES_FOLDER}/kubeletconfiguration!ground+merge.json"),
-        format!("{:#}\n", kubelet_patch()),
+        format!("{:#}\n", kubelet_patch(seat)),
     ));
     if setting.cluster().network.cni == Cni::Flannel {
         let network = format!("{:#}\n", flannel::network(setting));
@@ -109,28 +112,47 @@ pub fn windows_blueprint(
     })
 }
 
+/// Where a Windows machine has the program of an artifact.
+pub fn windows_program_path(artifact: &str) -> String {
+    let name = artifact.strip_suffix(STAND_IN).unwrap_or(artifact);
+    let is_plugin = |plugin: &String| plugin == name;
+    let folder = if RUNTIME_PROGRAMS.contains(&name) {
+        CONTAINERD
+    } else if Catalog::builtin()
+        .cni_plugins()
+        .windows
+        .iter()
+        .any(is_plugin)
+    {
+        PLUGINS
+    } else {
+        PROGRAMS
+    };
+    format!("{folder}/{name}.exe")
+}
+
 fn programs(setting: &Setting<'_>, seat: Seat<'_>) -> Result<Vec<File>, RenderError> {
     let mut files = Vec::new();
-    let mut put = |folder: &str, name: &str, artifact: &str| {
+    let mut put = |artifact: &str| {
         files.push(File {
-            path: format!("{folder}/{name}.exe"),
+            path: windows_program_path(artifact),
             content: setting.windows_program(artifact)?,
             mode: 0o644,
         });
         Ok(())
     };
     for name in NODE_PROGRAMS {
-        let stand_in = format!("{name}-stand-in");
+        let stand_in = format!("{name}{STAND_IN}");
         let is_other = seat.differs().is_some() && setting.windows_programs.contains_key(&stand_in);
-        put(PROGRAMS, name, if is_other { &stand_in } else { name })?;
+        put(if is_other { &stand_in } else { name })?;
     }
     for name in RUNTIME_PROGRAMS {
-        put(CONTAINERD, name, name)?;
+        put(name)?;
     }
     if setting.cluster().network.cni == Cni::Flannel {
-        put(PROGRAMS, "flanneld", "flanneld")?;
+        put("flanneld")?;
         for plugin in &Catalog::builtin().cni_plugins().windows {
-            put(PLUGINS, plugin, plugin)?;
+            put(plugin)?;
         }
     }
     Ok(files)
@@ -172,12 +194,22 @@ conf_dir = '{NETWORKS}'
 }
 
 /// What of kubelet's configuration depends on the system: there are no control groups, and DNS is Windows' own matter.
-fn kubelet_patch() -> serde_json::Value {
-    json!({
+fn kubelet_patch(seat: Seat<'_>) -> serde_json::Value {
+    let mut patch = json!({
         "cgroupsPerQOS": false,
         "enforceNodeAllocatable": [],
         "resolvConf": "",
-    })
+    });
+    if seat.differs().is_some() {
+        // The disk is the computer's own, as that of every system container.
+        patch["imageGCHighThresholdPercent"] = 100.into();
+        patch["evictionHard"] = json!({
+            "imagefs.available": "0%",
+            "memory.available": "100Mi",
+            "nodefs.available": "0%",
+        });
+    }
+    patch
 }
 
 fn containerd_service(seat: Seat<'_>) -> Service {

@@ -36,6 +36,8 @@ pub struct StandInTemplate {
     pub drive: Vec<DriveFile>,
     /// The settings of containerd.
     pub containerd: String,
+    /// The references of the images that it takes for Windows'.
+    pub windows_images: Vec<String>,
     /// The script that writes the pods' network down from what flannel wrote.
     pub write_network: String,
 }
@@ -62,6 +64,8 @@ pub enum DriveContent {
 const PREFIX: &str = "root/.wine";
 /// Where the stand-in's program is.
 const PROGRAM: &str = "/usr/local/lib/mullion/mullion-standin";
+/// The table of images that are taken for Windows'.
+const IMAGES: &str = "/etc/mullion/images.toml";
 /// Who logs in, as on Windows. The same user as root, under another name and with another shell.
 const USER: &str = "Administrator";
 /// The gateway between kubelet and containerd listens here.
@@ -177,6 +181,13 @@ pub(crate) fn build(
         wish.containerd.as_bytes(),
         0o644,
     )?;
+    let rows = wish.windows_images.iter();
+    let rows = rows.map(|name| format!("[[image]]\nname = \"{name}\"\n"));
+    put(
+        &root.join(&IMAGES[1..]),
+        rows.collect::<String>().as_bytes(),
+        0o644,
+    )?;
     write_twins(&root, &wish.write_network)?;
     let drive = root.join(PREFIX).join("drive_c");
     for folder in FOLDERS {
@@ -215,7 +226,8 @@ fn write_settings(root: &Path, face: &Face) -> Result<(), TemplateError> {
     let units = root.join("etc/systemd/system");
     let gateway = format!(
         "[Unit]\nDescription=kubelet.exe's way to containerd\nAfter=containerd.service\n\n[Service]\n\
-         ExecStart={PROGRAM} cri --listen 127.0.0.1:{GATEWAY_PORT} --drive /{PREFIX}/drive_c --build {} --revision {}\n\
+         ExecStart={PROGRAM} cri --listen 127.0.0.1:{GATEWAY_PORT} --drive /{PREFIX}/drive_c --build {} --revision {} \
+         --images {IMAGES}\n\
          Restart=always\nRestartSec=1\n\n[Install]\nWantedBy=multi-user.target\n",
         face.build, face.revision
     );

@@ -125,7 +125,7 @@ impl Hands<'_> {
             path: format!("windows/system32/{name}"),
             content: DriveContent::Bytes(bytes.to_vec()),
         });
-        let drive: Vec<_> = shims.collect();
+        let mut drive: Vec<_> = shims.collect();
         for part in parts {
             match (part.os, part.kind) {
                 (Os::Linux, PartKind::Program) if is_in_stand_in(&part.name) => {
@@ -134,6 +134,14 @@ impl Hands<'_> {
                 }
                 (Os::Linux, PartKind::Image) if is_image_of_stand_in(&part.name) => {
                     linux.images.push(self.stored(part)?);
+                }
+                // So that no machine is sent them.
+                (Os::Windows, PartKind::Program) if !super::is_agent(part) => {
+                    let path = mullion_render::windows_program_path(&part.name);
+                    drive.push(DriveFile {
+                        path: path.trim_start_matches("C:/").to_owned(),
+                        content: DriveContent::Copy(self.stored(part)?),
+                    });
                 }
                 _ => {}
             }
@@ -145,11 +153,25 @@ impl Hands<'_> {
             drive,
             containerd,
             write_network: mullion_render::WRITE_NETWORK.to_owned(),
+            windows_images: self.windows_images(),
         };
         let built = self.templates.build_stand_in(&wish, attendant);
         built
             .map(|_| ())
             .map_err(|error| failed(format!("template {} could not be built", id.name), &error))
+    }
+
+    /// The images that a stand-in takes for Windows': those that run on both systems under one name.
+    fn windows_images(&self) -> Vec<String> {
+        let artifacts = self.model.artifacts().iter();
+        let images = artifacts.filter(|artifact| {
+            artifact.kind == mullion_catalog::ArtifactKind::Image
+                && artifact.os == Os::Linux
+                && artifact.name == "agnhost-image"
+        });
+        images
+            .filter_map(|artifact| artifact.address.clone())
+            .collect()
     }
 
     /// Which Windows the machines of a template stand in for.

@@ -54,6 +54,7 @@ fn template() -> (TemplateId, PathBuf) {
         }],
         containerd: "version = 3\n".into(),
         write_network: "exit 0\n".into(),
+        windows_images: Vec::new(),
     };
     let begun = Instant::now();
     let templates = Templates::new(own.join("templates"));

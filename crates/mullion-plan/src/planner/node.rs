@@ -261,7 +261,7 @@ fn certificates(reason: String) -> Link {
 }
 
 fn marking(view: &View<'_>, item: &Item<'_>, node: Option<&NodeFacts>, new: &str) -> Option<Link> {
-    let labels = &item.group().labels;
+    let labels = wanted::labels(item.group());
     let taints = &view.wishes[item.wish].taints;
     let mut drop_labels = BTreeSet::new();
     let mut drop_taints = BTreeSet::new();
@@ -303,7 +303,7 @@ fn marking(view: &View<'_>, item: &Item<'_>, node: Option<&NodeFacts>, new: &str
         }
     };
     let action = Action::Mark {
-        labels: labels.clone(),
+        labels,
         taints: taints.clone(),
         drop_labels,
         drop_taints,

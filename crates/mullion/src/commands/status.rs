@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use mullion_catalog::Judgement;
+use mullion_catalog::{Catalog, Judgement};
 use mullion_engine::Lock;
 use mullion_kube::ClusterView;
 use mullion_plan::{MachineFacts, Observed, Plan, Power};
@@ -51,6 +51,8 @@ pub struct MachineStatus {
     pub machine: &'static str,
     /// Its driver.
     pub driver: Option<String>,
+    /// Whether it stands in for Windows: what it shows is no proof about Windows.
+    pub stand_in: bool,
     /// Its address.
     pub address: Option<String>,
     /// Whether somebody could log in.
@@ -150,6 +152,7 @@ fn machine_status(
         name: name.to_string(),
         machine: facts.map_or("absent", state),
         driver: facts.map(|facts| facts.driver.to_string()),
+        stand_in: facts.is_some_and(|facts| Catalog::builtin().driver(facts.driver).stand_in),
         address: facts
             .and_then(|facts| facts.address)
             .map(|address| address.to_string()),
@@ -242,7 +245,11 @@ fn text(document: &StatusDocument, now: Timestamp) -> String {
         let dash = || "-".to_owned();
         rows.push([
             machine.name.clone(),
-            machine.machine.to_owned(),
+            if machine.stand_in {
+                format!("{}, stand-in", machine.machine)
+            } else {
+                machine.machine.to_owned()
+            },
             machine.address.clone().unwrap_or_else(dash),
             node.map_or_else(dash, |node| {
                 if node.ready {
