@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use crate::cache::Cache;
 use crate::steps::Steps;
-use crate::{XtaskError, tools, up};
+use crate::{XtaskError, stand_in, tools, up};
 use cases::{CASES, Case, ROWS, Row};
 use measure::Measure;
 use sample::Sample;
@@ -49,7 +49,8 @@ pub fn run(extent: Extent) -> Result<(), XtaskError> {
     let program = up::install_into(scratch.path(), &mut steps)?;
     tools::run(
         tools::cargo(&["build", "--release", "--package=xtask"])
-            .env("MULLION_AGENT", up::agent_program()?),
+            .env("MULLION_AGENT", up::agent_program()?)
+            .env("MULLION_WINDOWS", stand_in::build()?),
     )?;
     let release = tools::target_folder()?.join("release");
     let itself = release.join(format!("xtask{EXE_SUFFIX}"));

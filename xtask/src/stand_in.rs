@@ -1,19 +1,45 @@
-//! What a stand-in for Windows is made of, for tests that make one.
+//! What Windows machines, and what stands in for them, are brought.
 
 use std::os::unix::fs::symlink;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use mullion_artifacts::{Distribution, RootWish, Sources, Store, Variant, supply_root};
 use mullion_catalog::Catalog;
 use mullion_plan::Unattended;
 
-use crate::{XtaskError, up, windows_agent};
+use crate::{XtaskError, shims, tools, up, windows_agent};
 
-/// Puts its parts into one folder: the root file system with Wine, its own program, and the agent for Windows.
+/// The libraries that answer where a stand-in has nothing of its own.
+const SHIMS: [&str; 4] = ["computenetwork", "dismapi", "pdh", "vmcompute"];
+
+/// Builds what is taken into `mullion` for Windows machines, and gives the folder that holds it and nothing else.
+pub(crate) fn build() -> Result<PathBuf, XtaskError> {
+    let folder = tools::target_folder()?.join("windows");
+    fs_err::create_dir_all(&folder)?;
+    let shims = shims::build()?;
+    let mut files = vec![
+        up::build_for_machines("mullion-standin")?,
+        windows_agent::build()?,
+    ];
+    files.extend(SHIMS.map(|name| shims.join(format!("{name}.dll"))));
+    for file in files {
+        let target = folder.join(file.file_name().unwrap_or_default());
+        let bytes = fs_err::read(&file)?;
+        // One that is the same stays as it is, so that nothing is built anew for it.
+        if fs_err::read(&target).ok().as_ref() != Some(&bytes) {
+            fs_err::write(&target, bytes)?;
+        }
+    }
+    Ok(folder)
+}
+
+/// Puts what a stand-in is made of into one folder, for tests that make one: its root file system, its own
+/// program, and the agent for Windows.
 pub(crate) fn gather(folder: &Path, cache: &Path) -> Result<(), XtaskError> {
-    let program = up::build_for_machines("mullion-standin")?;
-    symlink(program, folder.join("mullion-standin"))?;
-    symlink(windows_agent::build()?, folder.join("mullion-agent.exe"))?;
+    let built = build()?;
+    for name in ["mullion-standin", "mullion-agent.exe"] {
+        symlink(built.join(name), folder.join(name))?;
+    }
     let inside = Catalog::builtin().stand_in_root();
     let wish = RootWish {
         distribution: Distribution::Debian,
@@ -29,6 +55,6 @@ pub(crate) fn gather(folder: &Path, cache: &Path) -> Result<(), XtaskError> {
         ..Sources::default()
     };
     let root = supply_root(&store, &wish, &sources, &Unattended)
-        .map_err(|error| XtaskError::part("the root file system with Wine", error))?;
+        .map_err(|error| XtaskError::part("the root file system of stand-ins", error))?;
     Ok(symlink(root, folder.join("root.tar"))?)
 }

@@ -115,6 +115,9 @@ const USUAL: [&str; 6] = [
     "stand_in::",
 ];
 
+/// A cluster of both systems.
+const MIXED: &str = "machines: {linux: 1, windows: 1}\n";
+
 /// The tests that make real machines: they need root, and packages that `doctor --fix` installs.
 ///
 /// The long ones, which build programs anew or break machines in every way, are run with `--slow` alone.
@@ -127,6 +130,13 @@ fn real_machines(program: &Path, pace: Pace) -> Result<Outcome, XtaskError> {
     tools::run(doctor.args(["doctor", "--fix"]).current_dir(empty.path()))?;
     let mut fetch = Command::new(program);
     tools::run(fetch.args(["artifacts", "fetch"]).current_dir(empty.path()))?;
+    if pace == Pace::Slow {
+        // What a cluster of both systems needs takes long to build, longer than a test waits.
+        let mixed = tempfile::tempdir()?;
+        fs_err::write(mixed.path().join("cluster.yaml"), MIXED)?;
+        let mut fetch = Command::new(program);
+        tools::run(fetch.args(["artifacts", "fetch"]).current_dir(mixed.path()))?;
+    }
     let cache = Cache::ask(program)?;
     let (programs, parts) = (tempfile::tempdir()?, tempfile::tempdir()?);
     cache.link_programs(programs.path())?;

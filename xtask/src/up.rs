@@ -4,7 +4,7 @@ use std::env::{self, consts::EXE_SUFFIX};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::{XtaskError, steps, tools};
+use crate::{XtaskError, stand_in, steps, tools};
 
 /// The system that machines run, as cargo names it: the agent for it links nothing that a machine may lack.
 const AGENT_TARGET: &str = "x86_64-unknown-linux-gnu";
@@ -44,10 +44,16 @@ pub fn install_into(folder: &Path, steps: &mut steps::Steps) -> Result<PathBuf, 
     steps.run("build the agent", || {
         build_for_machines("mullion-agent").map(|_| steps::Outcome::Done)
     })?;
+    let mut windows = PathBuf::new();
+    steps.run("build what Windows machines are brought", || {
+        windows = stand_in::build()?;
+        Ok(steps::Outcome::Done)
+    })?;
     steps.run("build mullion", || {
         tools::run(
             tools::cargo(&["build", "--release", "--package=mullion"])
-                .env("MULLION_AGENT", agent_program()?),
+                .env("MULLION_AGENT", agent_program()?)
+                .env("MULLION_WINDOWS", &windows),
         )
         .map(|()| steps::Outcome::Done)
     })?;

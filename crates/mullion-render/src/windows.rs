@@ -54,7 +54,7 @@ const NODE_PROGRAMS: [&str; 4] = ["kubeadm", "kubelet", "kube-proxy", "kube-log-
 const RUNTIME_PROGRAMS: [&str; 3] = ["containerd", "containerd-shim-runhcs-v1", "ctr"];
 
 /// The preflight errors that are expected, by kubeadm's names for them. kubeadm knows no way to a container runtime but
-/// pipes, and a stand-in's is reached otherwise; Wine lets everybody do everything, and calls nobody elevated.
+/// pipes, and a stand-in's is reached otherwise; there everybody may do everything, and nobody is called elevated.
 pub(crate) fn expected_preflight_errors(seat: Seat<'_>) -> BTreeSet<String> {
     let names: &[&str] = if seat.differs().is_some() {
         &["CRI", "ContainerRuntimeVersion", "IsPrivilegedUser"]

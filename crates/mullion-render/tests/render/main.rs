@@ -12,3 +12,6 @@ mod scene;
 mod script;
 #[cfg(test)]
 mod upstream;
+
+#[cfg(test)]
+mod windows;

@@ -13,7 +13,7 @@ use crate::trial::until;
 pub(crate) const SETTLE: Duration = Duration::from_mins(2);
 
 /// The image with servers and clients, which is on every node from the start.
-const IMAGE: &str = "registry.k8s.io/e2e-test-images/agnhost:2.63.0";
+pub(crate) const IMAGE: &str = "registry.k8s.io/e2e-test-images/agnhost:2.63.0";
 
 /// The name space of the tests' own objects.
 pub(crate) const SPACE: &str = "proof";

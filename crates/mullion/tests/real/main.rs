@@ -34,3 +34,4 @@ mod snapshot;
 mod three;
 mod trial;
 mod whole;
+mod windows;

@@ -120,6 +120,16 @@ fn roots(model: &Model) -> Vec<RootWish> {
             wishes.push(wish);
         }
     }
+    let mut groups = model.cluster().groups.iter();
+    if groups.any(|group| catalog.driver(group.carrier.driver()).stand_in) {
+        let inside = catalog.stand_in_root();
+        wishes.push(RootWish {
+            distribution: Distribution::Debian,
+            suite: inside.suite.clone(),
+            packages: inside.packages.iter().cloned().collect(),
+            variant: Variant::Minimal,
+        });
+    }
     wishes
 }
 
@@ -136,7 +146,8 @@ mod tests {
     #[test]
     fn root_file_systems_are_those_that_templates_are_made_of() {
         let text = "machines:\n- {name: cp, role: control-plane}\n- {name: lin, version: \"12\"}\n\
-                    - {name: ubuntu, version: \"24.04\"}\n- {name: old, addresses: [192.0.2.1]}\n";
+                    - {name: ubuntu, version: \"24.04\"}\n- {name: old, addresses: [192.0.2.1]}\n\
+                    - {name: win, os: windows, driver: wine}\n";
         let judgement = file::judge(Source::new("f", text), &Surroundings::default());
         let model = judgement.model.unwrap();
         let folder = tempfile::tempdir().unwrap();
@@ -157,9 +168,10 @@ mod tests {
         let theirs: BTreeSet<_> = suites
             .iter()
             .map(|suite| hands.root_wish(suite).item())
+            .chain([hands.stand_in_root().item()])
             .collect();
         let ours: BTreeSet<_> = roots(&model).iter().map(RootWish::item).collect();
         assert_eq!(ours, theirs);
-        assert_eq!(ours.len(), 2);
+        assert_eq!(ours.len(), 3);
     }
 }
