@@ -32,6 +32,7 @@ fn take_windows(target: &Path) -> io::Result<()> {
     let Some(folder) = env::var_os("MULLION_WINDOWS").filter(|path| !path.is_empty()) else {
         return fs_err::write(target, "");
     };
+    println!("cargo::rerun-if-changed={}", Path::new(&folder).display());
     let mut names = Vec::new();
     for entry in fs_err::read_dir(folder)? {
         names.push(entry?.path());

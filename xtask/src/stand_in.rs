@@ -22,9 +22,16 @@ pub(crate) fn build() -> Result<PathBuf, XtaskError> {
         windows_agent::build()?,
     ];
     files.extend(SHIMS.map(|name| shims.join(format!("{name}.dll"))));
-    for file in files {
+    let names: Vec<_> = files.iter().filter_map(|file| file.file_name()).collect();
+    for entry in fs_err::read_dir(&folder)? {
+        let entry = entry?;
+        if !names.contains(&entry.file_name().as_os_str()) {
+            fs_err::remove_file(entry.path())?;
+        }
+    }
+    for file in &files {
         let target = folder.join(file.file_name().unwrap_or_default());
-        let bytes = fs_err::read(&file)?;
+        let bytes = fs_err::read(file)?;
         // One that is the same stays as it is, so that nothing is built anew for it.
         if fs_err::read(&target).ok().as_ref() != Some(&bytes) {
             fs_err::write(&target, bytes)?;

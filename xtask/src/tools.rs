@@ -142,7 +142,7 @@ pub fn ensure_ssh_server() -> Result<(), XtaskError> {
     install(&["openssh-server", "openssh-client"])
 }
 
-/// The compiler for Windows is there: installed where we may, and told where not.
+/// The compiler for Windows is there, installed where we may; where not, whoever calls it finds out.
 pub fn ensure_windows_compiler(program: &str) -> Result<(), XtaskError> {
     if is_on_path(program) || !rustix::process::geteuid().is_root() {
         return Ok(());

@@ -92,7 +92,8 @@ Wants=containerd.service mullion-gateway.service
 
 [Service]
 Environment=HOME=/root WINEPREFIX=/root/.wine WINEDEBUG=-all LC_ALL=C.UTF-8 XDG_RUNTIME_DIR=/run
-ExecStart=/bin/sh -c 'sleep infinity | exec /usr/lib/wine/wine64 cmd.exe'
+ExecStartPre=-/usr/bin/mkfifo -m 600 /run/mullion-session
+ExecStart=/bin/sh -c 'exec /usr/lib/wine/wine64 cmd.exe 0<>/run/mullion-session'
 Restart=always
 RestartSec=1
 
@@ -127,17 +128,34 @@ drive=/root/.wine/drive_c
 kubeconfig=/run/mullion/kubeconfig
 settings=$drive/etc/kube-flannel/net-conf.json
 mkdir -p /run/mullion /run/flannel
-sed -e "s#[Cc]:[\\\\/]*#$drive/#g" -e 's#\\\\#/#g' -e 's#\\#/#g' "$drive/etc/kubernetes/kubelet.conf" > $kubeconfig.$1
+sed -e "/^ *client-\\(certificate\\|key\\): /{s#[Cc]:[\\\\/]*#$drive/#;s#[\\\\]\\+#/#g}" \
+  "$drive/etc/kubernetes/kubelet.conf" > $kubeconfig.$1
 name=$(hostname)
 case $1 in
 flanneld)
-  NODE_NAME=$name exec flanneld --kube-subnet-mgr --kubeconfig-file=$kubeconfig.$1 --iface=host0 --ip-masq \
-    --net-config-path=$settings ;;
+  export NODE_NAME=$name
+  flanneld --kube-subnet-mgr --kubeconfig-file=$kubeconfig.$1 --iface=host0 --ip-masq --net-config-path=$settings & ;;
 kube-proxy)
-  pods=$(sed -n 's/.*"Network": *"\([^"]*\)".*/\1/p' $settings)
-  exec kube-proxy --kubeconfig=$kubeconfig.$1 --hostname-override=$name --proxy-mode=iptables --cluster-cidr=$pods \
-    --conntrack-max-per-core=0 --oom-score-adj=0 ;;
+  pods=
+  [ ! -f $settings ] || pods=$(sed -n 's/.*"Network": *"\([^"]*\)".*/--cluster-cidr=\1/p' $settings)
+  kube-proxy --kubeconfig=$kubeconfig.$1 --hostname-override=$name --proxy-mode=iptables $pods \
+    --conntrack-max-per-core=0 --oom-score-adj=0 & ;;
 esac
+child=$!
+trap 'kill $child; wait $child; exit 0' TERM INT
+# It belongs to the node: when the machine is one no more, it ends, and takes along what it wrote down.
+while kill -0 $child 2>/dev/null; do
+  if [ ! -e "$drive/etc/kubernetes/kubelet.conf" ]; then
+    kill $child
+    wait $child || true
+    rm -f $kubeconfig.$1
+    [ $1 != flanneld ] || rm -f /run/flannel/subnet.env /etc/cni/net.d/10-flannel.conflist
+    exit 0
+  fi
+  sleep 1 &
+  wait $!
+done
+wait $child
 "#;
 
 /// Initialises the prefix. `$1` the root, `$2` the script that runs inside it.
@@ -276,26 +294,31 @@ fn write_twins(root: &Path, write_network: &str) -> Result<(), TemplateError> {
         0o755,
     )?;
     let units = root.join("etc/systemd/system");
-    let service = |what: &str, start: &str| {
+    let service = |what: &str, (start, more): (&str, &str)| {
         format!(
             "[Unit]\nDescription={what}, in place of the one for Windows\nAfter=mullion-network.service containerd.service\n\
-             ConditionPathExists=/{PREFIX}/drive_c/etc/kubernetes/kubelet.conf\nStartLimitIntervalSec=0\n\n[Service]\n\
+             ConditionPathExists=/{PREFIX}/drive_c/etc/kubernetes/kubelet.conf\n{more}StartLimitIntervalSec=0\n\n[Service]\n\
              {start}\nRestart=always\nRestartSec=1\n"
         )
     };
     let twin = |name: &str| format!("ExecStart=/usr/local/lib/mullion/twin {name}");
+    let of_flannel =
+        format!("ConditionPathExists=/{PREFIX}/drive_c/etc/kube-flannel/net-conf.json\n");
     let network = "Environment=SUBNET_FILE=/run/flannel/subnet.env NETWORK_FOLDER=/etc/cni/net.d\n\
                    ExecStart=/bin/sh /usr/local/lib/mullion/write-network";
     for (unit, text) in [
         (
             "mullion-flanneld.service",
-            service("flanneld", &twin("flanneld")),
+            service("flanneld", (&twin("flanneld"), &of_flannel)),
         ),
         (
             "mullion-kube-proxy.service",
-            service("kube-proxy", &twin("kube-proxy")),
+            service("kube-proxy", (&twin("kube-proxy"), "")),
         ),
-        ("mullion-cni.service", service("flannel's plugin", network)),
+        (
+            "mullion-cni.service",
+            service("flannel's plugin", (network, &of_flannel)),
+        ),
     ] {
         put(&units.join(unit), text.as_bytes(), 0o644)?;
         // Whenever the machine is a node, they run.

@@ -77,10 +77,18 @@ impl Hands<'_> {
             .collect()
     }
 
-    /// What a machine runs, by the file; one that the file no longer has runs Linux.
+    /// What a machine runs, by the file; of one that the file no longer has, by the driver that has it.
     pub(super) fn os(&self, machine: &MachineName) -> Os {
-        self.group(machine)
-            .map_or(Os::Linux, |group| group.system.os())
+        if let Some(group) = self.group(machine) {
+            return group.system.os();
+        }
+        let driver = self.driver_of(machine);
+        let is_stand_in = |driver| mullion_catalog::Catalog::builtin().driver(driver).stand_in;
+        if driver.is_ok_and(is_stand_in) {
+            Os::Windows
+        } else {
+            Os::Linux
+        }
     }
 
     /// Where a machine's driver says that one logs in.

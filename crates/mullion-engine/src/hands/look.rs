@@ -29,7 +29,7 @@ impl Hands<'_> {
         };
         observed
             .artifacts
-            .extend(self.wanted().parts.into_iter().filter(super::is_agent));
+            .extend(self.wanted().parts.into_iter().filter(super::is_own));
         let name = &self.cluster().name;
         let mut here = HostFacts::default();
         for (kind, driver) in self.drivers.all() {

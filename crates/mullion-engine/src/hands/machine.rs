@@ -77,6 +77,12 @@ impl Hands<'_> {
         })
     }
 
+    /// The driver that has a machine now, which the file may give to another; the file's where none has it.
+    fn holder_of(&self, machine: &MachineName) -> Result<Driver, StepError> {
+        let owner = self.drivers.owner(&self.cluster().name, machine);
+        owner.map_or_else(|| self.driver_of(machine), Ok)
+    }
+
     pub(super) fn make_network(
         &self,
         place: &Place,
@@ -174,7 +180,7 @@ impl Hands<'_> {
         attendant: &dyn Attend,
     ) -> Result<(), StepError> {
         self.drop_session(machine);
-        let driver = self.driver_of(machine)?;
+        let driver = self.holder_of(machine)?;
         self.drivers
             .get(driver)
             .and_then(|driver| {
@@ -189,7 +195,7 @@ impl Hands<'_> {
         attendant: &dyn Attend,
     ) -> Result<(), StepError> {
         self.drop_session(machine);
-        let driver = self.driver_of(machine)?;
+        let driver = self.holder_of(machine)?;
         self.drivers
             .get(driver)
             .and_then(|driver| driver.remove(&self.cluster().name, machine, attendant))

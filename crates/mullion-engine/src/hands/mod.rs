@@ -79,6 +79,19 @@ pub struct WindowsOutfit {
     pub shims: BTreeMap<String, Cow<'static, [u8]>>,
 }
 
+impl WindowsOutfit {
+    /// What of it lies in templates, as one word: another one is another template.
+    fn fingerprint(&self) -> String {
+        let mut all = self.stand_in.to_vec();
+        for (name, bytes) in &self.shims {
+            all.extend_from_slice(name.as_bytes());
+            all.extend_from_slice(bytes);
+        }
+        let digest = Sha256Digest::of(&all);
+        digest.as_str()[..12].to_owned()
+    }
+}
+
 /// Everything from outside that hands need.
 #[derive(Debug)]
 pub struct Outfit {
@@ -231,6 +244,14 @@ impl<'a> Hands<'a> {
         let agents = [(Os::Linux, Some(&self.outfit.agent))]
             .into_iter()
             .chain([(Os::Windows, windows.map(|windows| &windows.agent))]);
+        if let Some(windows) = windows {
+            wanted.parts.push(Part {
+                name: STAND_IN.into(),
+                os: Os::Windows,
+                kind: PartKind::Program,
+                version: windows.fingerprint(),
+            });
+        }
         for (os, agent) in agents {
             wanted.parts.extend(agent.map(|agent| Part {
                 name: AGENT.into(),
@@ -270,6 +291,8 @@ impl std::fmt::Debug for Hands<'_> {
 
 /// The part whose version the agent reports.
 const AGENT: &str = "mullion-agent";
+/// The part that is all of ours in a stand-in's template; of such a name, so that stand-ins alone hold it.
+const STAND_IN: &str = "mullion-stand-in";
 
 /// By what a login's key is found among those of the outfit.
 pub fn key_name(login: &mullion_spec::cluster::Login) -> String {
@@ -285,8 +308,9 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn is_agent(part: &Part) -> bool {
-    part.name == AGENT
+/// Whether a part is inside this program, so that nobody fetches it.
+fn is_own(part: &Part) -> bool {
+    [AGENT, STAND_IN].contains(&part.name.as_str())
 }
 
 impl Discover for Hands<'_> {

@@ -15,7 +15,7 @@ use super::Hands;
 impl Hands<'_> {
     /// A part is in the store, and its digest is right.
     pub(super) fn fetch(&self, part: &Part, attendant: &dyn Attend) -> Result<(), StepError> {
-        if super::is_agent(part) {
+        if super::is_own(part) {
             return Ok(());
         }
         let artifacts = self.model.artifacts();
@@ -34,7 +34,7 @@ impl Hands<'_> {
     pub(super) fn check_stock(&self, parts: &[Part]) -> Result<(), StepError> {
         let missing: Vec<_> = parts
             .iter()
-            .filter(|part| !super::is_agent(part) && !self.store.has(part))
+            .filter(|part| !super::is_own(part) && !self.store.has(part))
             .map(ToString::to_string)
             .collect();
         if missing.is_empty() {
@@ -136,7 +136,7 @@ impl Hands<'_> {
                     linux.images.push(self.stored(part)?);
                 }
                 // So that no machine is sent them.
-                (Os::Windows, PartKind::Program) if !super::is_agent(part) => {
+                (Os::Windows, PartKind::Program) if !super::is_own(part) => {
                     let path = mullion_render::windows_program_path(&part.name);
                     drive.push(DriveFile {
                         path: path.trim_start_matches("C:/").to_owned(),
@@ -182,7 +182,8 @@ impl Hands<'_> {
             System::Linux { .. } => None,
         });
         let name = |windows: &mullion_spec::cluster::Windows| {
-            format!("windows-{}-{}-", windows.version, windows.edition)
+            let face = if windows.desktop { "desktop" } else { "core" };
+            format!("windows-{}-{}-{face}-", windows.version, windows.edition)
         };
         let windows = wished
             .find(|windows| id.name.starts_with(&name(windows)))

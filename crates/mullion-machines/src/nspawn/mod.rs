@@ -77,7 +77,7 @@ impl Nspawn {
 
     /// The label of a machine of ours; the inner nothing where its folder has none that can be read.
     ///
-    /// What cannot be read is the Linux driver's to remove.
+    /// What cannot be read the Linux driver finds, and either removes.
     #[expect(
         clippy::option_option,
         reason = "a folder without a label is a half-made machine"
@@ -406,9 +406,14 @@ impl Driver for Nspawn {
         attendant: &dyn Attend,
     ) -> Result<(), DriverError> {
         let home = self.ground.home(cluster, machine);
-        let Some(label) = self.own_label(&home)? else {
+        let label = home.label()?;
+        if !home.exists()
+            || label
+                .as_ref()
+                .is_some_and(|label| label.guise != self.guise)
+        {
             return Ok(());
-        };
+        }
         if let Some(mut label) = label {
             boot::end(&home, &label, Stop::AtOnce, attendant)?;
             if label.whole {

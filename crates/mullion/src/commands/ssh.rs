@@ -11,7 +11,7 @@ use mullion_catalog::{Judgement, Model};
 use mullion_plan::StepError;
 use mullion_spec::shape::nearest;
 use mullion_spec::value::MachineName;
-use mullion_ssh::{Login, TransportError, known_hosts, known_hosts_line, openssh_arguments};
+use mullion_ssh::{Login, Shell, TransportError, known_hosts, known_hosts_line, openssh_arguments};
 
 use super::validate::refuse;
 use crate::arguments::SshArguments;
@@ -51,7 +51,9 @@ pub fn ssh(
     })?;
     let arguments = openssh_arguments(&login, &file).map_err(|error| refused(machine, &error))?;
     let mut command = Command::new("ssh");
-    command.args(arguments).args(remote(&wishes.command));
+    command
+        .args(arguments)
+        .args(remote(&wishes.command, &login.shell));
     console.out.flush()?;
     console.err.flush()?;
     // Nobody comes back to do it later.
@@ -149,11 +151,23 @@ fn refused(machine: &MachineName, error: &TransportError) -> Failure {
 
 /// A command as `ssh` takes it, which puts blanks between its words and hands them to a shell: a single word is meant
 /// for that shell, several are the words of one program.
-fn remote(words: &[OsString]) -> Vec<OsString> {
-    match words {
-        [] | [_] => words.to_vec(),
-        several => several.iter().map(|word| quoted(word)).collect(),
+fn remote(words: &[OsString], shell: &Shell) -> Vec<OsString> {
+    match (words, shell) {
+        ([] | [_], _) => words.to_vec(),
+        (several, Shell::Posix) => several.iter().map(|word| quoted(word)).collect(),
+        (several, Shell::Cmd { .. }) => several.iter().map(for_cmd).collect(),
     }
+}
+
+/// The word as `cmd` and programs on Windows take it: in quotation marks where it has blanks.
+fn for_cmd(word: &OsString) -> OsString {
+    if !word.to_string_lossy().contains(' ') {
+        return word.clone();
+    }
+    let mut quoted = OsString::from("\"");
+    quoted.push(word);
+    quoted.push("\"");
+    quoted
 }
 
 fn write_private(path: &Path, text: &str) -> io::Result<()> {
@@ -179,7 +193,7 @@ mod tests {
 
     fn words(command: &[&str]) -> Vec<String> {
         let command: Vec<_> = command.iter().map(OsString::from).collect();
-        let words = remote(&command).into_iter();
+        let words = remote(&command, &Shell::Posix).into_iter();
         words.map(|word| word.into_string().unwrap()).collect()
     }
 
