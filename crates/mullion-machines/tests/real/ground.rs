@@ -195,8 +195,10 @@ impl Ground {
     /// Removes everything of the cluster.
     pub(crate) fn remove_all(&self) {
         let driver = self.driver();
-        for machine in driver.find(&self.cluster).unwrap().machines.keys() {
-            driver.remove(&self.cluster, machine, &Unattended).unwrap();
+        for driver in [&driver, &self.stand_ins()] {
+            for machine in driver.find(&self.cluster).unwrap().machines.keys() {
+                driver.remove(&self.cluster, machine, &Unattended).unwrap();
+            }
         }
         driver.remove_network(&self.cluster, &Unattended).unwrap();
         assert!(files(&self.folder.path().join("place")).is_empty());
@@ -238,13 +240,15 @@ impl Ground {
 }
 
 impl Drop for Ground {
+    /// A test that fails leaves nothing behind either.
     fn drop(&mut self) {
-        // A test that failed leaves nothing running; one that did not has removed everything already.
-        let driver = self.driver();
-        for machine in driver.find(&self.cluster).unwrap().machines.keys() {
-            let _ = driver.remove(&self.cluster, machine, &Unattended);
+        for driver in [self.driver(), self.stand_ins()] {
+            let found = driver.find(&self.cluster);
+            for machine in found.iter().flat_map(|found| found.machines.keys()) {
+                let _ = driver.remove(&self.cluster, machine, &Unattended);
+            }
         }
-        let _ = driver.remove_network(&self.cluster, &Unattended);
+        let _ = self.driver().remove_network(&self.cluster, &Unattended);
     }
 }
 
@@ -390,9 +394,9 @@ fn traces() -> BTreeSet<String> {
 /// What the kernel calls the machines of these tests.
 fn own_names() -> Vec<String> {
     let grounds = GROUNDS.lock().unwrap_or_else(PoisonError::into_inner);
-    let machines = grounds
-        .iter()
-        .flat_map(|cluster| ["cp1", "lin1", "lin2"].map(|machine| format!("{cluster}/{machine}")));
+    let machines = grounds.iter().flat_map(|cluster| {
+        ["cp1", "lin1", "lin2", "win1"].map(|machine| format!("{cluster}/{machine}"))
+    });
     let short = |name: String| {
         let digest = mullion_wire::Sha256Digest::of(name.as_bytes());
         format!("mul{}", &digest.as_str()[..8])
