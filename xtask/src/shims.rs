@@ -5,9 +5,6 @@ use std::process::Command;
 
 use crate::{XtaskError, tools};
 
-/// The compiler for Windows.
-const COMPILER: &str = "x86_64-w64-mingw32-gcc";
-
 /// One file to be made, and what it is made of.
 struct Shim {
     name: &'static str,
@@ -74,7 +71,7 @@ pub fn run() -> Result<(), XtaskError> {
 
 /// Builds every shim, and gives the folder they are in.
 pub fn build() -> Result<PathBuf, XtaskError> {
-    tools::ensure_windows_compiler(COMPILER)?;
+    tools::ensure_windows_compiler()?;
     let folder = tools::target_folder()?.join("shims");
     fs_err::create_dir_all(&folder)?;
     let sources = tools::repository().join("shims");
@@ -85,7 +82,7 @@ pub fn build() -> Result<PathBuf, XtaskError> {
 }
 
 fn compile(shim: &Shim, sources: &Path, folder: &Path) -> Command {
-    let mut command = Command::new(COMPILER);
+    let mut command = Command::new(tools::WINDOWS_COMPILER);
     command
         .current_dir(sources)
         .args(["-O2", "-Wall", "-Wextra", "-Werror", "-static-libgcc"])

@@ -3,8 +3,7 @@
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use mullion_artifacts::{Distribution, RootWish, Sources, Store, Variant, supply_root};
-use mullion_catalog::Catalog;
+use mullion_artifacts::{RootWish, Sources, Store, supply_root};
 use mullion_plan::Unattended;
 
 use crate::{XtaskError, shims, tools, up, windows_agent};
@@ -47,13 +46,6 @@ pub(crate) fn gather(folder: &Path, cache: &Path) -> Result<(), XtaskError> {
     for name in ["mullion-standin", "mullion-agent.exe"] {
         symlink(built.join(name), folder.join(name))?;
     }
-    let inside = Catalog::builtin().stand_in_root();
-    let wish = RootWish {
-        distribution: Distribution::Debian,
-        suite: inside.suite.clone(),
-        packages: inside.packages.iter().cloned().collect(),
-        variant: Variant::Minimal,
-    };
     let store = Store::open(cache).map_err(|error| XtaskError::part("the cache", error))?;
     let sources = Sources {
         environment: std::env::vars_os()
@@ -61,7 +53,7 @@ pub(crate) fn gather(folder: &Path, cache: &Path) -> Result<(), XtaskError> {
             .collect(),
         ..Sources::default()
     };
-    let root = supply_root(&store, &wish, &sources, &Unattended)
+    let root = supply_root(&store, &RootWish::stand_in(), &sources, &Unattended)
         .map_err(|error| XtaskError::part("the root file system of stand-ins", error))?;
     Ok(symlink(root, folder.join("root.tar"))?)
 }

@@ -142,9 +142,12 @@ pub fn ensure_ssh_server() -> Result<(), XtaskError> {
     install(&["openssh-server", "openssh-client"])
 }
 
+/// What compiles and links programs for Windows.
+pub const WINDOWS_COMPILER: &str = "x86_64-w64-mingw32-gcc";
+
 /// The compiler for Windows is there, installed where we may; where not, whoever calls it finds out.
-pub fn ensure_windows_compiler(program: &str) -> Result<(), XtaskError> {
-    if is_on_path(program) || !rustix::process::geteuid().is_root() {
+pub fn ensure_windows_compiler() -> Result<(), XtaskError> {
+    if is_on_path(WINDOWS_COMPILER) || !rustix::process::geteuid().is_root() {
         return Ok(());
     }
     install(&["gcc-mingw-w64-x86-64"])

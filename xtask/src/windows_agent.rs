@@ -11,9 +11,6 @@ const TARGET: &str = "x86_64-pc-windows-gnu";
 /// What cargo is asked to build.
 const BUILD: [&str; 3] = ["build", "--profile=agent", "--package=mullion-agent"];
 
-/// What links programs for Windows; Debian's package and the program in it.
-const LINKER: (&str, &str) = ("gcc-mingw-w64-x86-64", "x86_64-w64-mingw32-gcc");
-
 /// The toolchain of Debian's that brings the standard library's sources along, from which it is built for any target.
 const PACKAGES: [&str; 3] = ["rustc-web", "cargo-web", "rust-web-src"];
 
@@ -32,7 +29,7 @@ enum Toolchain {
 
 /// Builds the agent for Windows and gives back where it is. cargo builds nothing that is there already.
 pub fn build() -> Result<PathBuf, XtaskError> {
-    ensure_linker()?;
+    tools::ensure_windows_compiler()?;
     let toolchain = if has_target() {
         Toolchain::Rustup
     } else {
@@ -94,14 +91,6 @@ fn has_target() -> bool {
         .stdout(Stdio::null())
         .stderr(Stdio::null());
     add.status().is_ok_and(|status| status.success())
-}
-
-fn ensure_linker() -> Result<(), XtaskError> {
-    let (package, program) = LINKER;
-    if Path::new(PROGRAMS).join(program).exists() {
-        return Ok(());
-    }
-    tools::install(&[package])
 }
 
 /// The standard library's sources, installed where they are missing.

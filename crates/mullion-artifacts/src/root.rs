@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use mullion_catalog::{Catalog, LinuxRelease};
 use mullion_plan::Attend;
 
 use crate::build::BuildError;
@@ -30,6 +31,28 @@ pub struct RootWish {
 }
 
 impl RootWish {
+    /// The root file system of machines of a Linux release.
+    pub fn linux(release: &LinuxRelease) -> Self {
+        let packages = &Catalog::builtin().root_packages().packages;
+        Self {
+            distribution: Distribution::of_release(&release.name).unwrap_or(Distribution::Debian),
+            suite: release.suite.clone(),
+            packages: packages.iter().cloned().collect(),
+            variant: Variant::Minimal,
+        }
+    }
+
+    /// The root file system of what stands in for Windows.
+    pub fn stand_in() -> Self {
+        let inside = Catalog::builtin().stand_in_root();
+        Self {
+            distribution: Distribution::Debian,
+            suite: inside.suite.clone(),
+            packages: inside.packages.iter().cloned().collect(),
+            variant: Variant::Minimal,
+        }
+    }
+
     /// What the cache and bundles know it by.
     pub fn item(&self) -> Item {
         Item::Root {

@@ -58,7 +58,7 @@ pub fn stand_in_containerd(setting: &Setting<'_>) -> Result<String, RenderError>
 
 /// TOML tables, each written once however many reasons there are for its keys.
 #[derive(Default)]
-pub(crate) struct Tables(pub(crate) BTreeMap<String, BTreeMap<String, String>>);
+struct Tables(BTreeMap<String, BTreeMap<String, String>>);
 
 impl Tables {
     fn set(&mut self, table: &str, key: &str, value: impl Into<String>) {

@@ -65,5 +65,5 @@ pub use login::{Key, Login, Sudo};
 pub use openssh::{known_hosts, known_hosts_line, openssh_arguments};
 pub use port::{ReadTransport, Transport};
 pub use probe::Probe;
-pub use shell::Shell;
+pub use shell::{NO_PROGRAM, Shell};
 pub use ssh::{Session, Ssh};

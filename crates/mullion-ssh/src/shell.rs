@@ -47,7 +47,7 @@ impl Shell {
 }
 
 /// What a shell ends with where there is no such program.
-pub(crate) const NO_PROGRAM: i32 = 127;
+pub const NO_PROGRAM: i32 = 127;
 
 /// Absolute with its drive, and of characters that no shell reads as anything else. Both slashes are good.
 fn is_windows_path(path: &str) -> bool {

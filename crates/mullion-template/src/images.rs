@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -207,17 +207,7 @@ impl Containerd {
             cause,
         })?;
         // Its few lines fit into the pipe: they are read when it has ended.
-        let status = loop {
-            if attendant.is_called_off() {
-                let _ = child.kill();
-                let _ = child.wait();
-                return Err(TemplateError::CalledOff);
-            }
-            if let Some(status) = child.try_wait()? {
-                break status;
-            }
-            std::thread::sleep(PAUSE);
-        };
+        let status = await_end(&mut child, attendant)?;
         if status.success() {
             return Ok(());
         }
@@ -308,8 +298,26 @@ impl Drop for Containerd {
     }
 }
 
+/// Waits for a program's end; one that is called off is ended.
+pub(crate) fn await_end(
+    child: &mut Child,
+    attendant: &dyn Attend,
+) -> Result<ExitStatus, TemplateError> {
+    loop {
+        if attendant.is_called_off() {
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(TemplateError::CalledOff);
+        }
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
 /// A program of this computer.
-fn program(name: &str) -> Command {
+pub(crate) fn program(name: &str) -> Command {
     let mut command = Command::new(name);
     // What a terminal sends when somebody presses Ctrl-C is for us alone.
     command.env_clear().env("PATH", PATH).process_group(0);

@@ -11,14 +11,13 @@
 
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
-use std::os::unix::process::CommandExt as _;
 use std::path::{Component, Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::process::Stdio;
 
 use mullion_plan::Attend;
 
 use crate::error::TemplateError;
+use crate::images::{await_end, program, tail_of};
 use crate::linux::{LinuxTemplate, finish, lay_root, tell};
 use crate::registry;
 pub use crate::registry::Face;
@@ -36,6 +35,8 @@ pub struct StandInTemplate {
     pub drive: Vec<DriveFile>,
     /// The settings of containerd.
     pub containerd: String,
+    /// Where kubelet reaches the container runtime, on the machine's loopback.
+    pub cri_port: u16,
     /// The references of the images that it takes for Windows'.
     pub windows_images: Vec<String>,
     /// The script that writes the pods' network down from what flannel wrote.
@@ -68,8 +69,6 @@ const PROGRAM: &str = "/usr/local/lib/mullion/mullion-standin";
 const IMAGES: &str = "/etc/mullion/images.toml";
 /// Who logs in, as on Windows. The same user as root, under another name and with another shell.
 const USER: &str = "Administrator";
-/// The gateway between kubelet and containerd listens here.
-const GATEWAY_PORT: u16 = 2376;
 
 /// Folders of the drive that Windows programs expect to be there.
 const FOLDERS: [&str; 8] = [
@@ -181,9 +180,6 @@ wineserver -w
 wineserver -w
 ";
 
-/// How often it is looked whether it has ended.
-const PAUSE: Duration = Duration::from_millis(50);
-
 /// Makes the template in a folder that is not there yet.
 pub(crate) fn build(
     folder: &Path,
@@ -193,7 +189,7 @@ pub(crate) fn build(
     let linux = &wish.linux;
     let root = lay_root(folder, &linux.root_tar, &linux.programs, attendant)?;
     put(&root.join(&PROGRAM[1..]), &wish.program, 0o755)?;
-    write_settings(&root, &wish.face)?;
+    write_settings(&root, &wish.face, wish.cri_port)?;
     put(
         &root.join("etc/containerd/config.toml"),
         wish.containerd.as_bytes(),
@@ -240,11 +236,11 @@ pub(crate) fn build(
 }
 
 /// Logins, services, and what the stand-in's program reads.
-fn write_settings(root: &Path, face: &Face) -> Result<(), TemplateError> {
+fn write_settings(root: &Path, face: &Face, cri_port: u16) -> Result<(), TemplateError> {
     let units = root.join("etc/systemd/system");
     let gateway = format!(
         "[Unit]\nDescription=kubelet.exe's way to containerd\nAfter=containerd.service\n\n[Service]\n\
-         ExecStart={PROGRAM} cri --listen 127.0.0.1:{GATEWAY_PORT} --drive /{PREFIX}/drive_c --build {} --revision {} \
+         ExecStart={PROGRAM} cri --listen 127.0.0.1:{cri_port} --drive /{PREFIX}/drive_c --build {} --revision {} \
          --images {IMAGES}\n\
          Restart=always\nRestartSec=1\n\n[Install]\nWantedBy=multi-user.target\n",
         face.build, face.revision
@@ -338,13 +334,7 @@ fn write_twins(root: &Path, write_network: &str) -> Result<(), TemplateError> {
 fn initialise(folder: &Path, root: &Path, attendant: &dyn Attend) -> Result<(), TemplateError> {
     let log = folder.join("wine.log");
     let file = fs_err::File::create(&log)?.into_parts().0;
-    let mut child = Command::new("setpriv")
-        .env_clear()
-        .env(
-            "PATH",
-            "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-        )
-        .process_group(0)
+    let mut child = program("setpriv")
         .args([
             "--pdeathsig",
             "KILL",
@@ -365,21 +355,11 @@ fn initialise(folder: &Path, root: &Path, attendant: &dyn Attend) -> Result<(), 
             program: "setpriv".into(),
             cause,
         })?;
-    let status = loop {
-        if attendant.is_called_off() {
-            let _ = child.kill();
-            let _ = child.wait();
-            return Err(TemplateError::CalledOff);
-        }
-        if let Some(status) = child.try_wait()? {
-            break status;
-        }
-        std::thread::sleep(PAUSE);
-    };
+    let status = await_end(&mut child, attendant)?;
     let registry = root.join(PREFIX).join("system.reg");
     if !status.success() || !registry.is_file() {
         return Err(TemplateError::Wine {
-            tail: crate::images::tail_of(&log),
+            tail: tail_of(&log),
         });
     }
     Ok(fs_err::remove_file(log)?)
@@ -467,7 +447,7 @@ mod tests {
             edition: "ServerStandard".into(),
             desktop: false,
         };
-        write_settings(root.path(), &face).unwrap();
+        write_settings(root.path(), &face, 2376).unwrap();
         let text = fs_err::read_to_string(sshd).unwrap();
         assert_eq!(
             text,

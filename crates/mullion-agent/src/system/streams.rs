@@ -1,14 +1,30 @@
 //! What programs read and write: fed by a thread, heard line by line.
 
+use std::fs::File;
 use std::io::{self, PipeReader, Write as _};
-use std::process::Child;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::process::{Child, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
+use std::time::{Duration, Instant};
+
+use super::{LockWhile, Program, SystemError, Tail};
 
 /// A line is cut off here.
 const LONGEST_LINE: usize = 8 * 1024;
 /// A reader of lines needs little.
 const STACK: usize = 128 * 1024;
+
+/// What a program reads from.
+///
+/// The lock belongs to whoever has its file open: as standard input, which reads as empty, a program holds it for as long
+/// as it lives, also past the agent.
+pub(super) fn input(program: &Program, lock: Option<&File>) -> io::Result<Stdio> {
+    match (program.lock, lock) {
+        _ if !program.input.is_empty() => Ok(Stdio::piped()),
+        (LockWhile::ProgramLives, Some(lock)) => Ok(lock.try_clone()?.into()),
+        _ => Ok(Stdio::null()),
+    }
+}
 
 /// Gives a program what it reads; one that does not read all of it is not waited for.
 pub(super) fn feed(child: &mut Child, input: Vec<u8>) {
@@ -83,6 +99,59 @@ fn plain(line: &str) -> String {
         }
     }
     plain
+}
+
+/// How often a program is looked at that writes nothing.
+const PAUSE: Duration = Duration::from_millis(50);
+/// A program that has ended may have left another that keeps its streams open: it is not listened to for longer.
+const AFTERWARDS: Duration = Duration::from_millis(500);
+
+/// Waits for a program's end, and hears its lines until then. At its deadline it is ended by `end`, with everything that
+/// it started.
+pub(super) fn watch(
+    program: &Program,
+    mut child: Child,
+    lines: &Receiver<String>,
+    end: &mut dyn FnMut(&mut Child),
+    on_line: &mut dyn FnMut(&str),
+) -> Result<ExitStatus, SystemError> {
+    let until = Instant::now() + program.deadline;
+    let mut tail = Tail::default();
+    let mut ended: Option<(ExitStatus, Instant)> = None;
+    let mut is_open = true;
+    loop {
+        if is_open {
+            match lines.recv_timeout(PAUSE) {
+                Ok(line) => {
+                    tail.push(&line);
+                    on_line(&line);
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => is_open = false,
+            }
+        } else {
+            thread::sleep(Duration::from_millis(5));
+        }
+        let now = Instant::now();
+        if ended.is_none()
+            && let Some(status) = child.try_wait().map_err(SystemError::File)?
+        {
+            ended = Some((status, now));
+        }
+        match ended {
+            Some((status, at)) if !is_open || now >= at + AFTERWARDS => return Ok(status),
+            None if now >= until => {
+                end(&mut child);
+                let _ = child.wait();
+                return Err(SystemError::TooLong {
+                    program: program.name.clone(),
+                    deadline: program.deadline,
+                    tail: tail.into_lines(),
+                });
+            }
+            _ => {}
+        }
+    }
 }
 
 #[cfg(test)]

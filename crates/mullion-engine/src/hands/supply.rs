@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
-use mullion_artifacts::{Distribution, RootWish, Variant, supply, supply_root};
+use mullion_artifacts::{RootWish, supply, supply_root};
+use mullion_catalog::LinuxRelease;
 use mullion_plan::{Attend, ErrorClass, Part, PartKind, StepError, TemplateId};
-use mullion_spec::cluster::{Origin, System};
+use mullion_spec::cluster::{Group, Origin, System, Windows};
 use mullion_spec::words::Os;
 use mullion_template::{
     DriveContent, DriveFile, Face, LinuxTemplate, Program, StandInTemplate, TemplateError,
@@ -55,8 +56,7 @@ impl Hands<'_> {
         if os == Os::Windows {
             return self.build_stand_in(id, parts, attendant);
         }
-        let suite = self.suite(id)?;
-        let wish = self.root_wish(suite);
+        let wish = RootWish::linux(self.release(id)?);
         let root_tar = supply_root(&self.store, &wish, &self.outfit.sources, attendant)
             .map_err(|error| error.to_step_error())?;
         let mut programs = Vec::new();
@@ -103,10 +103,19 @@ impl Hands<'_> {
         attendant: &dyn Attend,
     ) -> Result<(), StepError> {
         let outfit = self.windows_outfit()?;
-        let face = self.face(id)?;
+        let (group, windows) = self.stand_in_group(id)?;
+        let driver = group.carrier.driver();
+        let differs = mullion_catalog::Catalog::builtin()
+            .driver(driver)
+            .differs
+            .as_ref();
+        let differs = differs.ok_or_else(|| {
+            let words = format!("machines of driver {driver} stand in for nothing");
+            StepError::new(ErrorClass::Refused, words)
+        })?;
         let root_tar = supply_root(
             &self.store,
-            &self.stand_in_root(),
+            &RootWish::stand_in(),
             &self.outfit.sources,
             attendant,
         )
@@ -148,10 +157,11 @@ impl Hands<'_> {
         }
         let wish = StandInTemplate {
             linux,
-            face,
+            face: face(windows),
             program: outfit.stand_in.to_vec(),
             drive,
             containerd,
+            cri_port: differs.cri_port,
             write_network: mullion_render::WRITE_NETWORK.to_owned(),
             windows_images: self.windows_images(),
         };
@@ -174,44 +184,25 @@ impl Hands<'_> {
             .collect()
     }
 
-    /// Which Windows the machines of a template stand in for.
-    fn face(&self, id: &TemplateId) -> Result<Face, StepError> {
+    /// The group whose machines a template of stand-ins is for, and the Windows that it asks for. A template's name holds
+    /// both.
+    fn stand_in_group(&self, id: &TemplateId) -> Result<(&Group, &Windows), StepError> {
         let groups = self.model.cluster().groups.iter();
         let mut wished = groups.filter_map(|group| match &group.system {
-            System::Windows(windows) => Some(windows),
+            System::Windows(windows) => Some((group, windows)),
             System::Linux { .. } => None,
         });
-        let name = |windows: &mullion_spec::cluster::Windows| {
+        let is_named = |windows: &Windows| {
             let face = if windows.desktop { "desktop" } else { "core" };
-            format!("windows-{}-{}-{face}-", windows.version, windows.edition)
+            let name = format!("windows-{}-{}-{face}-", windows.version, windows.edition);
+            id.name.starts_with(&name)
         };
-        let windows = wished
-            .find(|windows| id.name.starts_with(&name(windows)))
+        wished
+            .find(|(_, windows)| is_named(windows))
             .ok_or_else(|| {
                 let words = format!("no Windows is known for template {}", id.name);
                 StepError::new(ErrorClass::Refused, words)
-            })?;
-        let release = mullion_catalog::Catalog::builtin().windows(windows.version);
-        let (product, edition) = (&release.product, windows.edition.to_string());
-        let capital = edition[..1].to_uppercase() + &edition[1..];
-        Ok(Face {
-            build: release.build,
-            revision: STAND_IN_REVISION,
-            product: format!("{product} {capital}"),
-            edition: format!("Server{capital}"),
-            desktop: windows.desktop,
-        })
-    }
-
-    /// The root file system that stand-ins are made from.
-    pub fn stand_in_root(&self) -> RootWish {
-        let inside = mullion_catalog::Catalog::builtin().stand_in_root();
-        RootWish {
-            distribution: Distribution::Debian,
-            suite: inside.suite.clone(),
-            packages: inside.packages.iter().cloned().collect(),
-            variant: Variant::Minimal,
-        }
+            })
     }
 
     /// A template is gone.
@@ -223,19 +214,6 @@ impl Hands<'_> {
         let removed = self.templates.remove(id, attendant);
         removed
             .map_err(|error| failed(format!("template {} could not be removed", id.name), &error))
-    }
-
-    /// The root file system that machines of a suite are made from.
-    pub fn root_wish(&self, suite: &str) -> RootWish {
-        let catalog = mullion_catalog::Catalog::builtin();
-        let release = catalog.linux(suite);
-        let distribution = release.and_then(|release| Distribution::of_release(&release.name));
-        RootWish {
-            distribution: distribution.unwrap_or(Distribution::Debian),
-            suite: suite.into(),
-            packages: catalog.root_packages().packages.iter().cloned().collect(),
-            variant: Variant::Minimal,
-        }
     }
 
     /// The suites of the Linux machines that we make.
@@ -260,7 +238,7 @@ impl Hands<'_> {
     }
 
     /// A template's name holds the release that its group asks for.
-    fn suite(&self, id: &TemplateId) -> Result<&'static str, StepError> {
+    fn release(&self, id: &TemplateId) -> Result<&'static LinuxRelease, StepError> {
         let catalog = mullion_catalog::Catalog::builtin();
         let groups = self.model.cluster().groups.iter();
         let mut releases = groups.filter_map(|group| match &group.system {
@@ -270,7 +248,6 @@ impl Hands<'_> {
         let release = releases.find(|release| id.name.starts_with(&format!("linux-{release}-")));
         release
             .and_then(|release| catalog.linux(release))
-            .map(|release| release.suite.as_str())
             .ok_or_else(|| {
                 let words = format!("no Linux release is known for template {}", id.name);
                 StepError::new(ErrorClass::Refused, words)
@@ -296,6 +273,20 @@ fn failed(what: String, error: &TemplateError) -> StepError {
 
 /// The revision that stand-ins say they have. Nothing depends on it: a revision never matters to containers.
 const STAND_IN_REVISION: u32 = 3807;
+
+/// What a stand-in says that it is.
+fn face(windows: &Windows) -> Face {
+    let release = mullion_catalog::Catalog::builtin().windows(windows.version);
+    let (product, edition) = (&release.product, windows.edition.to_string());
+    let capital = edition[..1].to_uppercase() + &edition[1..];
+    Face {
+        build: release.build,
+        revision: STAND_IN_REVISION,
+        product: format!("{product} {capital}"),
+        edition: format!("Server{capital}"),
+        desktop: windows.desktop,
+    }
+}
 
 /// Linux programs that do in a stand-in what Windows' own would do.
 fn is_in_stand_in(name: &str) -> bool {

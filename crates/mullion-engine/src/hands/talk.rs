@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use mullion_plan::{Attend, ErrorClass, News, StepError, Unattended};
 use mullion_spec::words::Os;
-use mullion_ssh::{Command, Probe, ReadTransport, Stream, Transport, TransportError};
+use mullion_ssh::{Command, NO_PROGRAM, Probe, ReadTransport, Stream, Transport, TransportError};
 use mullion_wire::{
     Event, Facts, KubeadmDone, Request, Secret, Sha256Digest, read_event, write_line,
 };
@@ -153,9 +153,6 @@ pub(super) enum Told {
     /// There is one, and it did not tell: why, where it said so.
     Nothing(Option<String>),
 }
-
-/// What a shell ends with where there is no such program.
-const NO_PROGRAM: i32 = 127;
 
 /// What a machine's agent knows.
 pub(super) fn facts(transport: &dyn ReadTransport, os: Os) -> Result<Told, TransportError> {

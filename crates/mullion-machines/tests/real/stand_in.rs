@@ -53,6 +53,7 @@ fn template() -> (TemplateId, PathBuf) {
             content: DriveContent::Bytes(b"hello\r\n".to_vec()),
         }],
         containerd: "version = 3\n".into(),
+        cri_port: 2376,
         write_network: "exit 0\n".into(),
         windows_images: Vec::new(),
     };

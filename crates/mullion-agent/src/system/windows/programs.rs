@@ -3,10 +3,7 @@
 use std::io;
 use std::os::windows::io::AsRawHandle as _;
 use std::os::windows::process::CommandExt as _;
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::{Child, Command};
 
 use windows::Win32::Foundation::{CloseHandle, HANDLE};
 use windows::Win32::System::JobObjects::{
@@ -17,16 +14,11 @@ use windows::Win32::System::JobObjects::{
 use windows::Win32::System::Threading::CREATE_NO_WINDOW;
 use windows::core::PCWSTR;
 
-use super::super::streams::{feed, listen};
-use super::super::{Ended, LockWhile, Program, Programs, SystemError, Tail};
+use super::super::streams::{feed, input, listen, watch};
+use super::super::{Ended, LockWhile, Program, Programs, SystemError};
 use super::files::real;
 use super::hive;
 use super::own::Windows;
-
-/// How often a program is looked at that writes nothing.
-const PAUSE: Duration = Duration::from_millis(50);
-/// A program that has ended may have left another that keeps its streams open: it is not listened to for longer.
-const AFTERWARDS: Duration = Duration::from_millis(500);
 
 const SHELL: &str = "cmd.exe";
 /// What `cmd.exe` takes before a line that it runs as it stands, without anybody's own settings.
@@ -126,7 +118,7 @@ impl Programs for Windows {
             .env("PATH", folders().join(";").replace('/', "\\"))
             .current_dir("C:\\")
             .creation_flags(CREATE_NO_WINDOW.0)
-            .stdin(self.input(program).map_err(not_started)?)
+            .stdin(input(program, self.lock.borrow().as_ref()).map_err(not_started)?)
             .stdout(writer.try_clone().map_err(not_started)?)
             .stderr(writer);
         let mut child = command.spawn().map_err(not_started)?;
@@ -138,79 +130,18 @@ impl Programs for Windows {
             feed(&mut child, program.input.clone());
         }
         let lines = listen(output).map_err(not_started)?;
-        watch(program, child, job.as_ref(), &lines, on_line)
+        let end = &mut |child: &mut Child| match &job {
+            Some(job) => job.end(),
+            None => {
+                // It may have ended this very moment.
+                let _ = child.kill();
+            }
+        };
+        let status = watch(program, child, &lines, end, on_line)?;
+        Ok(Ended::Status(status.code().unwrap_or(-1)))
     }
 
     fn shell(&self, line: &str) -> Program {
         Program::new(SHELL, SHELL_ARGS.into_iter().chain([line]))
-    }
-}
-
-impl Windows {
-    fn input(&self, program: &Program) -> io::Result<Stdio> {
-        if !program.input.is_empty() {
-            return Ok(Stdio::piped());
-        }
-        // The lock is a file that nobody else may open: as its standard input, which reads as empty, a program keeps it
-        // open for as long as it lives, also past the agent.
-        match (program.lock, &*self.lock.borrow()) {
-            (LockWhile::ProgramLives, Some(lock)) => Ok(lock.try_clone()?.into()),
-            _ => Ok(Stdio::null()),
-        }
-    }
-}
-
-/// Waits for a program's end, and hears its lines until then.
-fn watch(
-    program: &Program,
-    mut child: Child,
-    job: Option<&Job>,
-    lines: &Receiver<String>,
-    on_line: &mut dyn FnMut(&str),
-) -> Result<Ended, SystemError> {
-    let until = Instant::now() + program.deadline;
-    let mut tail = Tail::default();
-    let mut ended: Option<(ExitStatus, Instant)> = None;
-    let mut is_open = true;
-    loop {
-        if is_open {
-            match lines.recv_timeout(PAUSE) {
-                Ok(line) => {
-                    tail.push(&line);
-                    on_line(&line);
-                }
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => is_open = false,
-            }
-        } else {
-            thread::sleep(Duration::from_millis(5));
-        }
-        let now = Instant::now();
-        if ended.is_none()
-            && let Some(status) = child.try_wait().map_err(SystemError::File)?
-        {
-            ended = Some((status, now));
-        }
-        match ended {
-            Some((status, at)) if !is_open || now >= at + AFTERWARDS => {
-                return Ok(Ended::Status(status.code().unwrap_or(-1)));
-            }
-            None if now >= until => {
-                match job {
-                    Some(job) => job.end(),
-                    None => {
-                        // It may have ended this very moment.
-                        let _ = child.kill();
-                    }
-                }
-                let _ = child.wait();
-                return Err(SystemError::TooLong {
-                    program: program.name.clone(),
-                    deadline: program.deadline,
-                    tail: tail.into_lines(),
-                });
-            }
-            _ => {}
-        }
     }
 }

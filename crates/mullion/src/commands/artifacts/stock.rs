@@ -2,9 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mullion_artifacts::{
-    Distribution, Item, RootWish, Sources, Store, SupplyError, Variant, supply, supply_root,
-};
+use mullion_artifacts::{Item, RootWish, Sources, Store, SupplyError, supply, supply_root};
 use mullion_catalog::{Catalog, Model};
 use mullion_plan::{Attend, Wanted};
 use mullion_spec::cluster::{Carrier, Origin, System};
@@ -110,25 +108,14 @@ fn roots(model: &Model) -> Vec<RootWish> {
         .into_iter()
         .filter_map(|release| catalog.linux(release))
     {
-        let wish = RootWish {
-            distribution: Distribution::of_release(&release.name).unwrap_or(Distribution::Debian),
-            suite: release.suite.clone(),
-            packages: catalog.root_packages().packages.iter().cloned().collect(),
-            variant: Variant::Minimal,
-        };
+        let wish = RootWish::linux(release);
         if !wishes.contains(&wish) {
             wishes.push(wish);
         }
     }
     let mut groups = model.cluster().groups.iter();
     if groups.any(|group| catalog.driver(group.carrier.driver()).stand_in) {
-        let inside = catalog.stand_in_root();
-        wishes.push(RootWish {
-            distribution: Distribution::Debian,
-            suite: inside.suite.clone(),
-            packages: inside.packages.iter().cloned().collect(),
-            variant: Variant::Minimal,
-        });
+        wishes.push(RootWish::stand_in());
     }
     wishes
 }
@@ -167,8 +154,9 @@ mod tests {
         let suites = hands.suites();
         let theirs: BTreeSet<_> = suites
             .iter()
-            .map(|suite| hands.root_wish(suite).item())
-            .chain([hands.stand_in_root().item()])
+            .filter_map(|suite| Catalog::builtin().linux(suite))
+            .map(|release| RootWish::linux(release).item())
+            .chain([RootWish::stand_in().item()])
             .collect();
         let ours: BTreeSet<_> = roots(&model).iter().map(RootWish::item).collect();
         assert_eq!(ours, theirs);
