@@ -4,9 +4,11 @@ use std::io::{IsTerminal, stderr};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use tempfile::TempDir;
+
 use crate::cache::Cache;
 use crate::steps::{Outcome, Steps};
-use crate::{XtaskError, stand_in, tools, up};
+use crate::{XtaskError, stand_in, tools, up, windows_tests};
 
 /// One step that is one cargo command.
 struct CargoStep {
@@ -98,9 +100,29 @@ pub fn run(pace: Pace) -> Result<(), XtaskError> {
     steps.run("advisories", check_advisories)?;
     let scratch = tempfile::tempdir()?;
     let program = up::install_into(scratch.path(), &mut steps)?;
-    steps.run("real machines", || real_machines(&program, pace))?;
+    if rustix::process::geteuid().is_root() {
+        as_root(&program, pace, &mut steps)?;
+    } else {
+        steps.run("Windows programs and real machines", || {
+            Ok(Outcome::Skipped("they need root: run it with sudo".into()))
+        })?;
+    }
     println!("\n{}", steps.summary());
     Ok(())
+}
+
+/// What only root can try.
+fn as_root(program: &Path, pace: Pace, steps: &mut Steps) -> Result<(), XtaskError> {
+    let mut ground = None;
+    steps.run("what machines are made of", || {
+        ground = Some(Ground::gather(program, pace)?);
+        Ok(Outcome::Done)
+    })?;
+    steps.run("Windows programs", || {
+        windows_tests::run().map(|()| Outcome::Done)
+    })?;
+    let Some(ground) = ground else { return Ok(()) };
+    steps.run("real machines", || real_machines(program, &ground, pace))
 }
 
 /// The tests that every change must pass: a cluster from nothing to nothing with everything that must work in between,
@@ -118,37 +140,51 @@ const USUAL: [&str; 6] = [
 /// A cluster of both systems.
 const MIXED: &str = "machines: {linux: 1, windows: 1}\n";
 
+/// What tests make machines of, as links into the cache.
+struct Ground {
+    programs: TempDir,
+    parts: TempDir,
+    stand_in: TempDir,
+}
+
+impl Ground {
+    /// Installs the packages that machines need, and fetches what they are made of.
+    fn gather(program: &Path, pace: Pace) -> Result<Self, XtaskError> {
+        let empty = tempfile::tempdir()?;
+        let mut doctor = Command::new(program);
+        tools::run(doctor.args(["doctor", "--fix"]).current_dir(empty.path()))?;
+        let mut fetch = Command::new(program);
+        tools::run(fetch.args(["artifacts", "fetch"]).current_dir(empty.path()))?;
+        if pace == Pace::Slow {
+            // What a cluster of both systems needs takes long to build, longer than a test waits.
+            let mixed = tempfile::tempdir()?;
+            fs_err::write(mixed.path().join("cluster.yaml"), MIXED)?;
+            let mut fetch = Command::new(program);
+            tools::run(fetch.args(["artifacts", "fetch"]).current_dir(mixed.path()))?;
+        }
+        let ground = Self {
+            programs: tempfile::tempdir()?,
+            parts: tempfile::tempdir()?,
+            stand_in: tempfile::tempdir()?,
+        };
+        let cache = Cache::ask(program)?;
+        cache.link_programs(ground.programs.path())?;
+        cache.link_parts(ground.parts.path())?;
+        stand_in::gather(ground.stand_in.path(), cache.folder())?;
+        Ok(ground)
+    }
+}
+
 /// The tests that make real machines: they need root, and packages that `doctor --fix` installs.
 ///
 /// The long ones, which build programs anew or break machines in every way, are run with `--slow` alone.
-fn real_machines(program: &Path, pace: Pace) -> Result<Outcome, XtaskError> {
-    if !rustix::process::geteuid().is_root() {
-        return Ok(Outcome::Skipped("they need root: run it with sudo".into()));
-    }
-    let empty = tempfile::tempdir()?;
-    let mut doctor = Command::new(program);
-    tools::run(doctor.args(["doctor", "--fix"]).current_dir(empty.path()))?;
-    let mut fetch = Command::new(program);
-    tools::run(fetch.args(["artifacts", "fetch"]).current_dir(empty.path()))?;
-    if pace == Pace::Slow {
-        // What a cluster of both systems needs takes long to build, longer than a test waits.
-        let mixed = tempfile::tempdir()?;
-        fs_err::write(mixed.path().join("cluster.yaml"), MIXED)?;
-        let mut fetch = Command::new(program);
-        tools::run(fetch.args(["artifacts", "fetch"]).current_dir(mixed.path()))?;
-    }
-    let cache = Cache::ask(program)?;
-    let (programs, parts) = (tempfile::tempdir()?, tempfile::tempdir()?);
-    cache.link_programs(programs.path())?;
-    cache.link_parts(parts.path())?;
-    let stand_in = tempfile::tempdir()?;
-    stand_in::gather(stand_in.path(), cache.folder())?;
+fn real_machines(program: &Path, ground: &Ground, pace: Pace) -> Result<Outcome, XtaskError> {
     let mut tests = ignored_tests(pace);
     tests
         .env("MULLION_PROGRAM", program)
-        .env("MULLION_TEST_BIN", programs.path())
-        .env("MULLION_TEST_PARTS", parts.path())
-        .env("MULLION_TEST_STAND_IN", stand_in.path());
+        .env("MULLION_TEST_BIN", ground.programs.path())
+        .env("MULLION_TEST_PARTS", ground.parts.path())
+        .env("MULLION_TEST_STAND_IN", ground.stand_in.path());
     tools::run(&mut tests).map(|()| Outcome::Done)
 }
 
@@ -166,8 +202,8 @@ fn ignored_tests(pace: Pace) -> Command {
     tests.args(["--", "--ignored", "--test-threads=1"]);
     if pace == Pace::Usual {
         tests.args(USUAL);
-    } else if std::env::var_os("MULLION_WINDOWS_RUNNER").is_none() {
-        println!("   nothing here runs Windows programs: the stand-in's shims are not exercised");
+    } else {
+        // Windows programs were run before.
         tests.args(["--skip", "the_shims_answer_as_they_should"]);
     }
     tests
