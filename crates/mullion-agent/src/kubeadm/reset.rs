@@ -126,8 +126,9 @@ fn stop_kubelet(work: &mut Work<'_, '_>) -> Result<(), AgentError> {
         .is_some_and(|facts| facts.activity != Activity::Stopped);
     if runs {
         let stopped = work.system.stop("kubelet");
-        stopped
+        let stopped = stopped
             .map_err(|source| crate::apply::service_failed(work, "kubelet", "stopped", source))?;
+        crate::apply::tell_ended(work, "kubelet", stopped);
     }
     Ok(())
 }
