@@ -2,6 +2,7 @@
 
 mod applying;
 mod asking;
+mod attending;
 mod fixtures;
 mod killed;
 mod kubernetes;

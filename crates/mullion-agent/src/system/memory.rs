@@ -14,7 +14,7 @@ mod files;
 mod machinery;
 mod windows;
 
-pub use windows::MemoryWindows;
+pub use windows::{MemoryProgram, MemoryWindows};
 
 /// What a program does in place of a real one.
 pub type Script = Rc<dyn Fn(&Memory, &Program, &mut dyn FnMut(&str)) -> Result<Ended, SystemError>>;
@@ -98,6 +98,8 @@ struct Inner {
     packages: BTreeSet<String>,
     windows: MemoryWindows,
     programs: BTreeMap<String, Script>,
+    /// Programs that were started beside the agent, by their command lines.
+    beside: Vec<Rc<MemoryProgram>>,
     /// Services that do not come up.
     broken: BTreeSet<String>,
     is_kubelet_well: bool,
@@ -162,6 +164,7 @@ impl Memory {
                 packages: BTreeSet::new(),
                 windows: MemoryWindows::new(host_name),
                 programs: BTreeMap::new(),
+                beside: Vec::new(),
                 broken: BTreeSet::new(),
                 is_kubelet_well: false,
                 starved: 0,
@@ -375,6 +378,14 @@ impl System for Memory {
 
     fn paths(&self) -> &Paths {
         &self.paths
+    }
+
+    fn own_program(&self) -> Option<String> {
+        let path = match self.family {
+            Family::Linux => "/usr/local/lib/mullion/mullion-agent",
+            Family::Windows => "C:/Program Files/mullion-agent/mullion-agent.exe",
+        };
+        Some(path.to_owned())
     }
 
     fn host_name(&self) -> Result<String, SystemError> {
