@@ -53,6 +53,12 @@ pub(crate) fn test(runner: &Path, service: &str) -> Result<(), XtaskError> {
     tools::run(&mut tests)
 }
 
+/// Where the agent is that its tests ran.
+pub(crate) fn tested() -> Result<PathBuf, XtaskError> {
+    let folder = folder(&toolchain()?, &tools::target_folder()?);
+    Ok(folder.join(TARGET).join("debug").join("mullion-agent.exe"))
+}
+
 fn toolchain() -> Result<Toolchain, XtaskError> {
     tools::ensure_windows_compiler()?;
     Ok(if has_target() {

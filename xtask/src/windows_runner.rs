@@ -49,10 +49,17 @@ exec chroot . /usr/bin/env PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bi
 ' sh "$ROOT" "$SHARED" "$PWD" "$@"
 "#;
 
+/// The user's cache.
+pub(crate) fn cache() -> PathBuf {
+    Environment::new(PathBuf::from("."), |name| std::env::var_os(name)).cache
+}
+
+/// Where a library of Wine's says that it is one.
+const MARK: std::ops::Range<usize> = 0x40..0x50;
+
 /// Makes a program that runs Windows programs, and gives back where it is. A second call finds what the first one made.
 pub(crate) fn prepare() -> Result<PathBuf, XtaskError> {
-    let user = Environment::new(PathBuf::from("."), |name| std::env::var_os(name));
-    let root = stand_in::root(&user.cache)?;
+    let root = stand_in::root(&cache())?;
     let target = tools::target_folder()?;
     let folder = target.join("wine");
     let libraries = shims::build()?;
@@ -73,10 +80,26 @@ pub(crate) fn prepare() -> Result<PathBuf, XtaskError> {
     let made = templates
         .build_stand_in(&wish, &Unattended)
         .map_err(failed)?;
+    let root = made.join("root");
+    replace_adapters_library(&root, &libraries)?;
     let runner = folder.join("run");
-    fs_err::write(&runner, script(&made.join("root"), &target))?;
+    fs_err::write(&runner, script(&root, &target))?;
     fs_err::set_permissions(&runner, std::fs::Permissions::from_mode(0o755))?;
     Ok(runner)
+}
+
+/// Puts the library that tells of adapters into Wine's place, and Wine's own beside it under another name and without
+/// the mark by which Wine would take its own file: Go's programs ask in a way that Wine 10.0 refuses.
+fn replace_adapters_library(root: &Path, libraries: &Path) -> Result<(), XtaskError> {
+    let system = root.join("root/.wine/drive_c/windows/system32");
+    let own = root.join("usr/lib/x86_64-linux-gnu/wine/x86_64-windows/iphlpapi.dll");
+    let mut bytes = fs_err::read(own)?;
+    if let Some(mark) = bytes.get_mut(MARK) {
+        mark.fill(0);
+    }
+    fs_err::write(system.join("wine_iphlpapi.dll"), bytes)?;
+    fs_err::copy(libraries.join("iphlpapi.dll"), system.join("iphlpapi.dll"))?;
+    Ok(())
 }
 
 fn wish(root: &Path, drive: Vec<DriveFile>) -> Result<StandInTemplate, XtaskError> {

@@ -33,7 +33,7 @@ pub use linux::Linux as Own;
 pub use windows::Windows as Own;
 
 pub use error::SystemError;
-pub use only_windows::{Holds, NetworkState, OnlyWindows};
+pub use only_windows::{Holds, NetworkState, OnlyWindows, RunningProgram, ServiceEnd, ServiceWork};
 
 /// Which of the two systems it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -396,6 +396,8 @@ pub trait System: Files + Services + Settings + Packages + Programs + OnlyWindow
     fn family(&self) -> Family;
     /// Where things are.
     fn paths(&self) -> &Paths;
+    /// Where the agent's own program is.
+    fn own_program(&self) -> Option<String>;
     /// What tells this start of the machine from others; none where it cannot be told.
     fn boot(&self) -> Option<String>;
     /// The host name.

@@ -14,7 +14,7 @@ mod files;
 mod machinery;
 mod windows;
 
-pub use windows::MemoryWindows;
+pub use windows::{MemoryProgram, MemoryWindows};
 
 /// What a program does in place of a real one.
 pub type Script = Rc<dyn Fn(&Memory, &Program, &mut dyn FnMut(&str)) -> Result<Ended, SystemError>>;
@@ -101,6 +101,8 @@ struct Inner {
     packages: BTreeSet<String>,
     windows: MemoryWindows,
     programs: BTreeMap<String, Script>,
+    /// Programs that were started beside the agent, by their command lines.
+    beside: Vec<Rc<MemoryProgram>>,
     /// Services that do not come up.
     broken: BTreeSet<String>,
     is_kubelet_well: bool,
@@ -165,6 +167,7 @@ impl Memory {
                 packages: BTreeSet::new(),
                 windows: MemoryWindows::new(host_name),
                 programs: BTreeMap::new(),
+                beside: Vec::new(),
                 broken: BTreeSet::new(),
                 is_kubelet_well: false,
                 starved: 0,
@@ -385,6 +388,14 @@ impl System for Memory {
 
     fn paths(&self) -> &Paths {
         &self.paths
+    }
+
+    fn own_program(&self) -> Option<String> {
+        let path = match self.family {
+            Family::Linux => "/usr/local/lib/mullion/mullion-agent",
+            Family::Windows => "C:/Program Files/mullion-agent/mullion-agent.exe",
+        };
+        Some(path.to_owned())
     }
 
     fn host_name(&self) -> Result<String, SystemError> {

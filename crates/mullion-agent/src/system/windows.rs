@@ -45,6 +45,8 @@ mod programs;
 #[cfg(windows)]
 mod service_control;
 #[cfg(windows)]
+mod service_main;
+#[cfg(windows)]
 mod services;
 
 #[cfg(windows)]

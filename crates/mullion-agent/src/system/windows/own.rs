@@ -17,10 +17,13 @@ use windows::Win32::System::SystemInformation::GetTickCount64;
 use super::super::registry::Value;
 use super::super::{
     Companions, Family, FirewallState, Holds, Module, NetworkState, OnlyWindows, PackageLists,
-    Packages, Paths, Removed, Settings, System, SystemError, answers,
+    Packages, Paths, Removed, RunningProgram, ServiceWork, Settings, System, SystemError, answers,
 };
 use super::files::real;
-use super::{adapters, describe, features, firewall, hive, names, netsh, networks, services};
+use super::{
+    adapters, describe, features, firewall, hive, names, netsh, networks, programs, service_main,
+    services,
+};
 
 /// A service whose processes take longer to stop does not stop by itself.
 const STOPPING: Duration = Duration::from_mins(1);
@@ -94,6 +97,11 @@ impl System for Windows {
             let since = started.duration_since(UNIX_EPOCH).ok()?;
             Some(format!("at {}", since.as_secs() / COARSE))
         })
+    }
+
+    fn own_program(&self) -> Option<String> {
+        let path = std::env::current_exe().ok()?;
+        path.to_str().map(|path| path.replace('\\', "/"))
     }
 
     fn paths(&self) -> &Paths {
@@ -299,11 +307,27 @@ impl OnlyWindows for Windows {
         networks::state(wanted)
     }
 
+    fn has_network(&self, name: &str) -> Result<bool, SystemError> {
+        networks::has(name)
+    }
+
     fn make_network(&self, wanted: &OverlayNetwork) -> Result<(), SystemError> {
         networks::make(wanted, &adapters::all()?)
     }
 
     fn remove_network(&self, name: &str) -> Result<Removed, SystemError> {
         networks::remove(name)
+    }
+
+    fn start_program(
+        &self,
+        path: &str,
+        args: &[String],
+    ) -> Result<Box<dyn RunningProgram>, SystemError> {
+        programs::start(path, args)
+    }
+
+    fn be_service(&self, name: &str, work: ServiceWork) -> Result<(), SystemError> {
+        service_main::run(name, work)
     }
 }

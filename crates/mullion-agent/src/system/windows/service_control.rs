@@ -23,7 +23,7 @@ use windows::Win32::System::Services::{
     SERVICE_STATUS_PROCESS, SERVICE_STOP_PENDING, SERVICE_STOPPED, SERVICE_SYSTEM_START,
     SERVICE_WIN32_OWN_PROCESS, SetServiceStatus, StartServiceW,
 };
-use windows::core::{Error, PCWSTR, PWSTR};
+use windows::core::{Error, PCWSTR, PWSTR, w};
 
 use super::super::{Removed, SystemError};
 use super::call::{Wide, failed, is, text};
@@ -146,7 +146,8 @@ impl Control {
                 PCWSTR::null(),
                 None,
                 depends.as_ptr(),
-                PCWSTR::null(),
+                // Whoever it ran as before: containerd makes containers of the machine's own only as the system.
+                w!("LocalSystem"),
                 PCWSTR::null(),
                 display.as_ptr(),
             )
