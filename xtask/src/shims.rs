@@ -133,6 +133,32 @@ mod tests {
     }
 
     #[test]
+    fn the_page_names_every_function_that_a_shim_answers() {
+        let repository = tools::repository();
+        let page = fs_err::read_to_string(repository.join("docs/stand-in.md")).unwrap();
+        let mut count = 0;
+        for shim in SHIMS.iter().filter(|shim| !shim.is_program) {
+            assert!(
+                page.contains(&format!("`{}`", shim.file())),
+                "{}",
+                shim.name
+            );
+            let source = repository.join("shims").join(format!("{}.c", shim.name));
+            let source = fs_err::read_to_string(source).unwrap();
+            for line in source.lines().filter(|line| line.contains("EXPORT ")) {
+                let (before, _) = line.split_once('(').unwrap();
+                let name = before.rsplit([' ', '*']).next().unwrap();
+                // Of a family of functions the page names the family.
+                let name = name.replace("##Names", "…").replace("##Name", "…");
+                let name = name.replace("##Properties", "Properties");
+                assert!(page.contains(&name), "{}: {name}", shim.name);
+                count += 1;
+            }
+        }
+        assert!(count > 20, "{count} functions were found");
+    }
+
+    #[test]
     fn a_library_is_shared_and_a_program_is_not() {
         for shim in SHIMS {
             let command = compile(shim, Path::new("shims"), Path::new("out"));

@@ -91,6 +91,11 @@ impl Hands<'_> {
         set: &str,
         fingerprint: &Fingerprint,
     ) -> Result<(), StepError> {
+        // What runs on all nodes is written for what they stand on, also where this run changes none of them. One that
+        // does not answer now is no reason to write nothing: its ground is that of the others.
+        for machine in self.roster()?.addresses.keys() {
+            let _ = self.find_ground(machine);
+        }
         let rendered = objects(&self.setting()?, set)
             .map_err(|error| settings::unrendered(&format!("the objects {set}"), &error))?;
         let objects = rendered.ok_or_else(|| {
