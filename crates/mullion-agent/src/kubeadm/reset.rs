@@ -134,10 +134,16 @@ fn stop_kubelet(work: &mut Work<'_, '_>) -> Result<(), AgentError> {
         .get("kubelet")
         .is_some_and(|facts| facts.activity != Activity::Stopped);
     if runs {
-        let stopped = work.system.stop("kubelet");
-        stopped
-            .map_err(|source| crate::apply::service_failed(work, "kubelet", "stopped", source))?;
+        stop(work, "kubelet")?;
     }
+    Ok(())
+}
+
+fn stop(work: &mut Work<'_, '_>, name: &str) -> Result<(), AgentError> {
+    let stopped = work.system.stop(name);
+    let stopped =
+        stopped.map_err(|source| crate::apply::service_failed(work, name, "stopped", source))?;
+    crate::apply::tell_ended(work, name, stopped);
     Ok(())
 }
 
@@ -154,8 +160,7 @@ fn stop_network(work: &mut Work<'_, '_>) -> Result<Vec<&'static str>, AgentError
     let names: Vec<_> = NETWORK.iter().filter(runs).copied().collect();
     // The last first.
     for name in names.iter().rev() {
-        let stopped = work.system.stop(name);
-        stopped.map_err(|source| crate::apply::service_failed(work, name, "stopped", source))?;
+        stop(work, name)?;
     }
     Ok(names)
 }

@@ -62,6 +62,8 @@ pub struct MemoryService {
     pub definition: Option<Definition>,
     /// How that was when it was last started.
     pub ran_as: Option<Definition>,
+    /// Whether it has to be ended when it is stopped.
+    pub is_stubborn: bool,
 }
 
 impl MemoryService {
@@ -72,6 +74,7 @@ impl MemoryService {
             starts: 0,
             saw: BTreeMap::new(),
             definition: None,
+            is_stubborn: false,
             ran_as: None,
         }
     }
@@ -218,6 +221,13 @@ impl Memory {
         };
         let mut inner = self.inner.borrow_mut();
         inner.services.insert(name.to_owned(), service);
+    }
+
+    /// Lets a service not stop by itself.
+    pub fn make_stubborn(&self, name: &str) {
+        if let Some(service) = self.inner.borrow_mut().services.get_mut(name) {
+            service.is_stubborn = true;
+        }
     }
 
     /// Gives the kernel a setting.

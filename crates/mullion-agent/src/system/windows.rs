@@ -39,6 +39,8 @@ mod own;
 #[cfg(windows)]
 mod permissions;
 #[cfg(windows)]
+mod processes;
+#[cfg(windows)]
 mod programs;
 #[cfg(windows)]
 mod service_control;

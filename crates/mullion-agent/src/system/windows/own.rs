@@ -25,6 +25,9 @@ use super::{
     services,
 };
 
+/// A service whose processes take longer to stop does not stop by itself.
+const STOPPING: Duration = Duration::from_mins(1);
+
 /// How often a lock that somebody holds is tried again.
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
 
@@ -52,6 +55,8 @@ pub struct Windows {
     paths: Paths,
     /// The lock, once it is taken.
     pub(super) lock: RefCell<Option<File>>,
+    /// So long a service may take to stop.
+    pub(super) stopping: Duration,
 }
 
 impl Default for Windows {
@@ -66,7 +71,15 @@ impl Windows {
         Self {
             paths: Paths::of_windows(),
             lock: RefCell::new(None),
+            stopping: STOPPING,
         }
+    }
+
+    /// Gives services so much time to stop before they are ended.
+    #[must_use]
+    pub fn stopping_within(mut self, time: Duration) -> Self {
+        self.stopping = time;
+        self
     }
 }
 
