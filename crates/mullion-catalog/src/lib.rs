@@ -75,7 +75,7 @@ pub use catalog::Catalog;
 pub use cni::{
     CniBackend, CniPlugins, CniRelease, CniWindows, HnsNetwork, PolicyAgent, Precondition,
 };
-pub use container_os::ContainerBase;
+pub use container_os::{ContainerBase, WindowsImage};
 pub use containerd::{BinKey, ContainerdLine, ContainerdNeed, ContainerdRelease};
 pub use digest::{Digest, DigestError, DigestState};
 pub use drivers::{Carried, Differs, DriverFacts, MachineOrigin, MediaNeed, Place};

@@ -18,9 +18,10 @@ use mullion_plan::Attend;
 
 use crate::error::TemplateError;
 use crate::images::{await_end, program, tail_of};
+pub use crate::known_images::KnownImage;
 use crate::linux::{LinuxTemplate, finish, lay_root, tell};
-use crate::registry;
 pub use crate::registry::Face;
+use crate::{known_images, registry, twins};
 
 /// The template of stand-ins to make.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,8 +38,8 @@ pub struct StandInTemplate {
     pub containerd: String,
     /// Where kubelet reaches the container runtime, on the machine's loopback.
     pub cri_port: u16,
-    /// The references of the images that it takes for Windows'.
-    pub windows_images: Vec<String>,
+    /// The images that it takes for Windows', and those that it knows to be none.
+    pub images: Vec<KnownImage>,
     /// The script that writes the pods' network down from what flannel wrote.
     pub write_network: String,
 }
@@ -62,7 +63,7 @@ pub enum DriveContent {
 }
 
 /// Where Wine's prefix is, without the leading slash.
-const PREFIX: &str = "root/.wine";
+pub(crate) const PREFIX: &str = "root/.wine";
 /// Where the stand-in's program is.
 const PROGRAM: &str = "/usr/local/lib/mullion/mullion-standin";
 /// The table of images that are taken for Windows'.
@@ -119,44 +120,6 @@ LimitNOFILE=1048576
 WantedBy=multi-user.target
 ";
 
-/// Takes the place of flanneld.exe and of kube-proxy.exe, once kubeadm has made the machine a node: with kubelet's own
-/// kubeconfig, of which the paths are translated. `$1` the program.
-const TWIN: &str = r#"#!/bin/sh
-set -eu
-drive=/root/.wine/drive_c
-kubeconfig=/run/mullion/kubeconfig
-settings=$drive/etc/kube-flannel/net-conf.json
-mkdir -p /run/mullion /run/flannel
-sed -e "/^ *client-\\(certificate\\|key\\): /{s#[Cc]:[\\\\/]*#$drive/#;s#[\\\\]\\+#/#g}" \
-  "$drive/etc/kubernetes/kubelet.conf" > $kubeconfig.$1
-name=$(hostname)
-case $1 in
-flanneld)
-  export NODE_NAME=$name
-  flanneld --kube-subnet-mgr --kubeconfig-file=$kubeconfig.$1 --iface=host0 --ip-masq --net-config-path=$settings & ;;
-kube-proxy)
-  pods=
-  [ ! -f $settings ] || pods=$(sed -n 's/.*"Network": *"\([^"]*\)".*/--cluster-cidr=\1/p' $settings)
-  kube-proxy --kubeconfig=$kubeconfig.$1 --hostname-override=$name --proxy-mode=iptables $pods \
-    --conntrack-max-per-core=0 --oom-score-adj=0 & ;;
-esac
-child=$!
-trap 'kill $child; wait $child; exit 0' TERM INT
-# It belongs to the node: when the machine is one no more, it ends, and takes along what it wrote down.
-while kill -0 $child 2>/dev/null; do
-  if [ ! -e "$drive/etc/kubernetes/kubelet.conf" ]; then
-    kill $child
-    wait $child || true
-    rm -f $kubeconfig.$1
-    [ $1 != flanneld ] || rm -f /run/flannel/subnet.env /etc/cni/net.d/10-flannel.conflist
-    exit 0
-  fi
-  sleep 1 &
-  wait $!
-done
-wait $child
-"#;
-
 /// Initialises the prefix. `$1` the root, `$2` the script that runs inside it.
 const INSIDE: &str = r#"set -eu
 hostname stand-in
@@ -195,14 +158,12 @@ pub(crate) fn build(
         wish.containerd.as_bytes(),
         0o644,
     )?;
-    let rows = wish.windows_images.iter();
-    let rows = rows.map(|name| format!("[[image]]\nname = \"{name}\"\n"));
     put(
         &root.join(&IMAGES[1..]),
-        rows.collect::<String>().as_bytes(),
+        known_images::table(&wish.images).as_bytes(),
         0o644,
     )?;
-    write_twins(&root, &wish.write_network)?;
+    twins::write(&root, &wish.write_network)?;
     let drive = root.join(PREFIX).join("drive_c");
     for folder in FOLDERS {
         fs_err::create_dir_all(drive.join(folder))?;
@@ -280,56 +241,6 @@ fn write_settings(root: &Path, face: &Face, cri_port: u16) -> Result<(), Templat
     Ok(fs_err::write(sshd, kept)?)
 }
 
-/// The programs that do what Windows' own would do on a node.
-fn write_twins(root: &Path, write_network: &str) -> Result<(), TemplateError> {
-    let folder = root.join("usr/local/lib/mullion");
-    put(&folder.join("twin"), TWIN.as_bytes(), 0o755)?;
-    put(
-        &folder.join("write-network"),
-        write_network.as_bytes(),
-        0o755,
-    )?;
-    let units = root.join("etc/systemd/system");
-    let service = |what: &str, (start, more): (&str, &str)| {
-        format!(
-            "[Unit]\nDescription={what}, in place of the one for Windows\nAfter=mullion-network.service containerd.service\n\
-             ConditionPathExists=/{PREFIX}/drive_c/etc/kubernetes/kubelet.conf\n{more}StartLimitIntervalSec=0\n\n[Service]\n\
-             {start}\nRestart=always\nRestartSec=1\n"
-        )
-    };
-    let twin = |name: &str| format!("ExecStart=/usr/local/lib/mullion/twin {name}");
-    let of_flannel =
-        format!("ConditionPathExists=/{PREFIX}/drive_c/etc/kube-flannel/net-conf.json\n");
-    let network = "Environment=SUBNET_FILE=/run/flannel/subnet.env NETWORK_FOLDER=/etc/cni/net.d\n\
-                   ExecStart=/bin/sh /usr/local/lib/mullion/write-network";
-    for (unit, text) in [
-        (
-            "mullion-flanneld.service",
-            service("flanneld", (&twin("flanneld"), &of_flannel)),
-        ),
-        (
-            "mullion-kube-proxy.service",
-            service("kube-proxy", (&twin("kube-proxy"), "")),
-        ),
-        (
-            "mullion-cni.service",
-            service("flannel's plugin", (network, &of_flannel)),
-        ),
-    ] {
-        put(&units.join(unit), text.as_bytes(), 0o644)?;
-        // Whenever the machine is a node, they run.
-        let path = unit.replace(".service", ".path");
-        let watch = format!(
-            "[Unit]\nDescription=Whether this machine is a node\n\n[Path]\n\
-             PathExists=/{PREFIX}/drive_c/etc/kubernetes/kubelet.conf\n"
-        );
-        put(&units.join(&path), watch.as_bytes(), 0o644)?;
-        let wants = units.join("multi-user.target.wants").join(&path);
-        fs_err::os::unix::fs::symlink(format!("../{path}"), wants)?;
-    }
-    Ok(())
-}
-
 /// Runs Wine once, until its prefix is whole.
 fn initialise(folder: &Path, root: &Path, attendant: &dyn Attend) -> Result<(), TemplateError> {
     let log = folder.join("wine.log");
@@ -388,7 +299,7 @@ fn on_drive(drive: &Path, path: &str) -> Result<PathBuf, TemplateError> {
     Ok(at)
 }
 
-fn put(path: &Path, bytes: &[u8], mode: u32) -> Result<(), TemplateError> {
+pub(crate) fn put(path: &Path, bytes: &[u8], mode: u32) -> Result<(), TemplateError> {
     if let Some(above) = path.parent() {
         fs_err::create_dir_all(above)?;
     }

@@ -55,7 +55,7 @@ fn template() -> (TemplateId, PathBuf) {
         containerd: "version = 3\n".into(),
         cri_port: 2376,
         write_network: "exit 0\n".into(),
-        windows_images: Vec::new(),
+        images: Vec::new(),
     };
     let begun = Instant::now();
     let templates = Templates::new(own.join("templates"));
