@@ -32,6 +32,9 @@ pub(crate) const PATCHES_FOLDER: &str = "C:/etc/kubernetes/patches";
 /// flannel's settings, the same as on Linux machines.
 pub const NETWORK_SETTINGS: &str = "C:/etc/kube-flannel/net-conf.json";
 
+/// The flags of kube-router, on a stand-in alone: its Linux twin reads them.
+const POLICY_FLAGS: &str = "C:/etc/kube-router/flags";
+
 /// Folders that programs expect and do not make.
 const FOLDERS: [&str; 10] = [
     "C:/etc/cni/net.d",
@@ -85,6 +88,10 @@ pub fn windows_blueprint(
     if setting.cluster().network.cni == Cni::Flannel {
         let network = format!("{:#}\n", flannel::network(setting));
         files.push(text_file(NETWORK_SETTINGS, network));
+        if seat.differs().is_some() && setting.cluster().network.policy {
+            let flags = crate::objects::policy::flags(setting).join("\n");
+            files.push(text_file(POLICY_FLAGS, format!("{flags}\n")));
+        }
     }
     for copy in &seat.group.files {
         files.push(File {

@@ -5,6 +5,7 @@
 //! | `mullion-flanneld` | `flanneld.exe` | `etc/kube-flannel/net-conf.json` |
 //! | `mullion-cni` | flannel's plugin | |
 //! | `mullion-kube-proxy` | `kube-proxy.exe` | the pods' network, of the same file |
+//! | `mullion-kube-router` | what would enforce network policy on Windows | `etc/kube-router/flags` |
 
 use std::path::Path;
 
@@ -30,6 +31,9 @@ kube-proxy)
   [ ! -f $settings ] || pods=$(sed -n 's/.*"Network": *"\([^"]*\)".*/--cluster-cidr=\1/p' $settings)
   kube-proxy --kubeconfig=$kubeconfig.$1 --hostname-override=$name --proxy-mode=iptables $pods \
     --conntrack-max-per-core=0 --oom-score-adj=0 & ;;
+kube-router)
+  kube-router --kubeconfig=$kubeconfig.$1 --hostname-override=$name \
+    $(cat "$drive/etc/kube-router/flags") & ;;
 esac
 child=$!
 trap 'kill $child; wait $child; exit 0' TERM INT
@@ -40,6 +44,7 @@ while kill -0 $child 2>/dev/null; do
     wait $child || true
     rm -f $kubeconfig.$1
     [ $1 != flanneld ] || rm -f /run/flannel/subnet.env /etc/cni/net.d/10-flannel.conflist
+    [ $1 != kube-router ] || kube-router --cleanup-config || true
     exit 0
   fi
   sleep 1 &
@@ -68,6 +73,7 @@ pub(crate) fn write(root: &Path, write_network: &str) -> Result<(), TemplateErro
     let twin = |name: &str| format!("ExecStart=/usr/local/lib/mullion/twin {name}");
     let of_flannel =
         format!("ConditionPathExists=/{PREFIX}/drive_c/etc/kube-flannel/net-conf.json\n");
+    let of_policy = format!("ConditionPathExists=/{PREFIX}/drive_c/etc/kube-router/flags\n");
     let network = "Environment=SUBNET_FILE=/run/flannel/subnet.env NETWORK_FOLDER=/etc/cni/net.d\n\
                    ExecStart=/bin/sh /usr/local/lib/mullion/write-network";
     for (unit, text) in [
@@ -78,6 +84,10 @@ pub(crate) fn write(root: &Path, write_network: &str) -> Result<(), TemplateErro
         (
             "mullion-kube-proxy.service",
             service("kube-proxy", (&twin("kube-proxy"), "")),
+        ),
+        (
+            "mullion-kube-router.service",
+            service("kube-router", (&twin("kube-router"), &of_policy)),
         ),
         (
             "mullion-cni.service",

@@ -278,7 +278,7 @@ fn face(windows: &Windows) -> Face {
 
 /// Linux programs that do in a stand-in what Windows' own would do.
 fn is_in_stand_in(name: &str) -> bool {
-    const CARRYING: &[&str] = &["flanneld", "kube-proxy"];
+    const CARRYING: &[&str] = &["flanneld", "kube-proxy", "kube-router"];
     CARRYING.contains(&name)
         || (is_on_machines(name) && !["kubeadm", "kubelet", "kubectl"].contains(&name))
 }

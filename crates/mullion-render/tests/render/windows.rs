@@ -49,6 +49,28 @@ fn a_stand_in_differs_in_what_the_catalog_says_and_in_nothing_else() {
     let kubelet = blueprint.files.iter().find(programs).unwrap();
     let stored = &setting.windows_programs["kubelet-stand-in"];
     assert_eq!(kubelet.content.sha256(), stored.sha256);
+    let flags = text(&blueprint, "C:/etc/kube-router/flags");
+    assert!(flags.starts_with("--run-firewall=true\n"), "{flags}");
+}
+
+#[test]
+fn nodes_see_network_policies_only_where_a_stand_in_enforces_them() {
+    let is_bound = |text: &str| {
+        let model = scene::model(text, "1.36");
+        let setting = scene::setting(&model, scene::container());
+        let objects = mullion_render::objects(&setting, "policy")
+            .unwrap()
+            .unwrap();
+        let text = format!("{objects:?}");
+        assert!(text.contains("DaemonSet"), "{text}");
+        text.contains("mullion:stand-in-policy")
+    };
+    assert!(is_bound(STAND_IN) && !is_bound(REAL));
+    let model = scene::model(REAL, "1.36");
+    let setting = scene::setting(&model, scene::container());
+    let blueprint = windows_blueprint(&setting, &name("win1")).unwrap();
+    let has_flags = |file: &mullion_wire::File| file.path.contains("kube-router");
+    assert!(!blueprint.files.iter().any(has_flags));
 }
 
 #[test]
