@@ -87,7 +87,7 @@ const FOLDERS: [&str; 8] = [
 const SESSION: &str = "\
 [Unit]
 Description=Windows' session: its services run as long as it does
-After=mullion-network.service
+After=mullion-network.service mullion-identity.service
 Wants=containerd.service mullion-gateway.service
 
 [Service]
@@ -101,6 +101,31 @@ RestartSec=1
 WantedBy=multi-user.target
 ";
 
+/// Tells machines of one template from each other, and each of their starts from the one before. Wine keeps its registry
+/// in memory, so this is done before it runs.
+const IDENTITY: &str = r#"#!/bin/sh
+set -eu
+registry=/root/.wine/system.reg
+id=$(sed -E 's/^(.{8})(.{4})(.{4})(.{4})(.{12})$/{\1-\2-\3-\4-\5}/' /etc/machine-id)
+start=$(sed -n 's/^"BootId"=dword:\([0-9a-f]*\)$/\1/p' $registry)
+next=$(printf %08x $((0x$start + 1)))
+sed -i -e "s/^\"LastConfig\"=.*/\"LastConfig\"=\"$id\"/" -e "s/^\"BootId\"=.*/\"BootId\"=dword:$next/" $registry
+"#;
+
+const IDENTITY_UNIT: &str = "\
+[Unit]
+Description=Which machine this is, and which of its starts
+Before=mullion-windows.service ssh.service
+
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=/usr/local/lib/mullion/identity
+
+[Install]
+WantedBy=multi-user.target
+";
+
 /// Takes the place of containerd.exe.
 const CONTAINERD: &str = "\
 [Unit]
@@ -109,6 +134,7 @@ After=mullion-cgroups.service mullion-network.service
 
 [Service]
 Type=notify
+Environment=GOGC=40
 ExecStart=/usr/local/bin/containerd
 Delegate=yes
 KillMode=process
@@ -176,6 +202,7 @@ pub(crate) fn build(
     tell(attendant, "initialising Wine");
     initialise(folder, &root, attendant)?;
     fs_err::remove_file(drive.join("mullion.reg"))?;
+    keep_own_adapters(&root, &drive)?;
     tell(attendant, "filling drive C:");
     for file in &wish.drive {
         if attendant.is_called_off() {
@@ -203,18 +230,24 @@ fn write_settings(root: &Path, face: &Face, cri_port: u16) -> Result<(), Templat
         "[Unit]\nDescription=kubelet.exe's way to containerd\nAfter=containerd.service\n\n[Service]\n\
          ExecStart={PROGRAM} cri --listen 127.0.0.1:{cri_port} --drive /{PREFIX}/drive_c --build {} --revision {} \
          --images {IMAGES}\n\
-         Restart=always\nRestartSec=1\n\n[Install]\nWantedBy=multi-user.target\n",
+         StandardError=journal+console\nRestart=always\nRestartSec=1\n\n[Install]\nWantedBy=multi-user.target\n",
         face.build, face.revision
     );
     for (unit, text) in [
         ("containerd.service", CONTAINERD),
         ("mullion-gateway.service", gateway.as_str()),
+        ("mullion-identity.service", IDENTITY_UNIT),
         ("mullion-windows.service", SESSION),
     ] {
         put(&units.join(unit), text.as_bytes(), 0o644)?;
         let wants = units.join("multi-user.target.wants").join(unit);
         fs_err::os::unix::fs::symlink(format!("../{unit}"), wants)?;
     }
+    put(
+        &root.join("usr/local/lib/mullion/identity"),
+        IDENTITY.as_bytes(),
+        0o755,
+    )?;
     put(
         &root.join("etc/mullion/standin.toml"),
         b"# The usual values hold.\n",
@@ -274,6 +307,23 @@ fn initialise(folder: &Path, root: &Path, attendant: &dyn Attend) -> Result<(), 
         });
     }
     Ok(fs_err::remove_file(log)?)
+}
+
+/// Where Debian has Wine's own libraries.
+const OWN_LIBRARIES: &str = "usr/lib/x86_64-linux-gnu/wine/x86_64-windows";
+/// By this, at this place, Wine knows a library as its own and loads it by its name, whatever a file holds.
+const OWN_MARK: (usize, &[u8]) = (0x40, b"Wine builtin DLL");
+
+/// Keeps Wine's library of network adapters under the name by which the shim in its place passes calls on to it.
+fn keep_own_adapters(root: &Path, drive: &Path) -> Result<(), TemplateError> {
+    let mut library = fs_err::read(root.join(OWN_LIBRARIES).join("iphlpapi.dll"))?;
+    let (place, mark) = OWN_MARK;
+    let found = library.get_mut(place..place + mark.len());
+    if let Some(found) = found.filter(|found| *found == mark) {
+        found.fill(0);
+    }
+    let path = on_drive(drive, "windows/system32/wine_iphlpapi.dll")?;
+    put(&path, &library, 0o755)
 }
 
 /// A file of the drive. No part of its path leads elsewhere, and letters are as Windows has them: a folder that is there
