@@ -29,6 +29,9 @@ const STARTS: usize = 30;
 /// The most that a cluster from package registries alone may take, on two cores.
 const COLD: Duration = Duration::from_mins(35);
 
+/// The most that a stand-in for Windows may add to that: its programs are built too.
+const COLD_STAND_IN: Duration = Duration::from_mins(30);
+
 /// What is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
@@ -107,17 +110,23 @@ fn measure_clusters(program: &Path) -> Result<BTreeMap<&'static str, Sample>, Xt
     Ok(times.samples())
 }
 
-/// From package registries alone to a cluster, with nothing in any cache.
+/// From package registries alone to a cluster, with nothing in any cache; then a stand-in for Windows is added.
 fn measure_cold(program: &Path) -> Result<(), XtaskError> {
-    let bed = clusters::Bed::new(program, &clusters::file_of("bench-cold", 1))?.cold();
-    let start = Instant::now();
-    tools::run(&mut bed.mullion(&["doctor", "--fix"]))?;
-    tools::run(&mut bed.mullion(&["up", "--yes"]))?;
-    report(&[Measure::time(
-        "up of 1 worker, cold",
-        Some(start.elapsed()),
-        COLD,
-    )])
+    let name = "bench-cold";
+    let bed = clusters::Bed::new(program, &clusters::file_of(name, 1))?.cold();
+    let up = || {
+        let start = Instant::now();
+        tools::run(&mut bed.mullion(&["doctor", "--fix"]))?;
+        tools::run(&mut bed.mullion(&["up", "--yes"]))?;
+        Ok::<_, XtaskError>(start.elapsed())
+    };
+    let linux = up()?;
+    bed.write(&clusters::mixed_file_of(name, 1, 1))?;
+    let stand_in = up()?;
+    report(&[
+        Measure::time("up of 1 worker, cold", Some(linux), COLD),
+        Measure::time("then 1 stand-in, cold", Some(stand_in), COLD_STAND_IN),
+    ])
 }
 
 /// Measures one case in a process of its own, built for speed.

@@ -20,6 +20,7 @@
 )]
 
 pub mod bench;
+mod beside;
 mod cache;
 mod error;
 pub mod generate;

@@ -24,7 +24,7 @@ pub(crate) mod windows;
 
 pub(crate) use files::remove_staged;
 pub(crate) use services::{
-    bring_back as bring_back_services, failed as service_failed, restart_released,
+    bring_back as bring_back_services, failed as service_failed, restart_released, tell_ended,
     withdraw as withdraw_services,
 };
 pub(crate) use settings::{give_back as settings_back, plain, remove_firewall};

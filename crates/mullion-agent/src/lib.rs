@@ -4,7 +4,8 @@
 //!
 //! The controller brings the program to a machine and runs `mullion-agent serve` as root. [`serve`] reads one request
 //! from standard input, fulfils it through a [`System`](system::System), and writes events; the last of them is
-//! `Done` or `Failed`. A program is run for each request: nothing stays behind on the machine but files.
+//! `Done` or `Failed`. A program is run for each request: nothing stays behind on the machine but files, and on Windows
+//! the services of flannel and kube-proxy, which are this program too ([`attend`]).
 //!
 //! - *apply*: compare everything; write down what is there and what will be restarted; stage and verify every file
 //!   beside its place; swap them all; then kernel modules, settings, firewall, on Windows features, registry and the
@@ -35,6 +36,7 @@
 //! - On Windows owners of files are not compared, and there are two modes only: private and inherited.
 
 mod apply;
+mod attend;
 mod commands;
 mod digests;
 mod facts;
@@ -51,6 +53,7 @@ pub mod system;
 mod tests;
 mod work;
 
+pub use attend::{Attendance, Standing, attend};
 pub use failure::AgentError;
 pub use serve::{Outcome, serve};
 

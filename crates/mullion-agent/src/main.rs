@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
-use mullion_agent::system::{Files as _, Own, System as _};
-use mullion_agent::{Outcome, serve};
+use mullion_agent::system::{Files as _, OnlyWindows as _, Own, System as _};
+use mullion_agent::{Attendance, Outcome, attend, serve};
 
 /// Makes one machine what its blueprint says.
 #[derive(Debug, Parser)]
@@ -29,6 +29,11 @@ enum Command {
         /// The file
         path: String,
     },
+    /// Be the service that attends to a program: waits for what it needs, starts it, ends it
+    Attend {
+        /// The file that says to what
+        file: String,
+    },
     /// Print the version
     Version,
 }
@@ -46,11 +51,11 @@ fn main() -> ExitCode {
         Command::Digest { path } => match system.digest(&path) {
             Ok(digest) => print(&digest.to_string()),
             Err(error) => {
-                // Nobody is told where even that cannot be said.
-                let _ = writeln!(io::stderr(), "{error}");
+                say(&error.to_string());
                 ExitCode::FAILURE
             }
         },
+        Command::Attend { file } => attend_to(&system, file),
         Command::Version => {
             let version = system
                 .describe()
@@ -58,6 +63,34 @@ fn main() -> ExitCode {
             print(&version)
         }
     }
+}
+
+/// How often what a program needs is looked at.
+const PAUSE: Duration = Duration::from_secs(1);
+
+fn attend_to(system: &Own, file: String) -> ExitCode {
+    let service = match Attendance::read(system, &file) {
+        Ok(attendance) => attendance.service().to_owned(),
+        Err(error) => {
+            say(&error.to_string());
+            return ExitCode::FAILURE;
+        }
+    };
+    let work = move |is_told_to_stop: &dyn Fn() -> bool| {
+        attend(&Own::new(), &file, PAUSE, is_told_to_stop, &mut say)
+    };
+    match system.be_service(&service, Box::new(work)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            say(&error.to_string());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// For whoever reads the log. Nobody is told where even that cannot be said.
+fn say(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
 }
 
 fn print(line: &str) -> ExitCode {

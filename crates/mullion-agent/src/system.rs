@@ -33,7 +33,7 @@ pub use linux::Linux as Own;
 pub use windows::Windows as Own;
 
 pub use error::SystemError;
-pub use only_windows::{Holds, NetworkState, OnlyWindows};
+pub use only_windows::{Holds, NetworkState, OnlyWindows, RunningProgram, ServiceEnd, ServiceWork};
 
 /// Which of the two systems it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -190,6 +190,16 @@ pub enum Activity {
     Stopped,
 }
 
+/// How a service came to its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use]
+pub enum Stopped {
+    /// As it was told to.
+    ByItself,
+    /// It did not, in the time that it had: these of its processes were ended.
+    Ended(Vec<String>),
+}
+
 /// Services of the system's service manager, by name.
 pub trait Services {
     /// How they are; one that is not known is [`ServiceFacts::UNKNOWN`].
@@ -204,10 +214,10 @@ pub trait Services {
     fn disable(&self, names: &[&str]) -> Result<(), SystemError>;
     /// Starts one and waits until it says that it runs.
     fn start(&self, name: &str) -> Result<(), SystemError>;
-    /// Stops one and waits until it has.
-    fn stop(&self, name: &str) -> Result<(), SystemError>;
+    /// Stops one and waits until it has, and until nothing of it runs.
+    fn stop(&self, name: &str) -> Result<Stopped, SystemError>;
     /// Stops one where it runs, and starts it.
-    fn restart(&self, name: &str) -> Result<(), SystemError>;
+    fn restart(&self, name: &str) -> Result<Stopped, SystemError>;
     /// Its last lines; none where they cannot be had.
     fn service_log(&self, name: &str, lines: usize) -> Vec<String>;
 }
@@ -386,6 +396,8 @@ pub trait System: Files + Services + Settings + Packages + Programs + OnlyWindow
     fn family(&self) -> Family;
     /// Where things are.
     fn paths(&self) -> &Paths;
+    /// Where the agent's own program is.
+    fn own_program(&self) -> Option<String>;
     /// What tells this start of the machine from others; none where it cannot be told.
     fn boot(&self) -> Option<String>;
     /// The host name.

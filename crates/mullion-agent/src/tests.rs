@@ -2,6 +2,8 @@
 
 mod applying;
 mod asking;
+mod attending;
+mod failure_modes;
 mod fixtures;
 mod killed;
 mod kubernetes;

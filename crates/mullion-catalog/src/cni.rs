@@ -78,6 +78,8 @@ pub struct CniBackend {
     pub network: Option<HnsNetwork>,
     /// The name of that network, which kube-proxy must be told exactly.
     pub hns_network: Option<String>,
+    /// The overlay that is made before the plugin makes its own.
+    pub beforehand: Option<Beforehand>,
     /// The smallest network identifier that Windows accepts.
     pub minimum_vni: Option<u32>,
     /// The only UDP port that Windows accepts.
@@ -86,6 +88,22 @@ pub struct CniBackend {
     pub needs: Vec<String>,
     /// Settings that must be off with Windows nodes.
     pub never: Vec<String>,
+    /// Where this was read.
+    pub source: String,
+}
+
+/// An overlay that no pod is in: making the first one cuts connections off, so it is made beforehand.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Beforehand {
+    /// Its name.
+    pub name: String,
+    /// Its addresses.
+    pub subnet: String,
+    /// The way out of it.
+    pub gateway: String,
+    /// Its network identifier.
+    pub vsid: u32,
     /// Where this was read.
     pub source: String,
 }

@@ -62,11 +62,57 @@ pub struct Differs {
     pub cri_port: u16,
     /// The services that are laid down and not started.
     pub carried: Vec<String>,
+    /// The parts of a blueprint that it does not have.
+    pub without: Vec<BlueprintPart>,
+    /// The preflight errors that are expected, by kubeadm's names for them.
+    pub ignored_preflight_errors: Vec<String>,
+    /// What kubelet's configuration says there.
+    pub kubelet: KubeletThere,
     /// Where this was read.
     pub source: String,
 }
 
+/// Kubelet's configuration on a machine whose disk is the computer's own, by kubelet's own names.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct KubeletThere {
+    /// How full the disk is before images go.
+    #[serde(rename = "imageGCHighThresholdPercent")]
+    pub image_threshold: u8,
+    /// How little may be left before pods go.
+    pub eviction_hard: BTreeMap<String, String>,
+}
+
+/// A part of a Windows machine's blueprint that a stand-in may have no use for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BlueprintPart {
+    /// The ports that connections to elsewhere come from.
+    DynamicPorts,
+    /// Defender's exclusions.
+    Exclusions,
+    /// Optional features.
+    Features,
+    /// Ports that are opened.
+    Firewall,
+    /// The host name.
+    HostName,
+    /// The network of HNS.
+    Network,
+    /// The page file.
+    PageFile,
+    /// Values of the registry.
+    Registry,
+    /// The time zone.
+    TimeZone,
+}
+
 impl Differs {
+    /// Whether a service is laid down and not started.
+    pub fn is_carried(&self, service: &str) -> bool {
+        self.carried.iter().any(|name| name == service)
+    }
+
     /// Where kubelet reaches the container runtime, as kubeadm and kubelet name it.
     pub fn cri(&self) -> String {
         format!("tcp://127.0.0.1:{}", self.cri_port)

@@ -73,12 +73,15 @@ pub use artifacts::{
 };
 pub use catalog::Catalog;
 pub use cni::{
-    CniBackend, CniPlugins, CniRelease, CniWindows, HnsNetwork, PolicyAgent, Precondition,
+    Beforehand, CniBackend, CniPlugins, CniRelease, CniWindows, HnsNetwork, PolicyAgent,
+    Precondition,
 };
 pub use container_os::{ContainerBase, WindowsImage};
 pub use containerd::{BinKey, ContainerdLine, ContainerdNeed, ContainerdRelease};
 pub use digest::{Digest, DigestError, DigestState};
-pub use drivers::{Carried, Differs, DriverFacts, MachineOrigin, MediaNeed, Place};
+pub use drivers::{
+    BlueprintPart, Carried, Differs, DriverFacts, KubeletThere, MachineOrigin, MediaNeed, Place,
+};
 pub use firewall::{OpenPort, PortWhen, Protocol};
 pub use gates::LockedGate;
 pub use kube_proxy::{FlagWhen, KubeProxyFlag, KubeProxyWay};
@@ -97,6 +100,6 @@ pub use requirements::{
 pub use updates::KnownBad;
 pub use why::{Answer, Key, Standing, WhyError};
 pub use windows::{
-    KnownMedia, RegistryValue, RegistryWhen, SshServer, WindowsEdition, WindowsMinima,
-    WindowsRelease,
+    DynamicPorts, KnownMedia, RegistryData, RegistryValue, RegistryWhen, SshServer, WindowsEdition,
+    WindowsMinima, WindowsRelease,
 };

@@ -34,9 +34,9 @@ pub(crate) fn files(setting: &Setting<'_>, seat: Seat<'_>) -> Result<Vec<File>, 
         ),
     ];
     if let Some(mirror) = &artifacts.mirror {
-        files.extend(registries(setting).into_iter().map(|registry| {
+        files.extend(registries(setting, Os::Linux).into_iter().map(|registry| {
             let path = format!("{REGISTRIES}/{registry}/hosts.toml");
-            text_file(path, hosts(mirror, registry, artifacts.offline))
+            text_file(path, hosts(Some(mirror), registry, artifacts.offline, &[]))
         }));
     }
     Ok(files)
@@ -58,14 +58,26 @@ pub fn stand_in_containerd(setting: &Setting<'_>) -> Result<String, RenderError>
 
 /// TOML tables, each written once however many reasons there are for its keys.
 #[derive(Default)]
-struct Tables(BTreeMap<String, BTreeMap<String, String>>);
+pub(crate) struct Tables(BTreeMap<String, BTreeMap<String, String>>);
 
 impl Tables {
-    fn set(&mut self, table: &str, key: &str, value: impl Into<String>) {
+    pub(crate) fn set(&mut self, table: &str, key: &str, value: impl Into<String>) {
         self.0
             .entry(table.into())
             .or_default()
             .insert(key.into(), value.into());
+    }
+
+    /// The whole file; `first` are keys before every table.
+    pub(crate) fn text(&self, first: impl IntoIterator<Item = String>) -> String {
+        let mut lines = vec!["# Written by Mullion.".to_owned()];
+        lines.extend(first);
+        for (table, keys) in &self.0 {
+            lines.push(format!("\n[{table}]"));
+            lines.extend(keys.iter().map(|(key, value)| format!("{key} = {value}")));
+        }
+        lines.push(String::new());
+        lines.join("\n")
     }
 }
 
@@ -103,34 +115,27 @@ fn config(line: &ContainerdLine, ground: Ground, pause: &str, has_mirror: bool) 
         let table = format!("{images}.registry");
         tables.set(&table, "config_path", quoted(REGISTRIES));
     }
-    let mut lines = vec![
-        "# Written by Mullion.".to_owned(),
+    tables.text([
         format!("version = {}", line.config_version),
         // It makes folders below /opt for programs that nobody installs.
         "disabled_plugins = ['io.containerd.internal.v1.opt']".to_owned(),
-    ];
-    for (table, keys) in &tables.0 {
-        lines.push(format!("\n[{table}]"));
-        lines.extend(keys.iter().map(|(key, value)| format!("{key} = {value}")));
-    }
-    lines.push(String::new());
-    lines.join("\n")
+    ])
 }
 
 /// The table around a table; its name may hold dots inside quotes, the last part does not.
-fn parent(table: &str) -> &str {
+pub(crate) fn parent(table: &str) -> &str {
     table.rsplit_once('.').map_or(table, |(parent, _)| parent)
 }
 
-/// The registries of all images that Linux nodes are known to need.
-fn registries<'a>(setting: &Setting<'a>) -> BTreeSet<&'a str> {
+/// The registries of all images that nodes of a system are known to need.
+pub(crate) fn registries<'a>(setting: &Setting<'a>, os: Os) -> BTreeSet<&'a str> {
     let artifacts = setting.model.artifacts().iter();
     let ours = artifacts
-        .filter(|artifact| artifact.kind == ArtifactKind::Image && artifact.os == Os::Linux)
+        .filter(|artifact| artifact.kind == ArtifactKind::Image && artifact.os == os)
         .filter_map(|artifact| artifact.address.as_deref());
     let images = setting.cluster().images.iter();
     let theirs = images
-        .filter(|image| image.os == Os::Linux)
+        .filter(|image| image.os == os)
         .map(|image| image.reference.as_str());
     ours.chain(theirs).map(registry).collect()
 }
@@ -144,8 +149,23 @@ fn registry(reference: &str) -> &str {
 }
 
 /// Where a registry's images are asked for: at the mirror, whose repositories are named after registries, and at the
-/// registry itself after it unless nothing outside may be asked.
-fn hosts(mirror: &str, registry: &str, offline: bool) -> String {
+/// registry itself after it unless nothing outside may be asked. `authorities` are the files of those that are trusted
+/// besides the system's own.
+pub(crate) fn hosts(
+    mirror: Option<&str>,
+    registry: &str,
+    offline: bool,
+    authorities: &[String],
+) -> String {
+    let files: Vec<_> = authorities.iter().map(|path| quoted(path)).collect();
+    let trust = match files.as_slice() {
+        [] => String::new(),
+        files => format!("ca = [{}]\n", files.join(", ")),
+    };
+    let begin = "# Written by Mullion.\n";
+    let Some(mirror) = mirror else {
+        return format!("{begin}{trust}");
+    };
     let place = format!("{}/v2/{registry}", mirror.trim_end_matches('/'));
     let place = quoted(&place);
     let server = if offline {
@@ -155,12 +175,11 @@ fn hosts(mirror: &str, registry: &str, offline: bool) -> String {
     };
     format!(
         "\
-# Written by Mullion.
-{server}
+{begin}{server}{trust}
 [host.{place}]
 capabilities = [\"pull\", \"resolve\"]
 override_path = true
-"
+{trust}"
     )
 }
 
@@ -251,7 +270,7 @@ mod tests {
 
     #[test]
     fn offline_the_registries_themselves_are_not_asked() {
-        let text = |offline| hosts("https://mirror.example/", "ghcr.io", offline);
+        let text = |offline| hosts(Some("https://mirror.example/"), "ghcr.io", offline, &[]);
         assert!(text(true).contains("server = \"https://mirror.example/v2/ghcr.io\"\n"));
         assert!(!text(false).contains("server ="));
     }

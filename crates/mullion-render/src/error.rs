@@ -55,6 +55,9 @@ pub enum RenderError {
         /// The minor release.
         minor: Minor,
     },
+    /// The catalog names a flag of kube-proxy's whose value nobody knows here.
+    #[error("nothing is known of kube-proxy's flag `{0}`")]
+    UnknownFlag(String),
     /// The network of services has no tenth address, which the cluster's DNS has.
     #[error("the service network `{0}` is too small for the cluster's DNS")]
     NoDnsAddress(ipnet::Ipv4Net),

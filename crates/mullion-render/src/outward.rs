@@ -64,21 +64,32 @@ fn variables(setting: &Setting<'_>, own: IpAddr) -> Vec<(&'static str, String)> 
         .collect()
 }
 
+/// What a service of a machine is told of the proxy; nothing where there is none.
+pub(crate) fn proxy_variables(
+    setting: &Setting<'_>,
+    seat: Seat<'_>,
+) -> Vec<(&'static str, String)> {
+    if has_proxy(&setting.cluster().proxy) {
+        variables(setting, seat.address)
+    } else {
+        vec![]
+    }
+}
+
 /// The addition to a service's unit that tells it of the proxy; none where there is none.
 pub(crate) fn service_proxy(setting: &Setting<'_>, seat: Seat<'_>, service: &str) -> Option<File> {
-    if !has_proxy(&setting.cluster().proxy) {
+    let variables = proxy_variables(setting, seat);
+    if variables.is_empty() {
         return None;
     }
-    let lines = variables(setting, seat.address)
-        .into_iter()
-        .map(|(name, value)| {
-            // A per cent sign begins a specifier, a quote ends the value.
-            let value = value
-                .replace('\\', "\\\\")
-                .replace('"', "\\\"")
-                .replace('%', "%%");
-            format!("Environment=\"{name}={value}\"\n")
-        });
+    let lines = variables.into_iter().map(|(name, value)| {
+        // A per cent sign begins a specifier, a quote ends the value.
+        let value = value
+            .replace('\\', "\\\\")
+            .replace('"', "\\\"")
+            .replace('%', "%%");
+        format!("Environment=\"{name}={value}\"\n")
+    });
     let text = iter::once("# Written by Mullion.\n[Service]\n".to_owned())
         .chain(lines)
         .collect::<String>();

@@ -259,6 +259,15 @@ impl<'a> Setting<'a> {
             .ok_or_else(|| RenderError::NoImage(name.into()))
     }
 
+    /// The reference of the pause image that every Windows release of the cluster can start.
+    pub(crate) fn windows_pause(&self) -> Result<String, RenderError> {
+        let linux = self.image("pause-image")?;
+        let repository = linux.rsplit_once(':').map_or(linux, |(before, _)| before);
+        let versions: Vec<_> = self.cluster().windows_versions().into_iter().collect();
+        let pause = Catalog::builtin().pause_for(self.model.kubernetes(), &versions);
+        Ok(format!("{repository}:{}", pause.tag))
+    }
+
     pub(crate) fn program(&self, name: &str) -> Result<Content, RenderError> {
         stored(&self.programs, name)
     }

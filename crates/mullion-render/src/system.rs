@@ -125,7 +125,7 @@ pub(crate) fn firewall(setting: &Setting<'_>, seat: Seat<'_>) -> Option<Firewall
     })
 }
 
-fn uses_vxlan(setting: &Setting<'_>) -> bool {
+pub(crate) fn uses_vxlan(setting: &Setting<'_>) -> bool {
     let network = &setting.cluster().network;
     network.cni != Cni::None && network.backend == Backend::Vxlan
 }

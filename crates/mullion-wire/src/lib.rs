@@ -18,6 +18,7 @@
 //!
 //! A registry value of the blueprint is a number or text: bytes and 64-bit numbers are only kept and put back.
 
+mod attended;
 mod blueprint;
 mod digest;
 mod known;
@@ -26,6 +27,7 @@ mod secret;
 mod windows;
 mod windows_facts;
 
+pub use attended::{Attended, AttendedFile, AttendedProgram, Awaited};
 pub use blueprint::{
     Blueprint, Content, File, Firewall, Folder, OpenPort, Package, Protocol, Service, ServiceState,
 };

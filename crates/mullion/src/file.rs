@@ -18,7 +18,7 @@ pub const USUAL: &str = "cluster.yaml";
 /// What the built-in cluster is called in messages.
 pub const BUILT_IN: &str = "the built-in cluster";
 /// The cluster that is taken where there is no file.
-const BUILT_IN_TEXT: &str = "machines: {linux: 1}\n";
+const BUILT_IN_TEXT: &str = "machines: {linux: 1, windows: 1}\n";
 
 /// Reads the named file, the usual one, or the built-in cluster, in this order.
 ///

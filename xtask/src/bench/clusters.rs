@@ -18,6 +18,10 @@ use crate::{XtaskError, tools};
 pub const BY_HAND: &str = "the same by hand";
 /// One control plane and one worker.
 pub const UP: &str = "up of 1 worker";
+/// The same with the template made too, of what the cache has.
+pub const FULL: &str = "full up of 1 worker";
+/// The built-in cluster: one control plane, one Linux worker, one stand-in for Windows.
+pub const MIXED: &str = "up of 1 worker and 1 stand-in";
 /// Up, when all is so.
 pub const NOTHING_TO_DO: &str = "up with nothing to do";
 /// One more worker.
@@ -43,9 +47,14 @@ pub const ROWS: &[Row] = &[
         limit: Duration::from_secs(5),
     },
     Row::Share {
-        peer: UP,
+        peer: FULL,
         ours: ADD,
         limit: 0.25,
+    },
+    Row::Growth {
+        from: UP,
+        to: MIXED,
+        limit: 1.3,
     },
     Row::Growth {
         from: UP,
@@ -127,12 +136,21 @@ impl Bed {
         let folder = tempfile::Builder::new()
             .prefix("mullion-bench-")
             .tempdir_in("/var/tmp")?;
-        fs_err::write(folder.path().join("cluster.yaml"), file)?;
-        Ok(Self {
+        let bed = Self {
             program: program.to_owned(),
             environment: vec![("XDG_STATE_HOME", folder.path().join("state"))],
             folder,
-        })
+        };
+        bed.write(file)?;
+        Ok(bed)
+    }
+
+    /// Gives the cluster another file.
+    pub fn write(&self, file: &str) -> Result<(), XtaskError> {
+        Ok(fs_err::write(
+            self.folder.path().join("cluster.yaml"),
+            file,
+        )?)
     }
 
     /// Gives it a cache, a place for machines and a cache of Go's that hold nothing yet.
@@ -147,6 +165,14 @@ impl Bed {
             self.environment
                 .push((name, self.folder.path().join(folder)));
         }
+        self
+    }
+
+    /// Gives it a place for machines that holds no template yet.
+    #[must_use]
+    pub fn without_templates(mut self) -> Self {
+        let place = self.folder.path().join("place");
+        self.environment.push(("MULLION_PLACE", place));
         self
     }
 
@@ -179,11 +205,17 @@ pub fn file_of(name: &str, workers: usize) -> String {
     )
 }
 
+/// The same with so many stand-ins for Windows.
+pub fn mixed_file_of(name: &str, workers: usize, stand_ins: usize) -> String {
+    let linux = file_of(name, workers);
+    format!("{linux}- {{name: win, os: windows, driver: wine, count: {stand_ins}}}\n")
+}
+
 /// Measures clusters of ours beside the same by hand. `programs` is a folder with Kubernetes' programs.
 pub fn measure(times: &mut Times, program: &Path, programs: &Path) -> Result<(), XtaskError> {
     let hand = ByHand::new(programs)?;
     quietly(&mut hand.command("template"))?;
-    for _ in 0..ROUNDS {
+    for round in 0..ROUNDS {
         times.take(BY_HAND, &mut hand.command("up"))?;
         quietly(&mut hand.command("down"))?;
         let bed = Bed::new(program, &file_of("bench-one", 1))?;
@@ -191,6 +223,16 @@ pub fn measure(times: &mut Times, program: &Path, programs: &Path) -> Result<(),
         times.take(NOTHING_TO_DO, &mut bed.mullion(&["up", "--yes"]))?;
         times.take(ADD, &mut bed.mullion(&["node", "add", "lin", "--yes"]))?;
         times.take(DOWN, &mut bed.mullion(&["down", "--yes"]))?;
+        let bed = Bed::new(program, &mixed_file_of("bench-mixed", 1, 1))?;
+        if round == 0 {
+            // The first one makes the stand-in's template.
+            quietly(&mut bed.mullion(&["up", "--yes"]))?;
+            quietly(&mut bed.mullion(&["down", "--yes"]))?;
+        }
+        times.take(MIXED, &mut bed.mullion(&["up", "--yes"]))?;
+        quietly(&mut bed.mullion(&["down", "--yes"]))?;
+        let bed = Bed::new(program, &file_of("bench-full", 1))?.without_templates();
+        times.take(FULL, &mut bed.mullion(&["up", "--yes"]))?;
     }
     let bed = Bed::new(program, &file_of("bench-many", 8))?;
     times.take(EIGHT, &mut bed.mullion(&["up", "--yes"]))

@@ -8,6 +8,7 @@ mod crate_docs;
 mod crates;
 mod docs;
 mod drivers;
+mod failure_modes;
 mod files;
 mod length;
 mod names;
@@ -74,6 +75,10 @@ const RULES: &[Rule] = &[
     (
         "an ignored test states its reason, and nothing is left unfinished",
         unfinished::finished,
+    ),
+    (
+        "every failure mode of Windows nodes has its row, and its test where one is promised",
+        failure_modes::in_step,
     ),
     (
         "unsafe code stands where Windows is called, and nowhere else",

@@ -1,4 +1,4 @@
-//! Where the bytes of a file are: in place, in the store, or nowhere.
+//! Where the bytes of a file are: in place, in the store, in the agent itself, or nowhere.
 
 use std::collections::BTreeSet;
 
@@ -49,25 +49,28 @@ pub(crate) fn compare(work: &mut Work<'_, '_>, file: &File) -> Result<Comparison
     })
 }
 
-/// Whether the store holds these bytes, whole.
-pub(crate) fn is_stored(
+/// Where these bytes are, whole: in the store, or in the agent's own program.
+pub(crate) fn find(
     work: &mut Work<'_, '_>,
     sha256: &Sha256Digest,
     size: u64,
-) -> Result<bool, AgentError> {
-    let path = stored(work, sha256);
-    let Some(look) = work.system.look(&path)? else {
-        return Ok(false);
-    };
-    if look.kind != Kind::File || look.size != size {
-        return Ok(false);
+) -> Result<Option<String>, AgentError> {
+    let stored = format!("{}/{sha256}", state::store(work.system));
+    for path in [Some(stored), work.system.own_program()]
+        .into_iter()
+        .flatten()
+    {
+        let Some(look) = work.system.look(&path)? else {
+            continue;
+        };
+        if look.kind == Kind::File
+            && look.size == size
+            && work.digests.of(work.system, &path, &look)? == *sha256
+        {
+            return Ok(Some(path));
+        }
     }
-    Ok(work.digests.of(work.system, &path, &look)? == *sha256)
-}
-
-/// The path of bytes in the store.
-pub(crate) fn stored(work: &Work<'_, '_>, sha256: &Sha256Digest) -> String {
-    format!("{}/{sha256}", state::store(work.system))
+    Ok(None)
 }
 
 /// The contents that are neither in place nor in the store.
@@ -84,7 +87,7 @@ pub(crate) fn missing(
             compare(work, file)?,
             Comparison::Same | Comparison::OtherMode(_)
         );
-        if !is_in_place && !is_stored(work, sha256, *size)? {
+        if !is_in_place && find(work, sha256, *size)?.is_none() {
             missing.insert(sha256.clone());
         }
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use mullion_wire::{Content, File, Service, Sha256Digest};
 
-use super::content::{Comparison, compare, is_stored, stored};
+use super::content::{self, Comparison, compare};
 use super::restore::restore;
 use crate::failure::AgentError;
 use crate::state::{self, Original};
@@ -57,7 +57,7 @@ pub(super) fn lay(
     let changes = find_changes(work, files, others)?;
     for (file, _) in &changes.writes {
         if let Content::Stored { sha256, size } = &file.content
-            && !is_stored(work, sha256, *size)?
+            && content::find(work, sha256, *size)?.is_none()
         {
             return Err(AgentError::NoContent {
                 path: file.path.clone(),
@@ -230,9 +230,13 @@ fn stage(work: &mut Work<'_, '_>, file: &File) -> Result<(), AgentError> {
     let wanted = file.content.sha256();
     match &file.content {
         Content::Text(text) => work.system.write(&staged, text.as_bytes(), file.mode)?,
-        Content::Stored { sha256, .. } => {
-            work.system
-                .copy(&stored(work, sha256), &staged, file.mode)?;
+        Content::Stored { sha256, size } => {
+            let found = content::find(work, sha256, *size)?;
+            let found = found.ok_or_else(|| AgentError::NoContent {
+                path: file.path.clone(),
+                sha256: sha256.clone(),
+            })?;
+            work.system.copy(&found, &staged, file.mode)?;
         }
     }
     let found = work.system.digest(&staged)?;

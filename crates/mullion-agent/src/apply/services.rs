@@ -7,7 +7,7 @@ use mullion_wire::{Service, ServiceState};
 use super::Wanted;
 use crate::failure::AgentError;
 use crate::state::Before;
-use crate::system::{Activity, ServiceFacts, SystemError};
+use crate::system::{Activity, ServiceFacts, Stopped, SystemError};
 use crate::work::Work;
 
 /// So many last lines of a service that failed.
@@ -68,7 +68,8 @@ pub(crate) fn withdraw(work: &mut Work<'_, '_>, names: &[String]) -> Result<(), 
         if facts.activity != Activity::Stopped && !before.is_running {
             work.touch()?;
             let stopped = work.system.stop(name);
-            stopped.map_err(|source| failed(work, name, "stopped", source))?;
+            let stopped = stopped.map_err(|source| failed(work, name, "stopped", source))?;
+            tell_ended(work, name, stopped);
             work.report.changed(format!("service {name} stopped"));
         }
         // A definition says it itself, and is put back as a whole.
@@ -107,11 +108,13 @@ pub(crate) fn bring_back(work: &mut Work<'_, '_>, names: &[String]) -> Result<()
             (work.system.restart(name), "restarted")
         } else if facts.activity == Activity::Stopped {
             work.touch()?;
-            (work.system.start(name), "started")
+            let started = work.system.start(name);
+            (started.map(|()| Stopped::ByItself), "started")
         } else {
             continue;
         };
-        done.map_err(|source| failed(work, name, verb, source))?;
+        let stopped = done.map_err(|source| failed(work, name, verb, source))?;
+        tell_ended(work, name, stopped);
         work.report.changed(format!("service {name} {verb}"));
     }
     Ok(())
@@ -129,7 +132,8 @@ pub(crate) fn restart_released(work: &mut Work<'_, '_>) -> Result<(), AgentError
             continue;
         }
         let done = work.system.restart(&name);
-        done.map_err(|source| failed(work, &name, "restarted", source))?;
+        let stopped = done.map_err(|source| failed(work, &name, "restarted", source))?;
+        tell_ended(work, &name, stopped);
         work.report.changed(format!("service {name} restarted"));
     }
     Ok(())
@@ -254,10 +258,11 @@ fn bring(
     work.report.doing(format!("service {name} is being {verb}"));
     let done = match verb {
         "restarted" => work.system.restart(name),
-        "started" => work.system.start(name),
+        "started" => work.system.start(name).map(|()| Stopped::ByItself),
         _ => work.system.stop(name),
     };
-    done.map_err(|source| failed(work, name, verb, source))?;
+    let stopped = done.map_err(|source| failed(work, name, verb, source))?;
+    tell_ended(work, name, stopped);
     work.report.changed(format!("service {name} {verb}"));
     Ok(if verb == "stopped" {
         Brought::Otherwise
@@ -268,6 +273,16 @@ fn bring(
 
 fn of(found: &BTreeMap<String, ServiceFacts>, name: &str) -> ServiceFacts {
     found.get(name).copied().unwrap_or(ServiceFacts::UNKNOWN)
+}
+
+/// Says so where a service did not end by itself.
+pub(crate) fn tell_ended(work: &mut Work<'_, '_>, name: &str, stopped: Stopped) {
+    if let Stopped::Ended(processes) = stopped {
+        work.report.doing(format!(
+            "service {name} did not stop in time: ended {}",
+            processes.join(", ")
+        ));
+    }
 }
 
 pub(crate) fn failed(

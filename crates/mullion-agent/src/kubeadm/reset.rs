@@ -6,7 +6,7 @@ use mullion_wire::KubeadmPhase;
 
 use crate::failure::AgentError;
 use crate::state::KubeadmRecord;
-use crate::system::{Activity, Program, Removed};
+use crate::system::{Activity, Family, Program, Removed};
 use crate::work::Work;
 
 /// With containerd or the API server gone kubeadm waits for them; what it cannot do in this time is done without it.
@@ -23,6 +23,9 @@ const OF_KUBELET: &[&str] = &[
     "memory_manager_state",
     "dra_manager_state",
 ];
+
+/// The services of the pods' network on Windows, in the order in which they are started.
+const NETWORK: &[&str] = &["flanneld", "kube-proxy"];
 
 /// Empties the machine of Kubernetes. Where nothing of it is there, nothing is done.
 pub(super) fn reset(work: &mut Work<'_, '_>) -> Result<(), AgentError> {
@@ -43,11 +46,17 @@ pub(super) fn reset(work: &mut Work<'_, '_>) -> Result<(), AgentError> {
     start_containerd(work)?;
     run_kubeadm(work);
     stop_kubelet(work)?;
+    let stopped = stop_network(work)?;
     {
         let report = &mut *work.report;
         work.system.clear_pods(&mut |line| report.output(line))?;
     }
     remove_files(work)?;
+    for name in stopped {
+        // They wait until the machine is a node again.
+        let started = work.system.start(name);
+        started.map_err(|source| crate::apply::service_failed(work, name, "started", source))?;
+    }
     if let Some(path) = find_left(work)? {
         return Err(AgentError::LeftBehind(path));
     }
@@ -125,11 +134,35 @@ fn stop_kubelet(work: &mut Work<'_, '_>) -> Result<(), AgentError> {
         .get("kubelet")
         .is_some_and(|facts| facts.activity != Activity::Stopped);
     if runs {
-        let stopped = work.system.stop("kubelet");
-        stopped
-            .map_err(|source| crate::apply::service_failed(work, "kubelet", "stopped", source))?;
+        stop(work, "kubelet")?;
     }
     Ok(())
+}
+
+fn stop(work: &mut Work<'_, '_>, name: &str) -> Result<(), AgentError> {
+    let stopped = work.system.stop(name);
+    let stopped =
+        stopped.map_err(|source| crate::apply::service_failed(work, name, "stopped", source))?;
+    crate::apply::tell_ended(work, name, stopped);
+    Ok(())
+}
+
+/// Stops what would make the pods' network anew while it is removed; gives back what ran. On Linux pods do that.
+fn stop_network(work: &mut Work<'_, '_>) -> Result<Vec<&'static str>, AgentError> {
+    if work.system.family() != Family::Windows {
+        return Ok(Vec::new());
+    }
+    let found = work.system.services(NETWORK)?;
+    let runs = |name: &&&str| {
+        let facts = found.get(**name);
+        facts.is_some_and(|facts| facts.activity != Activity::Stopped)
+    };
+    let names: Vec<_> = NETWORK.iter().filter(runs).copied().collect();
+    // The last first.
+    for name in names.iter().rev() {
+        stop(work, name)?;
+    }
+    Ok(names)
 }
 
 fn remove_files(work: &mut Work<'_, '_>) -> Result<(), AgentError> {

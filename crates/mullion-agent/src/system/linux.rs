@@ -89,6 +89,11 @@ impl System for Linux {
         Some(boot.trim().to_owned()).filter(|boot| !boot.is_empty())
     }
 
+    fn own_program(&self) -> Option<String> {
+        let path = std::env::current_exe().ok()?;
+        path.to_str().map(str::to_owned)
+    }
+
     fn paths(&self) -> &Paths {
         &self.paths
     }

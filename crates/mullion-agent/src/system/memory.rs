@@ -14,7 +14,7 @@ mod files;
 mod machinery;
 mod windows;
 
-pub use windows::MemoryWindows;
+pub use windows::{MemoryProgram, MemoryWindows};
 
 /// What a program does in place of a real one.
 pub type Script = Rc<dyn Fn(&Memory, &Program, &mut dyn FnMut(&str)) -> Result<Ended, SystemError>>;
@@ -62,6 +62,8 @@ pub struct MemoryService {
     pub definition: Option<Definition>,
     /// How that was when it was last started.
     pub ran_as: Option<Definition>,
+    /// Whether it has to be ended when it is stopped.
+    pub is_stubborn: bool,
 }
 
 impl MemoryService {
@@ -72,6 +74,7 @@ impl MemoryService {
             starts: 0,
             saw: BTreeMap::new(),
             definition: None,
+            is_stubborn: false,
             ran_as: None,
         }
     }
@@ -98,6 +101,8 @@ struct Inner {
     packages: BTreeSet<String>,
     windows: MemoryWindows,
     programs: BTreeMap<String, Script>,
+    /// Programs that were started beside the agent, by their command lines.
+    beside: Vec<Rc<MemoryProgram>>,
     /// Services that do not come up.
     broken: BTreeSet<String>,
     is_kubelet_well: bool,
@@ -162,6 +167,7 @@ impl Memory {
                 packages: BTreeSet::new(),
                 windows: MemoryWindows::new(host_name),
                 programs: BTreeMap::new(),
+                beside: Vec::new(),
                 broken: BTreeSet::new(),
                 is_kubelet_well: false,
                 starved: 0,
@@ -215,6 +221,13 @@ impl Memory {
         };
         let mut inner = self.inner.borrow_mut();
         inner.services.insert(name.to_owned(), service);
+    }
+
+    /// Lets a service not stop by itself.
+    pub fn make_stubborn(&self, name: &str) {
+        if let Some(service) = self.inner.borrow_mut().services.get_mut(name) {
+            service.is_stubborn = true;
+        }
     }
 
     /// Gives the kernel a setting.
@@ -375,6 +388,14 @@ impl System for Memory {
 
     fn paths(&self) -> &Paths {
         &self.paths
+    }
+
+    fn own_program(&self) -> Option<String> {
+        let path = match self.family {
+            Family::Linux => "/usr/local/lib/mullion/mullion-agent",
+            Family::Windows => "C:/Program Files/mullion-agent/mullion-agent.exe",
+        };
+        Some(path.to_owned())
     }
 
     fn host_name(&self) -> Result<String, SystemError> {

@@ -3,7 +3,7 @@
 use mullion_wire::{Definition, DynamicPorts, Feature, OverlayNetwork, Protocol};
 
 use super::registry::Value;
-use super::{Removed, SystemError};
+use super::{Ended, Removed, SystemError};
 
 /// Whether a change holds at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,6 +98,10 @@ pub trait OnlyWindows {
     fn network(&self, _wanted: &OverlayNetwork) -> Result<NetworkState, SystemError> {
         Ok(NetworkState::Absent)
     }
+    /// Whether there is a network of HNS of that name.
+    fn has_network(&self, _name: &str) -> Result<bool, SystemError> {
+        Ok(false)
+    }
     /// Makes a network of HNS; there is none of its name.
     fn make_network(&self, _wanted: &OverlayNetwork) -> Result<(), SystemError> {
         refuse("HNS")
@@ -106,6 +110,39 @@ pub trait OnlyWindows {
     fn remove_network(&self, _name: &str) -> Result<Removed, SystemError> {
         Ok(Removed::Nothing)
     }
+    /// Starts a program that runs beside the agent, writes where the agent does, and ends with it at the latest.
+    fn start_program(
+        &self,
+        _path: &str,
+        _args: &[String],
+    ) -> Result<Box<dyn RunningProgram>, SystemError> {
+        refuse("programs that a service attends to")
+    }
+    /// Is a service of that name until the work ends, for which it is told when to stop. Where nobody started the agent
+    /// as a service, the work is done all the same.
+    fn be_service(&self, _name: &str, _work: ServiceWork) -> Result<(), SystemError> {
+        refuse("services of its own")
+    }
+}
+
+/// What a service does, given a way to ask whether it was told to stop.
+pub type ServiceWork = Box<dyn Fn(&dyn Fn() -> bool) -> ServiceEnd + Send + Sync>;
+
+/// Why a service ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ServiceEnd {
+    /// It was told to.
+    Told,
+    /// It cannot go on: whoever started it starts it anew.
+    Failed,
+}
+
+/// A program that runs beside the agent.
+pub trait RunningProgram {
+    /// How it ended; nothing while it runs.
+    fn ended(&mut self) -> Result<Option<Ended>, SystemError>;
+    /// Ends it, with everything that it started; one that has ended already is left.
+    fn end(&mut self);
 }
 
 fn refuse<T>(what: &'static str) -> Result<T, SystemError> {

@@ -39,9 +39,13 @@ mod own;
 #[cfg(windows)]
 mod permissions;
 #[cfg(windows)]
+mod processes;
+#[cfg(windows)]
 mod programs;
 #[cfg(windows)]
 mod service_control;
+#[cfg(windows)]
+mod service_main;
 #[cfg(windows)]
 mod services;
 

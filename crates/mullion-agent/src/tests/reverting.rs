@@ -1,6 +1,6 @@
 //! The way back.
 
-use mullion_wire::Request;
+use mullion_wire::{Event, Request};
 
 use super::fixtures::*;
 use crate::system::memory::Memory;
@@ -67,4 +67,18 @@ fn what_others_put_beside_our_files_stays() {
     assert_eq!(machine.file("/opt/new/theirs").unwrap(), "mine");
     let folder = crate::system::Files::look(&machine, "/opt/new/deep").unwrap();
     assert_eq!(folder.map(|look| look.kind), None::<Kind>);
+}
+
+#[test]
+fn a_service_that_does_not_stop_is_ended_and_that_is_told() {
+    let machine = machine();
+    bring(&machine, &[program("c"), program("k")]);
+    ask_well(&machine, &apply(&blueprint()));
+    machine.make_stubborn("containerd");
+    let (_, events) = ask_well(&machine, &Request::Revert);
+    let told = events.iter().any(|event| {
+        matches!(event, Event::Doing { words }
+            if words == "service containerd did not stop in time: ended containerd (process 7)")
+    });
+    assert!(told, "{events:#?}");
 }

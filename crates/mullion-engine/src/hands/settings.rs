@@ -49,9 +49,22 @@ impl Hands<'_> {
             machine_network: roster.network,
             machines: machines.collect(),
             programs: self.programs(Os::Linux),
-            windows_programs: self.programs(Os::Windows),
+            windows_programs: self.windows_programs(),
             contents: self.contents(),
         })
+    }
+
+    /// Windows programs, the agent among them: it brings itself.
+    fn windows_programs(&self) -> BTreeMap<String, Stored> {
+        let mut programs = self.programs(Os::Windows);
+        programs.extend(self.outfit.windows.as_ref().map(|outfit| {
+            let stored = Stored {
+                sha256: outfit.agent.sha256.clone(),
+                size: outfit.agent.bytes.len() as u64,
+            };
+            (super::AGENT.to_owned(), stored)
+        }));
+        programs
     }
 
     fn programs(&self, os: Os) -> BTreeMap<String, Stored> {
@@ -111,6 +124,9 @@ impl Hands<'_> {
             .cluster()
             .machines()
             .map(|machine| (machine.name, place.clone()));
+        // Another agent is another version of that part, and no other document.
+        let mut windows_programs = known(&wanted, Os::Windows, &nothing);
+        windows_programs.insert(super::AGENT.to_owned(), nothing.clone());
         let setting = Setting {
             model: self.model,
             endpoint: Endpoint {
@@ -120,7 +136,7 @@ impl Hands<'_> {
             machine_network: None,
             machines: machines.collect(),
             programs: known(&wanted, Os::Linux, &nothing),
-            windows_programs: known(&wanted, Os::Windows, &nothing),
+            windows_programs,
             contents: self.contents(),
         };
         let mut documents = Documents::default();

@@ -130,7 +130,7 @@ pub(crate) fn setting(model: &Model, ground: Ground) -> Setting<'_> {
         let address = address.parse().unwrap();
         machines.insert(machine.name.clone(), Place { address, ground });
     }
-    let programs = |os: Os| {
+    let programs = |os: Os| -> BTreeMap<String, Stored> {
         let artifacts = model.artifacts().iter();
         let programs = artifacts
             .filter(|artifact| artifact.kind == ArtifactKind::Program && artifact.os == os);
@@ -144,6 +144,13 @@ pub(crate) fn setting(model: &Model, ground: Ground) -> Setting<'_> {
         });
         stored.collect()
     };
+    let mut windows_programs: BTreeMap<_, _> = programs(Os::Windows);
+    // Inside the program itself, and no artifact.
+    let agent = Stored {
+        sha256: Sha256Digest::of(b"mullion-agent"),
+        size: 1000,
+    };
+    windows_programs.insert("mullion-agent".to_owned(), agent);
     let cluster = model.cluster();
     let files = cluster.groups.iter().flat_map(|group| &group.files);
     let contents = files
@@ -167,7 +174,7 @@ pub(crate) fn setting(model: &Model, ground: Ground) -> Setting<'_> {
         machine_network: cluster.network.machines,
         machines,
         programs: programs(Os::Linux),
-        windows_programs: programs(Os::Windows),
+        windows_programs,
         contents,
     }
 }

@@ -1,12 +1,16 @@
 //! Blueprints of Windows machines, and of what stands in for them.
 
+use mullion_catalog::{BlueprintPart, Catalog};
 use mullion_render::{join_config, windows_blueprint};
-use mullion_wire::{Blueprint, Content, ServiceState};
+use mullion_spec::words::Driver;
+use mullion_wire::{Attended, Blueprint, Content, ServiceState};
 
 use crate::scene::{self, name};
 
 const REAL: &str = "machines:\n- {name: cp, role: control-plane}\n\
     - {name: win, os: windows, version: \"2022\", addresses: [192.0.2.9], ssh: {user: Administrator, hostKey: \"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ9pFwJ0rGDyzbGXQqYrVwqYZz0jv0mXqYp0wq5nYk3V\"}}\n";
+const MADE: &str = "machines:\n- {name: cp, role: control-plane}\n\
+    - {name: win, os: windows, version: \"2022\", driver: qemu, media: {iso: ./windows.iso}}\n";
 const STAND_IN: &str = "machines: {linux: 1, windows: 1}\n";
 
 fn text<'a>(blueprint: &'a Blueprint, path: &str) -> &'a str {
@@ -22,35 +26,81 @@ fn service<'a>(blueprint: &'a Blueprint, name: &str) -> &'a mullion_wire::Servic
     services.find(|service| service.name == name).unwrap()
 }
 
+/// The same machine twice: as Windows, and as what stands in for it.
+fn both() -> (Blueprint, Blueprint) {
+    let render = |text: &str| {
+        let model = scene::model(text, "1.36");
+        let mut setting = scene::setting(&model, scene::container());
+        for place in setting.machines.values_mut() {
+            place.address = "192.0.2.9".parse().unwrap();
+        }
+        windows_blueprint(&setting, &name("win1")).unwrap()
+    };
+    (render(MADE), render(STAND_IN))
+}
+
+/// A stand-in's blueprint is Windows' own with the catalog's table applied: nothing else in it may be another.
 #[test]
 fn a_stand_in_differs_in_what_the_catalog_says_and_in_nothing_else() {
-    let model = scene::model(STAND_IN, "1.36");
-    let setting = scene::setting(&model, scene::container());
-    let blueprint = windows_blueprint(&setting, &name("win1")).unwrap();
-    // Carried: laid down, not started.
+    let (mut expected, mut found) = both();
+    // Its twin of kube-router is nothing that Windows has.
+    let flags = found
+        .files
+        .extract_if(.., |file| file.path == "C:/etc/kube-router/flags");
+    assert_eq!(flags.count(), 1);
+    let differs = Catalog::builtin().driver(Driver::Wine).differs.as_ref();
+    let differs = differs.unwrap();
+    let windows = expected.windows.as_mut().unwrap();
+    for part in &differs.without {
+        match part {
+            BlueprintPart::DynamicPorts => windows.dynamic_ports = vec![],
+            BlueprintPart::Features => windows.features = [].into(),
+            BlueprintPart::Firewall => expected.firewall = None,
+            BlueprintPart::HostName => windows.host_name = None,
+            BlueprintPart::PageFile => windows.page_file = None,
+            BlueprintPart::TimeZone => windows.time_zone = None,
+            part => panic!("{part:?} is left out, and nobody says how"),
+        }
+    }
+    for service in &mut expected.services {
+        let definition = service.definition.as_mut().unwrap();
+        if differs.carried.contains(&service.name) {
+            service.state = ServiceState::Stopped;
+        } else {
+            definition
+                .depends_on
+                .retain(|name| !differs.carried.contains(name));
+        }
+        if service.name == "kubelet" {
+            definition.command += " --container-runtime-endpoint=tcp://127.0.0.1:2376";
+        }
+    }
+    assert_eq!(found.services, expected.services);
+    assert_eq!(found.windows, expected.windows);
+    assert_eq!(found.firewall, expected.firewall);
+    assert_eq!(found.folders, expected.folders);
+    let others: Vec<_> = expected
+        .files
+        .iter()
+        .zip(&found.files)
+        .filter(|(expected, found)| expected != found)
+        .map(|(expected, found)| {
+            assert_eq!((&expected.path, expected.mode), (&found.path, found.mode));
+            found.path.as_str()
+        })
+        .collect();
     assert_eq!(
-        service(&blueprint, "containerd").state,
-        ServiceState::Stopped
+        others,
+        [
+            "C:/etc/kubernetes/patches/kubeletconfiguration!ground+merge.json",
+            "C:/k/kubelet.exe",
+        ]
     );
-    let kubelet = service(&blueprint, "kubelet").definition.as_ref().unwrap();
-    assert!(
-        kubelet
-            .command
-            .contains("--container-runtime-endpoint=tcp://127.0.0.1:2376")
-    );
-    assert!(
-        kubelet.depends_on.is_empty(),
-        "what it would wait for never runs"
-    );
-    let windows = blueprint.windows.as_ref().unwrap();
-    assert!(windows.features.is_empty(), "there is nothing to enable");
-    assert_eq!(windows.time_zone, None, "setting one ends the agent there");
-    let programs = |file: &&mullion_wire::File| file.path.ends_with("/kubelet.exe");
-    let kubelet = blueprint.files.iter().find(programs).unwrap();
-    let stored = &setting.windows_programs["kubelet-stand-in"];
-    assert_eq!(kubelet.content.sha256(), stored.sha256);
-    let flags = text(&blueprint, "C:/etc/kube-router/flags");
-    assert!(flags.starts_with("--run-firewall=true\n"), "{flags}");
+    assert_eq!(found.files.len(), expected.files.len());
+    let patch = text(&found, others[0]);
+    let patch: serde_json::Value = serde_json::from_str(patch).unwrap();
+    assert_eq!(patch["evictionHard"]["memory.available"], "100Mi");
+    assert_eq!(patch["resolvConf"], "", "what Windows says stays");
 }
 
 #[test]
@@ -152,6 +202,199 @@ fn a_real_windows_has_its_own_runtime_and_features() {
             .paths
             .contains("C:\\ProgramData\\containerd")
     );
+}
+
+/// What the agent is told of a program that it attends to.
+fn attended(blueprint: &Blueprint, service: &str) -> Attended {
+    serde_json::from_str(text(blueprint, &format!("C:/etc/mullion/{service}.json"))).unwrap()
+}
+
+#[test]
+fn flannel_and_kube_proxy_are_services_that_wait_for_the_node_and_its_network() {
+    let model = scene::model(REAL, "1.36");
+    let setting = scene::setting(&model, scene::container());
+    let blueprint = windows_blueprint(&setting, &name("win1")).unwrap();
+    for (service, needs) in [("flanneld", "hns"), ("kube-proxy", "flanneld")] {
+        let service = self::service(&blueprint, service);
+        assert_eq!(service.state, ServiceState::Running);
+        let definition = service.definition.as_ref().unwrap();
+        assert!(definition.depends_on.contains(needs), "{definition:?}");
+        let name = &service.name;
+        let command = format!(
+            "C:\\k\\kube-log-runner.exe -log-file=C:\\var\\log\\{name}\\{name}.log -log-file-size=50M \
+             -log-file-age=168h C:\\k\\mullion-agent.exe attend C:\\etc\\mullion\\{name}.json"
+        );
+        assert_eq!(definition.command, command);
+        for file in &service.restarted_by {
+            let mut files = blueprint.files.iter();
+            assert!(files.any(|laid| laid.path == *file), "{file} is not there");
+        }
+    }
+    let flanneld = attended(&blueprint, "flanneld");
+    let conf = "C:/etc/kubernetes/kubelet.conf".to_owned();
+    assert!(flanneld.program.awaits.files.contains(&conf));
+    assert_eq!(flanneld.program.awaits.network, None, "it makes it");
+    assert_eq!(
+        flanneld.files[0].awaits.network.as_deref(),
+        Some("flannel.4096")
+    );
+    let definition = service(&blueprint, "flanneld").definition.as_ref().unwrap();
+    assert_eq!(definition.environment["NODE_NAME"], "win1");
+    let proxy = attended(&blueprint, "kube-proxy");
+    assert_eq!(
+        proxy.program.awaits.network.as_deref(),
+        Some("flannel.4096")
+    );
+    assert_eq!(
+        proxy.program.args,
+        [
+            "--kubeconfig=C:\\etc\\kubernetes\\kubelet.conf",
+            "--proxy-mode=kernelspace",
+            "--hostname-override=win1",
+            "--network-name=flannel.4096",
+            "--enable-dsr=true",
+            "--source-vip=$(source-vip)",
+        ]
+    );
+}
+
+#[test]
+fn the_configuration_of_pods_keeps_kube_proxy_s_address_from_them() {
+    let model = scene::model(REAL, "1.36");
+    let setting = scene::setting(&model, scene::container());
+    let blueprint = windows_blueprint(&setting, &name("win1")).unwrap();
+    let config = &attended(&blueprint, "flanneld").files[0];
+    assert_eq!(config.path, "C:/etc/cni/net.d/10-flannel.conflist");
+    let config: serde_json::Value = serde_json::from_str(&config.text).unwrap();
+    assert_eq!(config["name"], "flannel.4096", "the network's own name");
+    let plugin = &config["plugins"][0];
+    assert_eq!(plugin["type"], "win-overlay");
+    assert_eq!(plugin["ipam"]["subnet"], "$(share)");
+    // The second address is kube-proxy's, the third the first pod's.
+    assert_eq!(plugin["ipam"]["rangeStart"], "$(first-pod)");
+    let policies = plugin["policies"].as_array().unwrap();
+    let settings = |kind: &str| {
+        let mut found = policies.iter().map(|policy| &policy["value"]);
+        found.find(|value| value["Type"] == kind).unwrap()["Settings"].clone()
+    };
+    let inside = serde_json::json!(["10.244.0.0/16", "10.96.0.0/16"]);
+    assert_eq!(settings("OutBoundNAT")["Exceptions"], inside);
+    assert_eq!(settings("SDNRoute")["DestinationPrefix"], inside[1]);
+    assert_eq!(settings("ProviderAddress")["ProviderAddress"], "192.0.2.9");
+}
+
+#[test]
+fn without_an_overlay_there_is_no_source_address_and_no_network_beforehand() {
+    let text = format!("network: {{backend: host-gw}}\n{MADE}");
+    let model = scene::model(&text, "1.36");
+    let setting = scene::setting(&model, scene::container());
+    let blueprint = windows_blueprint(&setting, &name("win1")).unwrap();
+    assert_eq!(blueprint.windows.as_ref().unwrap().network, None);
+    let args = attended(&blueprint, "kube-proxy").program.args;
+    assert!(args.contains(&"--network-name=cbr0".to_owned()), "{args:?}");
+    assert!(
+        args.contains(&"--root-hnsendpoint-name=cbr0_ep".to_owned()),
+        "{args:?}"
+    );
+    assert!(
+        !args.iter().any(|flag| flag.starts_with("--source-vip")),
+        "{args:?}"
+    );
+    let config = &attended(&blueprint, "flanneld").files[0].text;
+    assert!(config.contains("win-bridge"), "{config}");
+}
+
+#[test]
+fn every_minor_gets_its_own_flags() {
+    for version in scene::versions() {
+        let file = format!("kubernetes: {{version: VERSION}}\n{REAL}");
+        let model = scene::model(&file, &version);
+        let setting = scene::setting(&model, scene::container());
+        let blueprint = windows_blueprint(&setting, &name("win1")).unwrap();
+        let minor = model.kubernetes().version.minor;
+        let rotates = Catalog::builtin()
+            .kubernetes_minor(minor)
+            .unwrap()
+            .log_runner_rotates;
+        for service in ["kubelet", "flanneld", "kube-proxy"] {
+            let definition = self::service(&blueprint, service)
+                .definition
+                .as_ref()
+                .unwrap();
+            let command = &definition.command;
+            assert_eq!(
+                command.contains("-log-file-size"),
+                rotates,
+                "{version}: {command}"
+            );
+        }
+        let args = attended(&blueprint, "kube-proxy").program.args;
+        let gates = args.iter().find(|flag| flag.starts_with("--feature-gates"));
+        let expected = version
+            .starts_with("1.32")
+            .then_some("--feature-gates=WinDSR=true");
+        assert_eq!(gates.map(String::as_str), expected, "{version}");
+        let config = text(&blueprint, "C:/Program Files/containerd/config.toml");
+        assert!(
+            config.contains("default_runtime_name = 'runhcs-wcow-process'"),
+            "{config}"
+        );
+        assert!(
+            config.contains("image_pull_progress_timeout = '30m'"),
+            "{config}"
+        );
+    }
+}
+
+#[test]
+fn behind_a_proxy_and_a_mirror_containerd_knows_both() {
+    let text = format!(
+        "proxy: {{https: \"http://proxy.example:3128\"}}\ntrust: [{{file: ca.pem}}]\n\
+         artifacts: {{mirror: \"https://mirror.example\"}}\n{REAL}"
+    );
+    let model = scene::model(&text, "1.36");
+    let setting = scene::setting(&model, scene::container());
+    let blueprint = windows_blueprint(&setting, &name("win1")).unwrap();
+    for name in ["containerd", "kubelet"] {
+        let definition = service(&blueprint, name).definition.as_ref().unwrap();
+        assert_eq!(
+            definition.environment["HTTPS_PROXY"],
+            "http://proxy.example:3128"
+        );
+        assert!(definition.environment["NO_PROXY"].contains("192.0.2.9"));
+    }
+    let config = self::text(&blueprint, "C:/Program Files/containerd/config.toml");
+    let folder = "config_path = 'C:/Program Files/containerd/certs.d'";
+    assert!(config.contains(folder), "{config}");
+    let hosts = "C:/Program Files/containerd/certs.d/registry.k8s.io/hosts.toml";
+    let hosts = self::text(&blueprint, hosts);
+    assert!(
+        hosts.contains("https://mirror.example/v2/registry.k8s.io"),
+        "{hosts}"
+    );
+    assert_eq!(
+        hosts.matches("containerd/trust/mullion-1.crt").count(),
+        2,
+        "{hosts}"
+    );
+}
+
+#[test]
+fn only_machines_that_we_make_get_a_name_a_zone_and_a_page_file() {
+    let (made, _) = both();
+    let windows = made.windows.unwrap();
+    assert_eq!(windows.host_name.as_deref(), Some("win1"));
+    assert_eq!(windows.time_zone.as_deref(), Some("UTC"));
+    let page_file = windows.page_file.unwrap();
+    assert_eq!((page_file.first_mib, page_file.most_mib), (4096, 4096));
+    let model = scene::model(REAL, "1.36");
+    let setting = scene::setting(&model, scene::container());
+    let windows = windows_blueprint(&setting, &name("win1"))
+        .unwrap()
+        .windows
+        .unwrap();
+    assert_eq!((windows.host_name, windows.time_zone), (None, None));
+    assert_eq!(windows.page_file, None);
 }
 
 #[test]

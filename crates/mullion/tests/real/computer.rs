@@ -173,7 +173,7 @@ pub(crate) struct Others {
 impl Others {
     pub(crate) fn look() -> Self {
         let clusters = OURS.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let machines = ["cp", "lin", "lb", "box"].iter().flat_map(|group| {
+        let machines = ["cp", "lin", "win", "lb", "box"].iter().flat_map(|group| {
             let numbers = 1..=9;
             numbers.map(move |number| format!("{group}{number}"))
         });

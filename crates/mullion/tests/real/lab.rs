@@ -67,6 +67,13 @@ impl Lab {
         Self::new(word, &Self::text(workers))
     }
 
+    /// The built-in cluster under a name of the test's own, in a network that nobody has: one control plane, one Linux
+    /// worker and one stand-in for Windows.
+    pub(crate) fn built_in(word: &str) -> Self {
+        let text = "metadata: {name: NAME}\nnetwork: {machineCIDR: null}\nmachines: {linux: 1, windows: 1}\n";
+        Self::new(word, text)
+    }
+
     /// The file of [`Lab::linux`].
     pub(crate) fn text(workers: usize) -> String {
         format!(

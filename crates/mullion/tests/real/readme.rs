@@ -60,8 +60,8 @@ fn what_pages_show_of_real_machines_is_what_happens() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
     let commands = commands(&fs_err::read_to_string(page).unwrap());
     assert!(commands.len() > 5, "{commands:?}");
-    // The built-in cluster under a name of the test's own: the developer's may be up.
-    let mut lab = Lab::linux("page", 1);
+    // Not the built-in cluster itself: the developer's may be up.
+    let mut lab = Lab::built_in("page");
     let own = lab.path("kubeconfig").display().to_string();
     lab.environment.push(("KUBECONFIG".into(), own));
     for (words, shown) in commands {

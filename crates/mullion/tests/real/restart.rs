@@ -8,13 +8,13 @@ use crate::lab::Lab;
 use crate::secrets;
 use crate::trial::{Trial, until};
 
-const NODES: [&str; 2] = ["cp1", "lin1"];
+const NODES: [&str; 3] = ["cp1", "lin1", "win1"];
 
 #[test]
 #[ignore = "needs root and real machines; cargo xtask test runs it"]
 fn after_a_restart_of_the_computer_up_starts_what_is_stopped() {
     let mut trial = Trial::begin("after_a_restart_of_the_computer_up_starts_what_is_stopped");
-    let lab = Lab::linux("restart", 1);
+    let lab = Lab::built_in("restart");
     let _ = lab.up();
     lab.serve(&NODES);
     let (cluster, labels) = (cluster_id(&lab), labels(&lab));
@@ -59,7 +59,7 @@ fn is_the_same(lab: &Lab, cluster: &str, labels: &[Value]) {
     assert_eq!(self::labels(lab), labels);
     lab.all_pods_run();
     for from in NODES {
-        for to in ["on-cp1.proof:80", "on-lin1.proof:80"] {
+        for to in ["on-cp1.proof:80", "on-lin1.proof:80", "on-win1.proof:80"] {
             until("pods reach each other", SETTLE, || lab.connects(from, to));
         }
     }

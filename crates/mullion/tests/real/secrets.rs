@@ -96,11 +96,22 @@ pub(crate) fn are_in_no_log(lab: &Lab, machines: &[&str]) {
     assert!(!files.is_empty(), "there is no journal");
     for machine in machines {
         files.push(lab.machine(machine).join("console.log"));
+        let disk = lab.machine(machine).join("disk/upper");
+        let drive = disk.join("root/.wine/drive_c");
+        if drive.exists() {
+            // Each keeps its own log where there is no journal to ask for.
+            let logs = drive.join("var/log");
+            assert!(
+                logs.join("kubelet/kubelet.log").exists(),
+                "{}",
+                logs.display()
+            );
+            all_files(&logs, &mut files);
+            all_files(&drive.join("Program Files/mullion"), &mut files);
+            continue;
+        }
         // What the agent keeps on the machine.
-        all_files(
-            &lab.machine(machine).join("disk/upper/var/lib/mullion"),
-            &mut files,
-        );
+        all_files(&disk.join("var/lib/mullion"), &mut files);
         let ran = lab
             .run(&["ssh", machine, "--", "journalctl", "--no-pager", "--quiet"])
             .good();

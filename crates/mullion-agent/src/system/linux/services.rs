@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::super::{
-    Activity, Program, Programs as _, ServiceFacts, Services, SystemError, run_well,
+    Activity, Program, Programs as _, ServiceFacts, Services, Stopped, SystemError, run_well,
 };
 use super::Linux;
 
@@ -52,14 +52,16 @@ impl Services for Linux {
         self.systemctl("start", &[name])
     }
 
-    fn stop(&self, name: &str) -> Result<(), SystemError> {
-        self.systemctl("stop", &[name])
+    fn stop(&self, name: &str) -> Result<Stopped, SystemError> {
+        // systemd ends what outlives the stop itself, and writes that into its journal.
+        self.systemctl("stop", &[name]).map(|()| Stopped::ByItself)
     }
 
-    fn restart(&self, name: &str) -> Result<(), SystemError> {
+    fn restart(&self, name: &str) -> Result<Stopped, SystemError> {
         // A service that failed too often is started all the same: its files are others now.
         let _ = self.systemctl("reset-failed", &[name]);
         self.systemctl("restart", &[name])
+            .map(|()| Stopped::ByItself)
     }
 
     fn service_log(&self, name: &str, lines: usize) -> Vec<String> {

@@ -6,13 +6,24 @@ use mullion_wire::{Blueprint, Content, File, Firewall, Package};
 
 use super::super::{
     Activity, Companions, Ended, FirewallState, Module, PackageLists, Packages, Program, Programs,
-    Removed, ServiceFacts, Services, Settings, SystemError,
+    Removed, ServiceFacts, Services, Settings, Stopped, SystemError,
 };
 use super::{Memory, MemoryService, Node};
 
 const DEFINITIONS: &str = "/etc/systemd/system/";
 
 impl Memory {
+    /// How a service that was stopped came to its end.
+    fn end_of(&self, name: &str) -> Stopped {
+        let inner = self.inner.borrow();
+        match inner.services.get(name) {
+            Some(service) if service.is_stubborn => {
+                Stopped::Ended(vec![format!("{name} (process 7)")])
+            }
+            _ => Stopped::ByItself,
+        }
+    }
+
     /// All files, definitions as the manager has read them.
     fn seen(&self) -> BTreeMap<String, Vec<u8>> {
         let inner = self.inner.borrow();
@@ -130,12 +141,19 @@ impl Services for Memory {
         self.begin("start", name)
     }
 
-    fn stop(&self, name: &str) -> Result<(), SystemError> {
-        self.change("stop", name, |service| service.activity = Activity::Stopped)
+    fn stop(&self, name: &str) -> Result<Stopped, SystemError> {
+        self.change("stop", name, |service| service.activity = Activity::Stopped)?;
+        Ok(self.end_of(name))
     }
 
-    fn restart(&self, name: &str) -> Result<(), SystemError> {
-        self.begin("restart", name)
+    fn restart(&self, name: &str) -> Result<Stopped, SystemError> {
+        let runs = self.services(&[name])?[name].activity != Activity::Stopped;
+        self.begin("restart", name)?;
+        Ok(if runs {
+            self.end_of(name)
+        } else {
+            Stopped::ByItself
+        })
     }
 
     fn service_log(&self, name: &str, lines: usize) -> Vec<String> {

@@ -1,12 +1,14 @@
 //! What only Windows has, in memory.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use mullion_wire::{Definition, DynamicPorts, Feature, OverlayNetwork, Protocol, Start};
 
 use super::super::registry::{Value, place};
 use super::super::{
-    Activity, Ended, Family, Holds, NetworkState, OnlyWindows, Removed, SystemError,
+    Activity, Ended, Family, Holds, NetworkState, OnlyWindows, Removed, RunningProgram, SystemError,
 };
 use super::{Memory, MemoryService};
 
@@ -47,6 +49,34 @@ impl MemoryWindows {
     }
 }
 
+/// A program that was started beside the agent.
+#[derive(Debug)]
+pub struct MemoryProgram {
+    /// Its path and its arguments.
+    pub line: String,
+    ended: Cell<Option<Ended>>,
+}
+
+impl MemoryProgram {
+    /// Lets it end by itself.
+    pub fn break_off(&self, ended: Ended) {
+        self.ended.set(Some(ended));
+    }
+}
+
+/// The agent's hold of it.
+struct Hold(Rc<MemoryProgram>);
+
+impl RunningProgram for Hold {
+    fn ended(&mut self) -> Result<Option<Ended>, SystemError> {
+        Ok(self.0.ended.get())
+    }
+
+    fn end(&mut self) {
+        self.0.break_off(Ended::Status(1));
+    }
+}
+
 /// A key in the one form that it is kept in.
 fn plain(key: &str) -> String {
     place(key, "").trim_end_matches('\\').to_owned()
@@ -73,6 +103,13 @@ impl Memory {
             service.ran_as = (activity == Activity::Running).then(|| definition.clone());
             service.definition = Some(definition);
         }
+    }
+
+    /// Programs beside the agent that run.
+    pub fn running_programs(&self) -> Vec<Rc<MemoryProgram>> {
+        let mut beside = self.inner.borrow().beside.clone();
+        beside.retain(|program| program.ended.get().is_none());
+        beside
     }
 
     /// Everything that only Windows has.
@@ -287,6 +324,11 @@ impl OnlyWindows for Memory {
         })
     }
 
+    fn has_network(&self, name: &str) -> Result<bool, SystemError> {
+        self.live()?;
+        Ok(self.inner.borrow().windows.networks.contains_key(name))
+    }
+
     fn make_network(&self, wanted: &OverlayNetwork) -> Result<(), SystemError> {
         self.only_on_windows("HNS")?;
         self.operate(format!("make network {}", wanted.name))?;
@@ -309,6 +351,21 @@ impl OnlyWindows for Memory {
         self.operate(format!("remove network {name}"))?;
         self.inner.borrow_mut().windows.networks.remove(name);
         Ok(Removed::Gone)
+    }
+
+    fn start_program(
+        &self,
+        path: &str,
+        args: &[String],
+    ) -> Result<Box<dyn RunningProgram>, SystemError> {
+        self.only_on_windows("programs that a service attends to")?;
+        self.operate(format!("start {path}"))?;
+        let program = Rc::new(MemoryProgram {
+            line: [&[path.to_owned()], args].concat().join(" "),
+            ended: Cell::new(None),
+        });
+        self.inner.borrow_mut().beside.push(Rc::clone(&program));
+        Ok(Box::new(Hold(program)))
     }
 }
 

@@ -55,6 +55,42 @@ pub(super) fn log_file(command: &str) -> Option<String> {
         .map(|path| path.replace('\\', "/"))
 }
 
+/// A process among all.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Listed {
+    pub(super) id: u32,
+    pub(super) parent: u32,
+    /// Its program's file name.
+    pub(super) program: String,
+}
+
+/// The processes of a service: the one of this number, then those below it whose programs the service's command names.
+pub(super) fn of_service(all: &[Listed], id: u32, command: &str) -> Vec<Listed> {
+    let command = command.to_lowercase();
+    let is_named = |program: &str| {
+        let program = program.to_lowercase();
+        let mut words = command.split(['\\', '/', '"', ' ']);
+        words.any(|word| word == program || format!("{word}.exe") == program)
+    };
+    let mut found: Vec<_> = all
+        .iter()
+        .filter(|process| process.id == id)
+        .cloned()
+        .collect();
+    let mut at = 0;
+    while let Some(above) = found.get(at).map(|process| process.id) {
+        let below = all
+            .iter()
+            .filter(|process| process.parent == above && is_named(&process.program))
+            // Numbers are used again: a process may bear the number of one that it descends from.
+            .filter(|process| found.iter().all(|known| known.id != process.id));
+        let below: Vec<_> = below.cloned().collect();
+        found.extend(below);
+        at += 1;
+    }
+    found
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -94,6 +130,34 @@ mod tests {
             error.to_string().contains("Ethernet (10.99.0.21/24)"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn a_service_has_the_processes_that_its_command_names_and_no_others() {
+        let process = |id, parent, program: &str| Listed {
+            id,
+            parent,
+            program: program.into(),
+        };
+        let all = [
+            process(4, 1, "services.exe"),
+            process(8, 4, "kube-log-runner.exe"),
+            process(9, 8, "Kubelet.exe"),
+            process(10, 9, "probe.exe"),
+            process(11, 4, "containerd.exe"),
+            process(12, 11, "containerd-shim-runhcs-v1.exe"),
+            process(13, 4, "kube-log-runner.exe"),
+        ];
+        let numbers = |id, command: &str| -> Vec<u32> {
+            let found = of_service(&all, id, command);
+            found.iter().map(|process| process.id).collect()
+        };
+        let kubelet = r"C:\k\kube-log-runner.exe -log-file=C:\k.log C:\k\kubelet.exe --v=2";
+        assert_eq!(numbers(8, kubelet), [8, 9]);
+        // A container outlives the one that started it.
+        let containerd = r#""C:\Program Files\containerd\containerd" --run-service"#;
+        assert_eq!(numbers(11, containerd), [11]);
+        assert_eq!(numbers(99, kubelet), [0; 0]);
     }
 
     #[test]

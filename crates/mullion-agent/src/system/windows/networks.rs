@@ -162,6 +162,12 @@ pub(super) fn state(wanted: &OverlayNetwork) -> Result<NetworkState, SystemError
     })
 }
 
+/// Whether there is a network of that name.
+pub(super) fn has(name: &str) -> Result<bool, SystemError> {
+    let networks = Hns::open()?.networks()?;
+    Ok(networks.iter().any(|(_, network)| network.name == name))
+}
+
 /// Makes a network.
 pub(super) fn make(wanted: &OverlayNetwork, adapters: &[Adapter]) -> Result<(), SystemError> {
     let adapter = choice::adapter(adapters, &wanted.adapter)?;

@@ -17,10 +17,16 @@ use windows::Win32::System::SystemInformation::GetTickCount64;
 use super::super::registry::Value;
 use super::super::{
     Companions, Family, FirewallState, Holds, Module, NetworkState, OnlyWindows, PackageLists,
-    Packages, Paths, Removed, Settings, System, SystemError, answers,
+    Packages, Paths, Removed, RunningProgram, ServiceWork, Settings, System, SystemError, answers,
 };
 use super::files::real;
-use super::{adapters, describe, features, firewall, hive, names, netsh, networks, services};
+use super::{
+    adapters, describe, features, firewall, hive, names, netsh, networks, programs, service_main,
+    services,
+};
+
+/// A service whose processes take longer to stop does not stop by itself.
+const STOPPING: Duration = Duration::from_mins(1);
 
 /// How often a lock that somebody holds is tried again.
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
@@ -49,6 +55,8 @@ pub struct Windows {
     paths: Paths,
     /// The lock, once it is taken.
     pub(super) lock: RefCell<Option<File>>,
+    /// So long a service may take to stop.
+    pub(super) stopping: Duration,
 }
 
 impl Default for Windows {
@@ -63,7 +71,15 @@ impl Windows {
         Self {
             paths: Paths::of_windows(),
             lock: RefCell::new(None),
+            stopping: STOPPING,
         }
+    }
+
+    /// Gives services so much time to stop before they are ended.
+    #[must_use]
+    pub fn stopping_within(mut self, time: Duration) -> Self {
+        self.stopping = time;
+        self
     }
 }
 
@@ -81,6 +97,11 @@ impl System for Windows {
             let since = started.duration_since(UNIX_EPOCH).ok()?;
             Some(format!("at {}", since.as_secs() / COARSE))
         })
+    }
+
+    fn own_program(&self) -> Option<String> {
+        let path = std::env::current_exe().ok()?;
+        path.to_str().map(|path| path.replace('\\', "/"))
     }
 
     fn paths(&self) -> &Paths {
@@ -286,11 +307,27 @@ impl OnlyWindows for Windows {
         networks::state(wanted)
     }
 
+    fn has_network(&self, name: &str) -> Result<bool, SystemError> {
+        networks::has(name)
+    }
+
     fn make_network(&self, wanted: &OverlayNetwork) -> Result<(), SystemError> {
         networks::make(wanted, &adapters::all()?)
     }
 
     fn remove_network(&self, name: &str) -> Result<Removed, SystemError> {
         networks::remove(name)
+    }
+
+    fn start_program(
+        &self,
+        path: &str,
+        args: &[String],
+    ) -> Result<Box<dyn RunningProgram>, SystemError> {
+        programs::start(path, args)
+    }
+
+    fn be_service(&self, name: &str, work: ServiceWork) -> Result<(), SystemError> {
+        service_main::run(name, work)
     }
 }

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::windows::io::AsRawHandle as _;
 use std::os::windows::process::CommandExt as _;
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 
 use windows::Win32::Foundation::{CloseHandle, HANDLE};
 use windows::Win32::System::JobObjects::{
@@ -15,7 +15,7 @@ use windows::Win32::System::Threading::CREATE_NO_WINDOW;
 use windows::core::PCWSTR;
 
 use super::super::streams::{feed, input, listen, watch};
-use super::super::{Ended, LockWhile, Program, Programs, SystemError};
+use super::super::{Ended, LockWhile, Program, Programs, RunningProgram, SystemError};
 use super::files::real;
 use super::hive;
 use super::own::Windows;
@@ -32,9 +32,9 @@ struct Job(HANDLE);
 impl Job {
     /// A job for a program that was just started. What that started before it was in the job is not: it would have to
     /// be quicker than this.
-    fn of(child: &Child, program: &Program) -> Result<Self, windows::core::Error> {
+    fn of(child: &Child, ends: LockWhile) -> Result<Self, windows::core::Error> {
         let job = Self(unsafe { CreateJobObjectW(None, PCWSTR::null()) }?);
-        if program.lock == LockWhile::AgentLives {
+        if ends == LockWhile::AgentLives {
             // Where the agent is killed, the program goes with it.
             let mut limits = JOBOBJECT_EXTENDED_LIMIT_INFORMATION::default();
             limits.BasicLimitInformation.LimitFlags = JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE;
@@ -125,7 +125,7 @@ impl Programs for Windows {
         // The command holds the writing end of the pipe, whose end is awaited.
         drop(command);
         // Without a job only the program itself can be ended.
-        let job = Job::of(&child, program).ok();
+        let job = Job::of(&child, program.lock).ok();
         if !program.input.is_empty() {
             feed(&mut child, program.input.clone());
         }
@@ -143,5 +143,46 @@ impl Programs for Windows {
 
     fn shell(&self, line: &str) -> Program {
         Program::new(SHELL, SHELL_ARGS.into_iter().chain([line]))
+    }
+}
+
+/// A program that runs beside the agent.
+struct Beside {
+    child: Child,
+    job: Option<Job>,
+}
+
+/// Starts a program that writes where the agent does, and ends with it.
+pub(super) fn start(path: &str, args: &[String]) -> Result<Box<dyn RunningProgram>, SystemError> {
+    let not_started = |source| SystemError::NotStarted {
+        program: path.to_owned(),
+        source,
+    };
+    let child = Command::new(real(path))
+        .args(args)
+        .current_dir("C:\\")
+        .creation_flags(CREATE_NO_WINDOW.0)
+        .stdin(Stdio::null())
+        .spawn()
+        .map_err(not_started)?;
+    let job = Job::of(&child, LockWhile::AgentLives).ok();
+    Ok(Box::new(Beside { child, job }))
+}
+
+impl RunningProgram for Beside {
+    fn ended(&mut self) -> Result<Option<Ended>, SystemError> {
+        let status = self.child.try_wait().map_err(SystemError::File)?;
+        Ok(status.map(|status| Ended::Status(status.code().unwrap_or(-1))))
+    }
+
+    fn end(&mut self) {
+        match &self.job {
+            Some(job) => job.end(),
+            None => {
+                // It may have ended this very moment.
+                let _ = self.child.kill();
+            }
+        }
+        let _ = self.child.wait();
     }
 }

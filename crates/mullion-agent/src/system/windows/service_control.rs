@@ -11,26 +11,34 @@ use windows::Win32::Foundation::{
 use windows::Win32::System::Services::{
     ChangeServiceConfig2W, ChangeServiceConfigW, CloseServiceHandle, ControlService,
     CreateServiceW, DeleteService, ENUM_SERVICE_STATUSW, ENUM_SERVICE_TYPE, EnumDependentServicesW,
-    OpenSCManagerW, OpenServiceW, QUERY_SERVICE_CONFIGW, QueryServiceConfigW, QueryServiceStatus,
+    OpenSCManagerW, OpenServiceW, QUERY_SERVICE_CONFIGW, QueryServiceConfigW, QueryServiceStatusEx,
     SC_ACTION, SC_ACTION_RESTART, SC_HANDLE, SC_MANAGER_ALL_ACCESS, SC_MANAGER_CONNECT,
-    SERVICE_ACTIVE, SERVICE_ALL_ACCESS, SERVICE_AUTO_START, SERVICE_BOOT_START, SERVICE_CONFIG,
-    SERVICE_CONFIG_DELAYED_AUTO_START_INFO, SERVICE_CONFIG_FAILURE_ACTIONS,
-    SERVICE_CONFIG_FAILURE_ACTIONS_FLAG, SERVICE_CONTROL_STOP, SERVICE_DELAYED_AUTO_START_INFO,
-    SERVICE_DEMAND_START, SERVICE_ERROR, SERVICE_ERROR_NORMAL, SERVICE_FAILURE_ACTIONS_FLAG,
-    SERVICE_FAILURE_ACTIONSW, SERVICE_NO_CHANGE, SERVICE_QUERY_CONFIG, SERVICE_QUERY_STATUS,
-    SERVICE_RUNNING, SERVICE_START_PENDING, SERVICE_START_TYPE, SERVICE_STATUS,
-    SERVICE_STATUS_CURRENT_STATE, SERVICE_STOP_PENDING, SERVICE_STOPPED, SERVICE_SYSTEM_START,
-    SERVICE_WIN32_OWN_PROCESS, StartServiceW,
+    SC_STATUS_PROCESS_INFO, SERVICE_ACTIVE, SERVICE_ALL_ACCESS, SERVICE_AUTO_START,
+    SERVICE_BOOT_START, SERVICE_CONFIG, SERVICE_CONFIG_DELAYED_AUTO_START_INFO,
+    SERVICE_CONFIG_FAILURE_ACTIONS, SERVICE_CONFIG_FAILURE_ACTIONS_FLAG, SERVICE_CONTROL_STOP,
+    SERVICE_DELAYED_AUTO_START_INFO, SERVICE_DEMAND_START, SERVICE_ERROR, SERVICE_ERROR_NORMAL,
+    SERVICE_FAILURE_ACTIONS_FLAG, SERVICE_FAILURE_ACTIONSW, SERVICE_NO_CHANGE,
+    SERVICE_QUERY_CONFIG, SERVICE_QUERY_STATUS, SERVICE_RUNNING, SERVICE_START_PENDING,
+    SERVICE_START_TYPE, SERVICE_STATUS, SERVICE_STATUS_CURRENT_STATE, SERVICE_STATUS_HANDLE,
+    SERVICE_STATUS_PROCESS, SERVICE_STOP_PENDING, SERVICE_STOPPED, SERVICE_SYSTEM_START,
+    SERVICE_WIN32_OWN_PROCESS, SetServiceStatus, StartServiceW,
 };
-use windows::core::{Error, PCWSTR, PWSTR};
+use windows::core::{Error, PCWSTR, PWSTR, w};
 
 use super::super::{Removed, SystemError};
 use super::call::{Wide, failed, is, text};
+use super::processes::Processes;
 
 /// How often a service is looked at that changes its state.
 const PAUSE: Duration = Duration::from_millis(100);
-/// A service that takes longer to start or stop is given up.
+/// A service that takes longer to start is given up.
 const DEADLINE: Duration = Duration::from_mins(2);
+/// So soon after its processes Windows takes a service for stopped.
+const NOTICED: Duration = Duration::from_secs(2);
+/// The right to say how a service is: Windows has no such right to ask for.
+const SET_STATUS: u32 = 0x8000;
+/// So soon is a process gone that was ended.
+const ENDING: Duration = Duration::from_secs(10);
 /// A removed service that somebody still holds is waited for so long.
 const REMOVAL: Duration = Duration::from_secs(30);
 
@@ -138,7 +146,8 @@ impl Control {
                 PCWSTR::null(),
                 None,
                 depends.as_ptr(),
-                PCWSTR::null(),
+                // Whoever it ran as before: containerd makes containers of the machine's own only as the system.
+                w!("LocalSystem"),
                 PCWSTR::null(),
                 display.as_ptr(),
             )
@@ -245,11 +254,17 @@ impl Control {
         })
     }
 
-    pub(super) fn status(&self) -> Result<SERVICE_STATUS, SystemError> {
-        let mut status = SERVICE_STATUS::default();
-        unsafe { QueryServiceStatus(self.handle.0, &raw mut status) }
-            .map_err(self.failed("QueryServiceStatus"))?;
-        Ok(status)
+    pub(super) fn status(&self) -> Result<SERVICE_STATUS_PROCESS, SystemError> {
+        let mut room = [0; size_of::<SERVICE_STATUS_PROCESS>()];
+        let (level, mut needed) = (SC_STATUS_PROCESS_INFO, 0);
+        unsafe { QueryServiceStatusEx(self.handle.0, level, Some(&mut room), &raw mut needed) }
+            .map_err(self.failed("QueryServiceStatusEx"))?;
+        // The room is of bytes, which may stand where no structure may.
+        Ok(unsafe {
+            room.as_ptr()
+                .cast::<SERVICE_STATUS_PROCESS>()
+                .read_unaligned()
+        })
     }
 
     /// Waits until it is in a state, or leaves the one that leads there.
@@ -292,29 +307,65 @@ impl Control {
         self.wait("started", SERVICE_RUNNING, SERVICE_START_PENDING)
     }
 
-    pub(super) fn stop(&self) -> Result<(), SystemError> {
+    /// Stops it, and waits until none of its processes runs: their files are replaced next. Gives back those that
+    /// outlived their time and were ended.
+    pub(super) fn stop(&self, within: Duration) -> Result<Vec<String>, SystemError> {
         // One that is being started takes no word until it runs or has failed.
         if self.status()?.dwCurrentState == SERVICE_START_PENDING {
             let _ = self.wait("started", SERVICE_RUNNING, SERVICE_START_PENDING);
         }
+        let processes = Processes::of_service(self.status()?.dwProcessId, &self.config()?.command)?;
         let mut status = SERVICE_STATUS::default();
-        match unsafe { ControlService(self.handle.0, SERVICE_CONTROL_STOP, &raw mut status) } {
-            Err(error) if is(&error, ERROR_SERVICE_NOT_ACTIVE) => return Ok(()),
-            // It may have been told already.
-            Err(error) if self.status()?.dwCurrentState != SERVICE_STOP_PENDING => {
-                return match self.status()?.dwCurrentState {
-                    SERVICE_STOPPED => Ok(()),
-                    _ => Err(self.failed("ControlService stop")(error)),
-                };
+        let told = unsafe { ControlService(self.handle.0, SERVICE_CONTROL_STOP, &raw mut status) };
+        if let Err(error) = told
+            && !is(&error, ERROR_SERVICE_NOT_ACTIVE)
+        {
+            // It may have been told already, or be gone without a word.
+            let state = self.status()?.dwCurrentState;
+            let is_stopping = [SERVICE_STOPPED, SERVICE_STOP_PENDING].contains(&state);
+            if !is_stopping && !processes.are_gone() {
+                return Err(self.failed("ControlService stop")(error));
             }
-            _ => {}
         }
-        // Some say that they run for a moment longer.
-        let until = Instant::now() + DEADLINE;
-        while self.status()?.dwCurrentState == SERVICE_RUNNING && Instant::now() < until {
+        let until = Instant::now() + within;
+        let mut gone_since = None;
+        while Instant::now() < until {
+            if processes.are_gone() {
+                let since = *gone_since.get_or_insert_with(Instant::now);
+                if self.status()?.dwCurrentState == SERVICE_STOPPED {
+                    return Ok(Vec::new());
+                }
+                if since.elapsed() >= NOTICED {
+                    self.speak_for_the_dead();
+                    return Ok(Vec::new());
+                }
+            }
             thread::sleep(PAUSE);
         }
-        self.wait("stopped", SERVICE_STOPPED, SERVICE_STOP_PENDING)
+        let ended = processes.end(ENDING)?;
+        if self.status()?.dwCurrentState != SERVICE_STOPPED {
+            self.speak_for_the_dead();
+        }
+        Ok(ended)
+    }
+
+    /// Says that the service has stopped, where none of its processes is left to say so.
+    ///
+    /// What stands in for the service control manager watches no processes. A service that ends before it said that it
+    /// has stopped, as kubelet does when it is quick, is being stopped for ever, and kubeadm, which waits for its end,
+    /// fails. Windows hears of the end itself; it would take this from nobody but the service, and is not asked.
+    fn speak_for_the_dead(&self) {
+        let status = SERVICE_STATUS {
+            dwServiceType: SERVICE_WIN32_OWN_PROCESS,
+            dwCurrentState: SERVICE_STOPPED,
+            ..SERVICE_STATUS::default()
+        };
+        if let Ok(Some(service)) = Self::open(&self.name, SET_STATUS) {
+            // Whether it is taken shows in the next look at the service.
+            let _ = unsafe {
+                SetServiceStatus(SERVICE_STATUS_HANDLE(service.handle.0.0), &raw const status)
+            };
+        }
     }
 
     /// Services that run and need this one, in the order in which they are stopped.

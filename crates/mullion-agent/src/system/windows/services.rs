@@ -2,6 +2,7 @@
 //! environment is read where it keeps it, in the registry: what stands in for it tells or takes these nowhere else.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use mullion_wire::{Definition, RegistryData, Start};
 use windows::Win32::System::Services::{
@@ -9,10 +10,10 @@ use windows::Win32::System::Services::{
 };
 
 use super::super::registry::Value;
-use super::super::{Activity, Files as _, Removed, ServiceFacts, Services, SystemError};
+use super::super::{Activity, Files as _, Removed, ServiceFacts, Services, Stopped, SystemError};
 use super::own::Windows;
 use super::service_control::Control;
-use super::{choice, hive, recovery};
+use super::{choice, hive, processes, recovery};
 
 /// `REG_BINARY`.
 const BINARY: u32 = 3;
@@ -57,16 +58,18 @@ impl Services for Windows {
         Control::take(name)?.start()
     }
 
-    fn stop(&self, name: &str) -> Result<(), SystemError> {
-        stop(name).map(|_| ())
+    fn stop(&self, name: &str) -> Result<Stopped, SystemError> {
+        stop(name, self.stopping).map(|(stopped, _)| stopped)
     }
 
-    fn restart(&self, name: &str) -> Result<(), SystemError> {
+    fn restart(&self, name: &str) -> Result<Stopped, SystemError> {
         // What needs it was stopped with it, the last first.
-        let stopped = stop(name)?;
+        let (stopped, dependents) = stop(name, self.stopping)?;
         Control::take(name)?.start()?;
-        let mut stopped = stopped.iter().rev();
-        stopped.try_for_each(|name| Control::take(name)?.start())
+        for dependent in dependents.iter().rev() {
+            Control::take(dependent)?.start()?;
+        }
+        Ok(stopped)
     }
 
     fn service_log(&self, name: &str, lines: usize) -> Vec<String> {
@@ -91,8 +94,15 @@ fn facts(name: &str) -> Result<ServiceFacts, SystemError> {
     let Some(control) = Control::find(name)? else {
         return Ok(ServiceFacts::UNKNOWN);
     };
-    let activity = match control.status()?.dwCurrentState {
-        SERVICE_RUNNING | SERVICE_CONTINUE_PENDING | SERVICE_STOP_PENDING => Activity::Running,
+    let status = control.status()?;
+    let activity = match status.dwCurrentState {
+        // Windows hears of a process's end. What stands in for it hears only of what a service says: one that crashed
+        // seems to run.
+        SERVICE_RUNNING | SERVICE_CONTINUE_PENDING if processes::runs(status.dwProcessId) => {
+            Activity::Running
+        }
+        // It has not ended, or not said so: whoever stops it sees to its end.
+        SERVICE_STOP_PENDING => Activity::Running,
         SERVICE_START_PENDING => Activity::Starting,
         _ => Activity::Stopped,
     };
@@ -102,15 +112,21 @@ fn facts(name: &str) -> Result<ServiceFacts, SystemError> {
     })
 }
 
-/// Stops a service and what needs it; gives back the latter.
-fn stop(name: &str) -> Result<Vec<String>, SystemError> {
+/// Stops a service and what needs it; gives back the latter too.
+fn stop(name: &str, within: Duration) -> Result<(Stopped, Vec<String>), SystemError> {
     let control = Control::take(name)?;
     let dependents = control.dependents()?;
+    let mut ended = Vec::new();
     for dependent in &dependents {
-        Control::take(dependent)?.stop()?;
+        ended.extend(Control::take(dependent)?.stop(within)?);
     }
-    control.stop()?;
-    Ok(dependents)
+    ended.extend(control.stop(within)?);
+    let stopped = if ended.is_empty() {
+        Stopped::ByItself
+    } else {
+        Stopped::Ended(ended)
+    };
+    Ok((stopped, dependents))
 }
 
 /// How a service is defined.

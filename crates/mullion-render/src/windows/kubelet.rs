@@ -1,0 +1,70 @@
+//! kubelet on Windows: a service of its own, and what of its configuration depends on the system.
+
+use mullion_wire::{Definition, File, Service, ServiceState, Start};
+use serde_json::{Value, json};
+
+use super::containerd::proxy;
+use super::{KUBECONFIG, PATCHES_FOLDER, backward, logged, recovery, windows_program_path};
+use crate::error::RenderError;
+use crate::setting::{Seat, Setting};
+use crate::system::text_file;
+
+/// Where the patch of its configuration is.
+pub(super) fn patch_path() -> String {
+    format!("{PATCHES_FOLDER}/kubeletconfiguration!ground+merge.json")
+}
+
+pub(super) fn patch_file() -> File {
+    text_file(patch_path(), format!("{:#}\n", patch()))
+}
+
+/// There are no control groups, and DNS is Windows' own matter.
+pub(super) fn patch() -> Value {
+    json!({
+        "cgroupsPerQOS": false,
+        "enforceNodeAllocatable": [],
+        "resolvConf": "",
+    })
+}
+
+/// A service of its own, so that Windows tells it when the machine shuts down; what it writes goes through
+/// `kube-log-runner`, since it writes to no file itself.
+pub(super) fn service(setting: &Setting<'_>, seat: Seat<'_>) -> Result<Service, RenderError> {
+    let mut command = logged(setting, "kubelet")?;
+    command.extend([
+        backward(&windows_program_path("kubelet")),
+        "--windows-service".into(),
+        "--config=C:\\var\\lib\\kubelet\\config.yaml".into(),
+        "--bootstrap-kubeconfig=C:\\etc\\kubernetes\\bootstrap-kubelet.conf".into(),
+        format!("--kubeconfig={}", backward(KUBECONFIG)),
+        // Without the drive kubelet looks below the folder of its kubeconfig.
+        "--cert-dir=C:\\var\\lib\\kubelet\\pki".into(),
+        format!("--hostname-override={}", seat.name),
+        format!("--node-ip={}", seat.address),
+        // Pods must not starve it.
+        "--windows-priorityclass=ABOVE_NORMAL_PRIORITY_CLASS".into(),
+    ]);
+    if !seat.group.taints.is_empty() {
+        // kubeadm writes them into a file that only systemd's unit reads.
+        let taints = seat.group.taints.iter().map(ToString::to_string);
+        let taints: Vec<_> = taints.collect();
+        command.push(format!("--register-with-taints={}", taints.join(",")));
+    }
+    Ok(Service {
+        name: "kubelet".into(),
+        after: ["containerd".to_owned()].into(),
+        restarted_by: ["kubelet", "kube-log-runner"]
+            .map(windows_program_path)
+            .into(),
+        // kubeadm starts it.
+        state: ServiceState::Enabled,
+        definition: Some(Definition {
+            display_name: "kubelet".into(),
+            command: command.join(" "),
+            depends_on: ["containerd".to_owned()].into(),
+            start: Start::Automatic,
+            recovery: recovery(),
+            environment: proxy(setting, seat),
+        }),
+    })
+}

@@ -1,0 +1,103 @@
+//! What of Windows itself is set: features, registry, Defender, ports, names.
+
+use mullion_catalog::{Catalog, RegistryData, RegistryWhen};
+use mullion_spec::cluster::{System, Windows as Wanted};
+use mullion_wire::{
+    DynamicPorts, Exclusions, PageFile, Protocol, RegistryData as Data, RegistryValue, Windows,
+};
+
+use super::containerd::FOLDER;
+use super::network::Network;
+use super::{PROGRAMS, backward, windows_program_path};
+use crate::setting::{Seat, Setting};
+
+/// What the file says of the machine's Windows.
+pub(super) fn of(seat: Seat<'_>) -> Option<&'_ Wanted> {
+    match &seat.group.system {
+        System::Windows(windows) => Some(windows),
+        System::Linux { .. } => None,
+    }
+}
+
+pub(super) fn windows(setting: &Setting<'_>, seat: Seat<'_>) -> Windows {
+    let mut windows = Windows {
+        features: ["Containers".to_owned()].into(),
+        path: vec![backward(PROGRAMS), backward(FOLDER)],
+        dynamic_ports: dynamic_ports(),
+        network: Network::beforehand(setting, seat),
+        ..Windows::default()
+    };
+    let Some(wanted) = of(seat) else {
+        return windows;
+    };
+    windows.registry = registry(wanted);
+    if wanted.settings.defender_exclusions {
+        windows.exclusions = exclusions();
+    }
+    if !seat.is_existing() {
+        // A machine that existed before us keeps its own.
+        windows.host_name = Some(seat.name.to_string());
+        windows.time_zone = time_zone(&wanted.settings.timezone);
+        windows.page_file = Some(page_file(wanted));
+    }
+    windows
+}
+
+/// The fixes that every machine of the release needs. Whether an address is static, and which revision a machine has, is
+/// not known here: values for those are left to whoever knows.
+fn registry(wanted: &Wanted) -> Vec<RegistryValue> {
+    Catalog::builtin()
+        .registry_values(wanted.version)
+        .filter(|value| value.when == RegistryWhen::Always)
+        .map(|value| RegistryValue {
+            key: format!(r"HKLM\{}", value.key),
+            name: value.name.clone(),
+            data: match &value.data {
+                RegistryData::Number(number) => Data::Dword(*number),
+                RegistryData::Text { expandable } => Data::Expandable(expandable.clone()),
+            },
+        })
+        .collect()
+}
+
+/// Defender would hold layers while they are unpacked, and read every log line anew.
+fn exclusions() -> Exclusions {
+    let programs = ["containerd", "containerd-shim-runhcs-v1", "ctr", "kubelet"];
+    Exclusions {
+        paths: [
+            r"C:\ProgramData\containerd",
+            r"C:\var\lib\kubelet",
+            r"C:\var\log",
+        ]
+        .map(str::to_owned)
+        .into(),
+        processes: programs
+            .map(|name| backward(&windows_program_path(name)))
+            .into(),
+    }
+}
+
+fn dynamic_ports() -> Vec<DynamicPorts> {
+    let ports = Catalog::builtin().dynamic_ports();
+    vec![DynamicPorts {
+        protocol: Protocol::Tcp,
+        first: ports.first,
+        count: ports.count,
+    }]
+}
+
+/// Windows' own name of a zone; the IANA names, all but `UTC`, have another one.
+fn time_zone(name: &str) -> Option<String> {
+    (!name.contains('/')).then(|| name.to_owned())
+}
+
+/// Of one size, so that what kubelet takes for memory does not change under it.
+fn page_file(wanted: &Wanted) -> PageFile {
+    let mib = wanted.settings.page_file.bytes() / (1024 * 1024);
+    let mib = u32::try_from(mib).unwrap_or(u32::MAX);
+    PageFile {
+        path: r"C:\pagefile.sys".into(),
+        first_mib: mib,
+        most_mib: mib,
+    }
+}
