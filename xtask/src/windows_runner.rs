@@ -54,9 +54,6 @@ pub(crate) fn cache() -> PathBuf {
     Environment::new(PathBuf::from("."), |name| std::env::var_os(name)).cache
 }
 
-/// Where a library of Wine's says that it is one.
-const MARK: std::ops::Range<usize> = 0x40..0x50;
-
 /// Makes a program that runs Windows programs, and gives back where it is. A second call finds what the first one made.
 pub(crate) fn prepare() -> Result<PathBuf, XtaskError> {
     let root = stand_in::root(&cache())?;
@@ -81,25 +78,10 @@ pub(crate) fn prepare() -> Result<PathBuf, XtaskError> {
         .build_stand_in(&wish, &Unattended)
         .map_err(failed)?;
     let root = made.join("root");
-    replace_adapters_library(&root, &libraries)?;
     let runner = folder.join("run");
     fs_err::write(&runner, script(&root, &target))?;
     fs_err::set_permissions(&runner, std::fs::Permissions::from_mode(0o755))?;
     Ok(runner)
-}
-
-/// Puts the library that tells of adapters into Wine's place, and Wine's own beside it under another name and without
-/// the mark by which Wine would take its own file: Go's programs ask in a way that Wine 10.0 refuses.
-fn replace_adapters_library(root: &Path, libraries: &Path) -> Result<(), XtaskError> {
-    let system = root.join("root/.wine/drive_c/windows/system32");
-    let own = root.join("usr/lib/x86_64-linux-gnu/wine/x86_64-windows/iphlpapi.dll");
-    let mut bytes = fs_err::read(own)?;
-    if let Some(mark) = bytes.get_mut(MARK) {
-        mark.fill(0);
-    }
-    fs_err::write(system.join("wine_iphlpapi.dll"), bytes)?;
-    fs_err::copy(libraries.join("iphlpapi.dll"), system.join("iphlpapi.dll"))?;
-    Ok(())
 }
 
 fn wish(root: &Path, drive: Vec<DriveFile>) -> Result<StandInTemplate, XtaskError> {
@@ -127,7 +109,7 @@ fn wish(root: &Path, drive: Vec<DriveFile>) -> Result<StandInTemplate, XtaskErro
         program: Vec::new(),
         containerd: String::new(),
         cri_port: 0,
-        windows_images: Vec::new(),
+        images: Vec::new(),
         write_network: String::new(),
         drive,
     })
