@@ -12,6 +12,24 @@ pub(crate) struct ContainerOsFile {
     pub(crate) long_term: Vec<u32>,
     pub(crate) source: String,
     pub(crate) base: Vec<ContainerBase>,
+    pub(crate) image: Vec<WindowsImage>,
+}
+
+/// An image that holds Windows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WindowsImage {
+    /// Its name, whole; a `*` in its tag stands for any text.
+    pub name: String,
+    /// The Windows builds in its list of manifests.
+    pub builds: Vec<u32>,
+    /// Whether Linux is in that list too.
+    #[serde(default)]
+    pub linux: bool,
+    /// The port of the server that it runs by itself.
+    pub serves: Option<u16>,
+    /// Where this was read.
+    pub source: String,
 }
 
 /// A family of Windows base images.
@@ -51,6 +69,23 @@ impl Catalog {
         &self.container_os.source
     }
 
+    /// The images that are known to hold Windows, base images included.
+    pub fn windows_images(&self) -> impl Iterator<Item = WindowsImage> {
+        let of_base = |base: &ContainerBase| {
+            let (build, source) = (base.build, base.source.clone());
+            let image = move |tag: &String| WindowsImage {
+                name: format!("mcr.microsoft.com/windows/{tag}"),
+                builds: vec![build],
+                linux: false,
+                serves: None,
+                source: source.clone(),
+            };
+            base.tags.iter().map(image).collect::<Vec<_>>()
+        };
+        let own = self.container_os.image.iter().cloned();
+        own.chain(self.container_os.base.iter().flat_map(of_base))
+    }
+
     /// The families of Windows base images, oldest first.
     pub fn container_bases(&self) -> impl Iterator<Item = &ContainerBase> {
         self.container_os.base.iter()
@@ -87,6 +122,26 @@ mod tests {
             [false, false, false, true, true, true],
             "after 2025"
         );
+    }
+
+    #[test]
+    fn images_are_known_by_whole_names_and_by_builds_of_bases() {
+        let images: Vec<_> = Catalog::builtin().windows_images().collect();
+        let nano = images
+            .iter()
+            .find(|image| image.name.ends_with("nanoserver:ltsc2022"));
+        assert_eq!(nano.unwrap().builds, [20348]);
+        let bases: Vec<_> = Catalog::builtin().container_bases().collect();
+        for image in &images {
+            let (_, tag) = image.name.rsplit_once(':').unwrap();
+            assert!(!tag.contains('/'), "{} has no tag", image.name);
+            assert!(image.name.matches('*').count() <= 1, "{}", image.name);
+            assert!(!image.builds.is_empty(), "{}", image.name);
+            for build in &image.builds {
+                let is_known = bases.iter().any(|base| base.build == *build);
+                assert!(is_known, "{}: {build}", image.name);
+            }
+        }
     }
 
     #[test]

@@ -76,7 +76,7 @@ pub use cni::{
     Beforehand, CniBackend, CniPlugins, CniRelease, CniWindows, HnsNetwork, PolicyAgent,
     Precondition,
 };
-pub use container_os::ContainerBase;
+pub use container_os::{ContainerBase, WindowsImage};
 pub use containerd::{BinKey, ContainerdLine, ContainerdNeed, ContainerdRelease};
 pub use digest::{Digest, DigestError, DigestState};
 pub use drivers::{

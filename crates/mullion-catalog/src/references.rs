@@ -70,6 +70,7 @@ fn no_key_stands_twice() {
         "base",
         catalog().container_os.base.iter().map(|row| row.build),
     );
+    unique("image", catalog().windows_images().map(|image| image.name));
     unique(
         "Linux",
         catalog()

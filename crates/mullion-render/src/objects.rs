@@ -2,7 +2,7 @@
 
 mod dns;
 pub(crate) mod flannel;
-mod policy;
+pub(crate) mod policy;
 mod runtime_classes;
 mod service_proxy;
 

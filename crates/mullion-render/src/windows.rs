@@ -75,6 +75,7 @@ pub fn windows_blueprint(
     let mut blueprint = of_windows(setting, seat)?;
     if let Some(differs) = seat.differs() {
         stand_in::differ(&mut blueprint, differs);
+        stand_in::add_policy(&mut blueprint, setting);
     }
     Ok(blueprint)
 }

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! `calls` is the table of every call, `map` what is changed in its messages, `images` which Windows images there are,
-//! `groups` where pods are measured, `gateway` the server. A call with nothing to change passes as bytes, with fields
+//! `platforms` what other images say of themselves, `pull` how they come, `groups` where pods are measured, `gateway` the
+//! server. A call with nothing to change passes as bytes, with fields
 //! that this program does not know; one that is not in the table is answered `Unimplemented`, since what is in it is not
 //! known either.
 
@@ -16,6 +17,8 @@ mod gateway;
 mod groups;
 mod images;
 mod map;
+mod platforms;
+mod pull;
 mod raw;
 mod version;
 

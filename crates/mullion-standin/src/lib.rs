@@ -20,7 +20,9 @@
 //! - A container's program is one of Linux; of Windows' command lines only `cmd` itself is translated.
 //! - The Linux runtime has to manage control groups itself: a pod's is a path, not a unit of systemd.
 //! - Exit codes have eight bits, as every program of a Unix has.
-//! - An image is known by the whole reference of its entry: one that a pod names by digest needs an entry with it.
+//! - An image of the table is known by the whole reference of its entry: one that a pod names by digest needs an entry
+//!   with it.
+//! - An image that holds Windows alone, and for which nothing stands in, cannot run.
 //! - The table of images is read once, when the gateway starts.
 
 pub mod cri;

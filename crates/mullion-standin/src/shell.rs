@@ -5,6 +5,9 @@
 //! after a while starts Wine's services, they keep that stream for as long as they live, and sshd would wait for its
 //! end. An interactive `cmd` has a terminal, which nobody waits for, and becomes this very process.
 //!
+//! When whoever asked has gone, the line ends, with every program that it started: Windows' OpenSSH has them in one job,
+//! here they are one process group. Linux' sshd would let them run on.
+//!
 //! The line must reach `cmd` as it was typed, quotes included, and Wine does not do that by itself: it rebuilds a command
 //! line from the arguments, and writes `\"` for each quote, which `cmd` does not undo. So the line travels in variables
 //! of the environment, and `cmd` is asked to run `%MULLION_LINE_0%`: it puts variables in before it looks at quotes and
@@ -14,12 +17,13 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, PipeReader, Read as _, Write as _};
+use std::os::fd::AsFd;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
 use crate::drive::Drive;
 use crate::settings::{Settings, SettingsError};
@@ -85,8 +89,11 @@ impl Start {
     pub fn run(&self) -> io::Result<u8> {
         let (errors, theirs) = io::pipe()?;
         // Its end of the pipe must not stay open here.
-        let mut child = self.command().stderr(theirs).spawn()?;
-        pass_errors(&child, errors)?;
+        let mut child = self.command().stderr(theirs).process_group(0).spawn()?;
+        if let Ended::GivenUp(group) = pass_errors(&child, errors)? {
+            // What has ended already is no failure.
+            let _ = kill_process_group(group, Signal::KILL);
+        }
         let status = child.wait()?;
         let code = status
             .code()
@@ -95,34 +102,48 @@ impl Start {
     }
 }
 
+/// Why a program is watched no longer.
+enum Ended {
+    /// It has ended.
+    ByItself,
+    /// Nobody is there any more who could be told what it writes. Its group still runs.
+    GivenUp(Pid),
+}
+
 /// Passes on what comes on a program's standard error until the program has ended: not until the stream has, which others
 /// may keep. Everything that the program wrote is passed on.
-fn pass_errors(child: &Child, mut errors: PipeReader) -> io::Result<()> {
+fn pass_errors(child: &Child, errors: PipeReader) -> io::Result<Ended> {
     let number = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     let number = number.ok_or_else(|| io::Error::other("a process without a number"))?;
     let program = pidfd_open(number, PidfdFlags::empty())?;
     let mut piece = vec![0; 64 * 1024];
+    let out = io::stdout();
+    let mut errors = Some(errors);
     loop {
+        let source = errors.as_ref().map_or(program.as_fd(), AsFd::as_fd);
         let mut watched = [
-            PollFd::new(&errors, PollFlags::IN),
+            PollFd::from_borrowed_fd(source, PollFlags::IN),
             PollFd::new(&program, PollFlags::IN),
+            // Nothing is asked of it; that nobody reads it any more is told all the same.
+            PollFd::new(&out, PollFlags::empty()),
         ];
         match poll(&mut watched, None) {
             Err(rustix::io::Errno::INTR) => continue,
             other => other?,
         };
-        let (has_errors, is_over) = (
-            !watched[0].revents().is_empty(),
-            !watched[1].revents().is_empty(),
-        );
-        if has_errors {
-            match errors.read(&mut piece)? {
-                0 => return Ok(()),
+        let [has_errors, is_over, is_given_up] =
+            watched.each_ref().map(|one| !one.revents().is_empty());
+        if is_given_up && !is_over {
+            return Ok(Ended::GivenUp(number));
+        }
+        if let Some(stream) = errors.as_mut().filter(|_| has_errors) {
+            match stream.read(&mut piece)? {
+                0 => errors = None,
                 // Where nobody listens any more, the program must not wait for it.
                 read => drop(io::stderr().write_all(&piece[..read])),
             }
         } else if is_over {
-            return Ok(());
+            return Ok(Ended::ByItself);
         }
     }
 }

@@ -31,10 +31,12 @@
 mod dress;
 mod error;
 mod images;
+mod known_images;
 mod linux;
 mod lock;
 mod registry;
 mod stand_in;
+mod twins;
 mod unpack;
 
 use std::collections::BTreeSet;
@@ -45,7 +47,7 @@ use serde::{Deserialize, Serialize};
 
 pub use error::TemplateError;
 pub use linux::{LinuxTemplate, Program, ProgramFolder};
-pub use stand_in::{DriveContent, DriveFile, Face, StandInTemplate};
+pub use stand_in::{DriveContent, DriveFile, Face, KnownImage, StandInTemplate};
 
 /// The folder that holds templates.
 #[derive(Debug, Clone)]

@@ -61,7 +61,7 @@ pub(crate) fn file(face: &Face) -> String {
         r"HKEY_LOCAL_MACHINE\SYSTEM\CurrentControlSet\Control\ProductOptions",
         &[("ProductType", Value::Text("ServerNT"))],
     );
-    // Kubelet asks for both: the machine's identity, and which start it is in.
+    // Kubelet asks for both: the machine's identity, and which start it is in. A machine replaces them when it starts.
     key(
         r"HKEY_LOCAL_MACHINE\SYSTEM\HardwareConfig",
         &[(
@@ -71,12 +71,15 @@ pub(crate) fn file(face: &Face) -> String {
     );
     key(
         r"HKEY_LOCAL_MACHINE\SYSTEM\CurrentControlSet\Control\Session Manager\Memory Management\PrefetchParameters",
-        &[("BootId", Value::Number(1))],
+        &[("BootId", Value::Number(0))],
     );
-    // Wine has one that counts nothing; ours lies beside the system's files.
+    // Wine has one that counts nothing, and one that fails where Go asks; ours lie beside the system's files.
     key(
         r"HKEY_CURRENT_USER\Software\Wine\DllOverrides",
-        &[("pdh", Value::Text("native,builtin"))],
+        &[
+            ("iphlpapi", Value::Text("native,builtin")),
+            ("pdh", Value::Text("native,builtin")),
+        ],
     );
     text
 }

@@ -18,9 +18,10 @@ use mullion_plan::Attend;
 
 use crate::error::TemplateError;
 use crate::images::{await_end, program, tail_of};
+pub use crate::known_images::KnownImage;
 use crate::linux::{LinuxTemplate, finish, lay_root, tell};
-use crate::registry;
 pub use crate::registry::Face;
+use crate::{known_images, registry, twins};
 
 /// The template of stand-ins to make.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,8 +38,8 @@ pub struct StandInTemplate {
     pub containerd: String,
     /// Where kubelet reaches the container runtime, on the machine's loopback.
     pub cri_port: u16,
-    /// The references of the images that it takes for Windows'.
-    pub windows_images: Vec<String>,
+    /// The images that it takes for Windows', and those that it knows to be none.
+    pub images: Vec<KnownImage>,
     /// The script that writes the pods' network down from what flannel wrote.
     pub write_network: String,
 }
@@ -62,7 +63,7 @@ pub enum DriveContent {
 }
 
 /// Where Wine's prefix is, without the leading slash.
-const PREFIX: &str = "root/.wine";
+pub(crate) const PREFIX: &str = "root/.wine";
 /// Where the stand-in's program is.
 const PROGRAM: &str = "/usr/local/lib/mullion/mullion-standin";
 /// The table of images that are taken for Windows'.
@@ -86,7 +87,7 @@ const FOLDERS: [&str; 8] = [
 const SESSION: &str = "\
 [Unit]
 Description=Windows' session: its services run as long as it does
-After=mullion-network.service
+After=mullion-network.service mullion-identity.service
 Wants=containerd.service mullion-gateway.service
 
 [Service]
@@ -100,6 +101,31 @@ RestartSec=1
 WantedBy=multi-user.target
 ";
 
+/// Tells machines of one template from each other, and each of their starts from the one before. Wine keeps its registry
+/// in memory, so this is done before it runs.
+const IDENTITY: &str = r#"#!/bin/sh
+set -eu
+registry=/root/.wine/system.reg
+id=$(sed -E 's/^(.{8})(.{4})(.{4})(.{4})(.{12})$/{\1-\2-\3-\4-\5}/' /etc/machine-id)
+start=$(sed -n 's/^"BootId"=dword:\([0-9a-f]*\)$/\1/p' $registry)
+next=$(printf %08x $((0x$start + 1)))
+sed -i -e "s/^\"LastConfig\"=.*/\"LastConfig\"=\"$id\"/" -e "s/^\"BootId\"=.*/\"BootId\"=dword:$next/" $registry
+"#;
+
+const IDENTITY_UNIT: &str = "\
+[Unit]
+Description=Which machine this is, and which of its starts
+Before=mullion-windows.service ssh.service
+
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=/usr/local/lib/mullion/identity
+
+[Install]
+WantedBy=multi-user.target
+";
+
 /// Takes the place of containerd.exe.
 const CONTAINERD: &str = "\
 [Unit]
@@ -108,6 +134,7 @@ After=mullion-cgroups.service mullion-network.service
 
 [Service]
 Type=notify
+Environment=GOGC=40
 ExecStart=/usr/local/bin/containerd
 Delegate=yes
 KillMode=process
@@ -118,44 +145,6 @@ LimitNOFILE=1048576
 [Install]
 WantedBy=multi-user.target
 ";
-
-/// Takes the place of flanneld.exe and of kube-proxy.exe, once kubeadm has made the machine a node: with kubelet's own
-/// kubeconfig, of which the paths are translated. `$1` the program.
-const TWIN: &str = r#"#!/bin/sh
-set -eu
-drive=/root/.wine/drive_c
-kubeconfig=/run/mullion/kubeconfig
-settings=$drive/etc/kube-flannel/net-conf.json
-mkdir -p /run/mullion /run/flannel
-sed -e "/^ *client-\\(certificate\\|key\\): /{s#[Cc]:[\\\\/]*#$drive/#;s#[\\\\]\\+#/#g}" \
-  "$drive/etc/kubernetes/kubelet.conf" > $kubeconfig.$1
-name=$(hostname)
-case $1 in
-flanneld)
-  export NODE_NAME=$name
-  flanneld --kube-subnet-mgr --kubeconfig-file=$kubeconfig.$1 --iface=host0 --ip-masq --net-config-path=$settings & ;;
-kube-proxy)
-  pods=
-  [ ! -f $settings ] || pods=$(sed -n 's/.*"Network": *"\([^"]*\)".*/--cluster-cidr=\1/p' $settings)
-  kube-proxy --kubeconfig=$kubeconfig.$1 --hostname-override=$name --proxy-mode=iptables $pods \
-    --conntrack-max-per-core=0 --oom-score-adj=0 & ;;
-esac
-child=$!
-trap 'kill $child; wait $child; exit 0' TERM INT
-# It belongs to the node: when the machine is one no more, it ends, and takes along what it wrote down.
-while kill -0 $child 2>/dev/null; do
-  if [ ! -e "$drive/etc/kubernetes/kubelet.conf" ]; then
-    kill $child
-    wait $child || true
-    rm -f $kubeconfig.$1
-    [ $1 != flanneld ] || rm -f /run/flannel/subnet.env /etc/cni/net.d/10-flannel.conflist
-    exit 0
-  fi
-  sleep 1 &
-  wait $!
-done
-wait $child
-"#;
 
 /// Initialises the prefix. `$1` the root, `$2` the script that runs inside it.
 const INSIDE: &str = r#"set -eu
@@ -195,14 +184,12 @@ pub(crate) fn build(
         wish.containerd.as_bytes(),
         0o644,
     )?;
-    let rows = wish.windows_images.iter();
-    let rows = rows.map(|name| format!("[[image]]\nname = \"{name}\"\n"));
     put(
         &root.join(&IMAGES[1..]),
-        rows.collect::<String>().as_bytes(),
+        known_images::table(&wish.images).as_bytes(),
         0o644,
     )?;
-    write_twins(&root, &wish.write_network)?;
+    twins::write(&root, &wish.write_network)?;
     let drive = root.join(PREFIX).join("drive_c");
     for folder in FOLDERS {
         fs_err::create_dir_all(drive.join(folder))?;
@@ -215,6 +202,7 @@ pub(crate) fn build(
     tell(attendant, "initialising Wine");
     initialise(folder, &root, attendant)?;
     fs_err::remove_file(drive.join("mullion.reg"))?;
+    keep_own_adapters(&root, &drive)?;
     tell(attendant, "filling drive C:");
     for file in &wish.drive {
         if attendant.is_called_off() {
@@ -242,18 +230,24 @@ fn write_settings(root: &Path, face: &Face, cri_port: u16) -> Result<(), Templat
         "[Unit]\nDescription=kubelet.exe's way to containerd\nAfter=containerd.service\n\n[Service]\n\
          ExecStart={PROGRAM} cri --listen 127.0.0.1:{cri_port} --drive /{PREFIX}/drive_c --build {} --revision {} \
          --images {IMAGES}\n\
-         Restart=always\nRestartSec=1\n\n[Install]\nWantedBy=multi-user.target\n",
+         StandardError=journal+console\nRestart=always\nRestartSec=1\n\n[Install]\nWantedBy=multi-user.target\n",
         face.build, face.revision
     );
     for (unit, text) in [
         ("containerd.service", CONTAINERD),
         ("mullion-gateway.service", gateway.as_str()),
+        ("mullion-identity.service", IDENTITY_UNIT),
         ("mullion-windows.service", SESSION),
     ] {
         put(&units.join(unit), text.as_bytes(), 0o644)?;
         let wants = units.join("multi-user.target.wants").join(unit);
         fs_err::os::unix::fs::symlink(format!("../{unit}"), wants)?;
     }
+    put(
+        &root.join("usr/local/lib/mullion/identity"),
+        IDENTITY.as_bytes(),
+        0o755,
+    )?;
     put(
         &root.join("etc/mullion/standin.toml"),
         b"# The usual values hold.\n",
@@ -278,56 +272,6 @@ fn write_settings(root: &Path, face: &Face, cri_port: u16) -> Result<(), Templat
     let lines = rest.chain([own.as_str()]);
     let kept: String = lines.flat_map(|line| [line, "\n"]).collect();
     Ok(fs_err::write(sshd, kept)?)
-}
-
-/// The programs that do what Windows' own would do on a node.
-fn write_twins(root: &Path, write_network: &str) -> Result<(), TemplateError> {
-    let folder = root.join("usr/local/lib/mullion");
-    put(&folder.join("twin"), TWIN.as_bytes(), 0o755)?;
-    put(
-        &folder.join("write-network"),
-        write_network.as_bytes(),
-        0o755,
-    )?;
-    let units = root.join("etc/systemd/system");
-    let service = |what: &str, (start, more): (&str, &str)| {
-        format!(
-            "[Unit]\nDescription={what}, in place of the one for Windows\nAfter=mullion-network.service containerd.service\n\
-             ConditionPathExists=/{PREFIX}/drive_c/etc/kubernetes/kubelet.conf\n{more}StartLimitIntervalSec=0\n\n[Service]\n\
-             {start}\nRestart=always\nRestartSec=1\n"
-        )
-    };
-    let twin = |name: &str| format!("ExecStart=/usr/local/lib/mullion/twin {name}");
-    let of_flannel =
-        format!("ConditionPathExists=/{PREFIX}/drive_c/etc/kube-flannel/net-conf.json\n");
-    let network = "Environment=SUBNET_FILE=/run/flannel/subnet.env NETWORK_FOLDER=/etc/cni/net.d\n\
-                   ExecStart=/bin/sh /usr/local/lib/mullion/write-network";
-    for (unit, text) in [
-        (
-            "mullion-flanneld.service",
-            service("flanneld", (&twin("flanneld"), &of_flannel)),
-        ),
-        (
-            "mullion-kube-proxy.service",
-            service("kube-proxy", (&twin("kube-proxy"), "")),
-        ),
-        (
-            "mullion-cni.service",
-            service("flannel's plugin", (network, &of_flannel)),
-        ),
-    ] {
-        put(&units.join(unit), text.as_bytes(), 0o644)?;
-        // Whenever the machine is a node, they run.
-        let path = unit.replace(".service", ".path");
-        let watch = format!(
-            "[Unit]\nDescription=Whether this machine is a node\n\n[Path]\n\
-             PathExists=/{PREFIX}/drive_c/etc/kubernetes/kubelet.conf\n"
-        );
-        put(&units.join(&path), watch.as_bytes(), 0o644)?;
-        let wants = units.join("multi-user.target.wants").join(&path);
-        fs_err::os::unix::fs::symlink(format!("../{path}"), wants)?;
-    }
-    Ok(())
 }
 
 /// Runs Wine once, until its prefix is whole.
@@ -365,6 +309,23 @@ fn initialise(folder: &Path, root: &Path, attendant: &dyn Attend) -> Result<(), 
     Ok(fs_err::remove_file(log)?)
 }
 
+/// Where Debian has Wine's own libraries.
+const OWN_LIBRARIES: &str = "usr/lib/x86_64-linux-gnu/wine/x86_64-windows";
+/// By this, at this place, Wine knows a library as its own and loads it by its name, whatever a file holds.
+const OWN_MARK: (usize, &[u8]) = (0x40, b"Wine builtin DLL");
+
+/// Keeps Wine's library of network adapters under the name by which the shim in its place passes calls on to it.
+fn keep_own_adapters(root: &Path, drive: &Path) -> Result<(), TemplateError> {
+    let mut library = fs_err::read(root.join(OWN_LIBRARIES).join("iphlpapi.dll"))?;
+    let (place, mark) = OWN_MARK;
+    let found = library.get_mut(place..place + mark.len());
+    if let Some(found) = found.filter(|found| *found == mark) {
+        found.fill(0);
+    }
+    let path = on_drive(drive, "windows/system32/wine_iphlpapi.dll")?;
+    put(&path, &library, 0o755)
+}
+
 /// A file of the drive. No part of its path leads elsewhere, and letters are as Windows has them: a folder that is there
 /// under a name of other letters is that folder.
 fn on_drive(drive: &Path, path: &str) -> Result<PathBuf, TemplateError> {
@@ -388,7 +349,7 @@ fn on_drive(drive: &Path, path: &str) -> Result<PathBuf, TemplateError> {
     Ok(at)
 }
 
-fn put(path: &Path, bytes: &[u8], mode: u32) -> Result<(), TemplateError> {
+pub(crate) fn put(path: &Path, bytes: &[u8], mode: u32) -> Result<(), TemplateError> {
     if let Some(above) = path.parent() {
         fs_err::create_dir_all(above)?;
     }

@@ -8,6 +8,7 @@
 mod cluster;
 mod drivers;
 mod inspect;
+mod known_images;
 mod kubeadm;
 mod login;
 mod look;

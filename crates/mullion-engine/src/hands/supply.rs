@@ -12,6 +12,7 @@ use mullion_template::{
 };
 
 use super::Hands;
+use super::known_images::known_images;
 
 impl Hands<'_> {
     /// A part is in the store, and its digest is right.
@@ -163,25 +164,12 @@ impl Hands<'_> {
             containerd,
             cri_port: differs.cri_port,
             write_network: mullion_render::WRITE_NETWORK.to_owned(),
-            windows_images: self.windows_images(),
+            images: known_images(self.model.artifacts()),
         };
         let built = self.templates.build_stand_in(&wish, attendant);
         built
             .map(|_| ())
             .map_err(|error| failed(format!("template {} could not be built", id.name), &error))
-    }
-
-    /// The images that a stand-in takes for Windows': those that run on both systems under one name.
-    fn windows_images(&self) -> Vec<String> {
-        let artifacts = self.model.artifacts().iter();
-        let images = artifacts.filter(|artifact| {
-            artifact.kind == mullion_catalog::ArtifactKind::Image
-                && artifact.os == Os::Linux
-                && artifact.name == "agnhost-image"
-        });
-        images
-            .filter_map(|artifact| artifact.address.clone())
-            .collect()
     }
 
     /// The group whose machines a template of stand-ins is for, and the Windows that it asks for. A template's name holds
@@ -290,7 +278,7 @@ fn face(windows: &Windows) -> Face {
 
 /// Linux programs that do in a stand-in what Windows' own would do.
 fn is_in_stand_in(name: &str) -> bool {
-    const CARRYING: &[&str] = &["flanneld", "kube-proxy"];
+    const CARRYING: &[&str] = &["flanneld", "kube-proxy", "kube-router"];
     CARRYING.contains(&name)
         || (is_on_machines(name) && !["kubeadm", "kubelet", "kubectl"].contains(&name))
 }

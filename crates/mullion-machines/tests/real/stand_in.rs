@@ -55,7 +55,7 @@ fn template() -> (TemplateId, PathBuf) {
         containerd: "version = 3\n".into(),
         cri_port: 2376,
         write_network: "exit 0\n".into(),
-        windows_images: Vec::new(),
+        images: Vec::new(),
     };
     let begun = Instant::now();
     let templates = Templates::new(own.join("templates"));
@@ -102,6 +102,31 @@ fn bring_the_agent(session: &Session) {
     assert!(asked.exit.is_success(), "{asked:?}");
     assert!(asked.out.contains("20348"), "{}", asked.out);
     println!("{}", asked.out);
+}
+
+/// Whoever goes takes along what they started, as with Windows' own server.
+fn what_is_called_off_ends(session: &Session) {
+    let runs = || {
+        let (status, words) = said(session, &["tasklist"]);
+        assert_eq!(status, 0, "{words}");
+        words.to_lowercase().contains("ping.exe")
+    };
+    assert!(!runs());
+    let long = Command::new("ping").args(["-n", "300", "127.0.0.1"]);
+    let ended = session.output(&long.within(Duration::from_secs(3)));
+    assert!(ended.is_err(), "{ended:?}");
+    let begun = Instant::now();
+    while runs() {
+        assert!(begun.elapsed() < Duration::from_secs(30), "it runs on");
+    }
+}
+
+/// Which start of the machine this is, as its registry tells it.
+fn start_count(session: &Session) -> String {
+    let key = r"HKLM\SYSTEM\CurrentControlSet\Control\Session Manager\Memory Management\PrefetchParameters";
+    let (status, words) = said(session, &["reg", "query", key, "/v", "BootId"]);
+    assert_eq!(status, 0, "{words}");
+    words.split_whitespace().last().unwrap().to_owned()
 }
 
 #[test]
@@ -153,6 +178,8 @@ fn a_stand_in_is_logged_in_to_as_windows_is() {
         assert_eq!(text, b"hello\r\n");
         assert!(session.read_file(r"C:\none", 100).is_err());
         bring_the_agent(&session);
+        what_is_called_off_ends(&session);
+        assert_eq!(start_count(&session), "0x1");
         drop(session);
         driver
             .stop(&wish.cluster, &wish.name, Stop::Graceful, &Unattended)
@@ -162,6 +189,7 @@ fn a_stand_in_is_logged_in_to_as_windows_is() {
             .unwrap();
         let session = connect(&ground, &wish);
         assert_eq!(name(&session), "win1");
+        assert_eq!(start_count(&session), "0x2");
         driver
             .remove(&wish.cluster, &wish.name, &Unattended)
             .unwrap();

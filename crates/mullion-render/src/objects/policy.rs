@@ -1,11 +1,11 @@
-//! kube-router, of which only the firewall runs: `NetworkPolicy` on Linux nodes.
+//! kube-router, of which only the firewall runs: `NetworkPolicy` on Linux nodes, and on what stands in for Windows.
 
 use mullion_catalog::Catalog;
 use serde_json::{Value, json};
 
 use super::{
     cluster_role, cluster_role_binding, direct_to_api, from_field, iptables_lock, kernel_modules,
-    network_daemon, service_account,
+    network_daemon, service_account, windows_binding,
 };
 use crate::error::RenderError;
 use crate::setting::Setting;
@@ -28,15 +28,27 @@ pub(super) fn objects(setting: &Setting<'_>) -> Result<Vec<Value>, RenderError> 
         {"apiGroups": ["networking.k8s.io"], "resources": ["networkpolicies"], "verbs": look},
     ]);
     let flags = flags(setting);
-    Ok(vec![
+    let mut objects = vec![
         service_account(NAME, NAMESPACE),
         cluster_role(NAME, &rules),
         cluster_role_binding(NAME, NAME, (NAME, NAMESPACE)),
         network_daemon(NAME, NAMESPACE, &flags.join(" "), pod(setting, &flags)?),
-    ])
+    ];
+    // A real Windows node enforces nothing with flannel, and its kubelet needs to see no more than it does.
+    if has_stand_ins(setting) {
+        objects.extend(windows_binding(setting, "mullion:stand-in-policy", NAME));
+    }
+    Ok(objects)
 }
 
-fn flags(setting: &Setting<'_>) -> Vec<String> {
+fn has_stand_ins(setting: &Setting<'_>) -> bool {
+    let catalog = Catalog::builtin();
+    let mut groups = setting.cluster().groups.iter();
+    groups.any(|group| catalog.driver(group.carrier.driver()).stand_in)
+}
+
+/// How it is called, but for what a node says of itself.
+pub(crate) fn flags(setting: &Setting<'_>) -> Vec<String> {
     let mut flags = Catalog::builtin().policy_agent().flags.clone();
     // The network's configuration is flannel's; traffic to Services is told from traffic to pods by their network.
     flags.extend([

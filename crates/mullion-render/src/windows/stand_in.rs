@@ -1,10 +1,13 @@
-//! What a stand-in for Windows is told otherwise: the catalog's table of its driver, and nothing else.
+//! What a stand-in for Windows is told otherwise: the catalog's table of its driver, how its twin of kube-router is called,
+//! and nothing else.
 
 use mullion_catalog::{BlueprintPart, Differs};
+use mullion_spec::words::Cni;
 use mullion_wire::{Blueprint, Exclusions, Service, ServiceState, Windows};
 use serde_json::json;
 
 use super::kubelet::{patch, patch_path};
+use crate::objects::policy;
 use crate::setting::{Seat, Setting};
 use crate::system::text_file;
 
@@ -45,6 +48,23 @@ pub(super) fn differ(blueprint: &mut Blueprint, differs: &Differs) {
                 }
             }
         }
+    }
+}
+
+/// How kube-router is called. On Windows nothing enforces network policy with flannel; on a stand-in a Linux twin does,
+/// and reads this.
+const POLICY_FLAGS: &str = "C:/etc/kube-router/flags";
+
+/// Adds what the twin of kube-router reads, where the cluster has network policy.
+pub(super) fn add_policy(blueprint: &mut Blueprint, setting: &Setting<'_>) {
+    let network = &setting.cluster().network;
+    if network.cni == Cni::Flannel && network.policy {
+        let flags = policy::flags(setting).join("\n");
+        let file = text_file(POLICY_FLAGS, format!("{flags}\n"));
+        let place = blueprint
+            .files
+            .partition_point(|other| other.path < file.path);
+        blueprint.files.insert(place, file);
     }
 }
 

@@ -42,7 +42,12 @@ fn both() -> (Blueprint, Blueprint) {
 /// A stand-in's blueprint is Windows' own with the catalog's table applied: nothing else in it may be another.
 #[test]
 fn a_stand_in_differs_in_what_the_catalog_says_and_in_nothing_else() {
-    let (mut expected, found) = both();
+    let (mut expected, mut found) = both();
+    // Its twin of kube-router is nothing that Windows has.
+    let flags = found
+        .files
+        .extract_if(.., |file| file.path == "C:/etc/kube-router/flags");
+    assert_eq!(flags.count(), 1);
     let differs = Catalog::builtin().driver(Driver::Wine).differs.as_ref();
     let differs = differs.unwrap();
     let windows = expected.windows.as_mut().unwrap();
@@ -96,6 +101,26 @@ fn a_stand_in_differs_in_what_the_catalog_says_and_in_nothing_else() {
     let patch: serde_json::Value = serde_json::from_str(patch).unwrap();
     assert_eq!(patch["evictionHard"]["memory.available"], "100Mi");
     assert_eq!(patch["resolvConf"], "", "what Windows says stays");
+}
+
+#[test]
+fn nodes_see_network_policies_only_where_a_stand_in_enforces_them() {
+    let is_bound = |text: &str| {
+        let model = scene::model(text, "1.36");
+        let setting = scene::setting(&model, scene::container());
+        let objects = mullion_render::objects(&setting, "policy")
+            .unwrap()
+            .unwrap();
+        let text = format!("{objects:?}");
+        assert!(text.contains("DaemonSet"), "{text}");
+        text.contains("mullion:stand-in-policy")
+    };
+    assert!(is_bound(STAND_IN) && !is_bound(REAL));
+    let model = scene::model(REAL, "1.36");
+    let setting = scene::setting(&model, scene::container());
+    let blueprint = windows_blueprint(&setting, &name("win1")).unwrap();
+    let has_flags = |file: &mullion_wire::File| file.path.contains("kube-router");
+    assert!(!blueprint.files.iter().any(has_flags));
 }
 
 #[test]

@@ -10,7 +10,8 @@ use tonic::Status;
 use super::map::image::{self, Ask};
 use super::map::{Map, Refusal, runtime, sandbox, stats};
 use super::v1::{
-    ImageStatusResponse, ListImagesResponse, RemoveImageResponse, StreamImagesResponse,
+    CreateContainerRequest, ImageSpec, ImageStatusRequest, ImageStatusResponse, ListImagesResponse,
+    RemoveImageResponse, StreamImagesResponse,
 };
 
 /// How many messages answer a call.
@@ -22,7 +23,7 @@ pub(super) enum Shape {
     Stream,
 }
 
-/// `PullImage`, which asks first whether the image is there.
+/// `PullImage`, which is more than one question.
 pub(super) const PULL: &str = "/runtime.v1.ImageService/PullImage";
 
 /// `RemovePodSandbox`, after which the pod's control group is nobody's.
@@ -30,6 +31,9 @@ pub(super) const REMOVE_POD: &str = "/runtime.v1.RuntimeService/RemovePodSandbox
 
 /// `PodSandboxStatus`
 pub(super) const POD_STATUS: &str = "/runtime.v1.RuntimeService/PodSandboxStatus";
+
+/// `RemoveImage`
+pub(super) const REMOVE_IMAGE: &str = "/runtime.v1.ImageService/RemoveImage";
 
 /// `ImageStatus`
 pub(super) const IMAGE_STATUS: &str = "/runtime.v1.ImageService/ImageStatus";
@@ -87,7 +91,7 @@ pub(super) const CALLS: [(&str, Shape); 43] = [
     (image!("StreamImages"), Shape::Stream),
     (IMAGE_STATUS, Shape::Single),
     (PULL, Shape::Single),
-    (image!("RemoveImage"), Shape::Single),
+    (REMOVE_IMAGE, Shape::Single),
     (image!("ImageFsInfo"), Shape::Single),
     // Whether the runtime is well: no part of its interface, and asked all the same.
     ("/grpc.health.v1.Health/Check", Shape::Single),
@@ -106,6 +110,33 @@ pub(super) enum Next {
     Ask(Bytes),
     /// It is not asked: this is the answer.
     Answer(Bytes),
+}
+
+/// The images that a request names, where it matters what they hold.
+pub(super) fn images_of(call: &str, bytes: &Bytes) -> Vec<String> {
+    let named = |image: Option<ImageSpec>| image.map(|image| vec![image.image]);
+    let found = match call {
+        IMAGE_STATUS => read(bytes).map(|asked: ImageStatusRequest| named(asked.image)),
+        runtime!("CreateContainer") => read(bytes).map(|asked: CreateContainerRequest| {
+            let image = asked.config?.image?;
+            Some(vec![image.image, image.user_specified_image])
+        }),
+        _ => return Vec::new(),
+    };
+    // What cannot be read is told by whoever maps it.
+    found.ok().flatten().unwrap_or_default()
+}
+
+/// The images that an answer of the runtime names, where it matters what they hold.
+pub(super) fn images_in(call: &str, bytes: &Bytes) -> Vec<String> {
+    if call != image!("ListImages") {
+        return Vec::new();
+    }
+    let found = read(bytes).map(|told: ListImagesResponse| {
+        let images = told.images.into_iter();
+        images.flat_map(|image| image.repo_tags).collect()
+    });
+    found.unwrap_or_default()
 }
 
 /// A request, for the Linux runtime.
@@ -130,7 +161,7 @@ pub(super) fn request(map: &Map, call: &str, bytes: Bytes) -> Result<Next, Statu
         image!("StreamImages") => asked_or(&bytes, &StreamImagesResponse::default(), |message| {
             map.image_stream_asked(message)
         }),
-        image!("RemoveImage") => asked_or(&bytes, &RemoveImageResponse::default(), |message| {
+        REMOVE_IMAGE => asked_or(&bytes, &RemoveImageResponse::default(), |message| {
             map.image_removed(message)
         }),
         _ => asked(bytes),

@@ -8,7 +8,7 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use http::uri::PathAndQuery;
@@ -27,10 +27,8 @@ use super::calls::{self, Next, Shape};
 use super::groups;
 use super::map::Map;
 use super::raw::Raw;
-use super::v1::{
-    ImageStatusRequest, ImageStatusResponse, PodSandboxStatusRequest, PodSandboxStatusResponse,
-    PullImageRequest, PullImageResponse, RemovePodSandboxRequest,
-};
+use super::v1::{PodSandboxStatusRequest, PodSandboxStatusResponse, RemovePodSandboxRequest};
+use super::version::OsVersion;
 
 /// The largest message, as kubelet and containerd have it: 16 MiB.
 pub(super) const LARGEST: usize = 16 * 1024 * 1024;
@@ -50,8 +48,9 @@ type Log = fn(&str);
 /// Between kubelet.exe and the Linux runtime.
 #[derive(Debug, Clone)]
 pub struct Gateway {
-    map: Arc<Map>,
-    runtime: Channel,
+    /// It changes when an image tells what it holds.
+    map: Arc<RwLock<Arc<Map>>>,
+    pub(super) runtime: Channel,
     log: Log,
 }
 
@@ -62,10 +61,24 @@ impl Gateway {
             .initial_stream_window_size(WINDOW)
             .initial_connection_window_size(WINDOW);
         Ok(Self {
-            map: Arc::new(map),
+            map: Arc::new(RwLock::new(Arc::new(map))),
             runtime: endpoint.connect_lazy(),
             log,
         })
+    }
+
+    /// The mapping, as it is now.
+    pub(super) fn map(&self) -> Arc<Map> {
+        // Whoever panicked with the lock had replaced it or not: either is whole.
+        let map = self.map.read();
+        Arc::clone(&map.unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Keeps what an image told of itself.
+    pub(super) fn judge(&self, reference: &str, versions: &[Option<OsVersion>]) {
+        let mut map = self.map.write().unwrap_or_else(PoisonError::into_inner);
+        let images = map.images().with_judged(reference, versions);
+        *map = Arc::new(map.with_images(images));
     }
 
     /// Answers one call.
@@ -112,15 +125,16 @@ impl Gateway {
         request: Request<Bytes>,
     ) -> Result<Response<Bytes>, Status> {
         let (metadata, _, bytes) = request.into_parts();
-        let bytes = match calls::request(&self.map, call, bytes)? {
-            Next::Ask(bytes) => bytes,
-            Next::Answer(bytes) => return Ok(Response::new(bytes)),
-        };
+        self.look_at(calls::images_of(call, &bytes)).await?;
         if call == calls::PULL
-            && let Some(answer) = self.pulled_before(&bytes, &metadata).await?
+            && let Some(answer) = self.pull(&bytes, &metadata).await?
         {
             return Ok(Response::new(answer));
         }
+        let bytes = match calls::request(&self.map(), call, bytes)? {
+            Next::Ask(bytes) => bytes,
+            Next::Answer(bytes) => return Ok(Response::new(bytes)),
+        };
         let group = match call {
             calls::REMOVE_POD => self.group_of(&bytes, &metadata).await,
             _ => None,
@@ -129,7 +143,8 @@ impl Gateway {
         if let Some(group) = group {
             groups::remove(Path::new(groups::ROOT), &group);
         }
-        Ok(Response::new(calls::response(&self.map, call, answer)?))
+        self.look_at(calls::images_in(call, &answer)).await?;
+        Ok(Response::new(calls::response(&self.map(), call, answer)?))
     }
 
     async fn stream(
@@ -138,7 +153,7 @@ impl Gateway {
         request: Request<Bytes>,
     ) -> Result<Response<impl Stream<Item = Result<Bytes, Status>> + use<>>, Status> {
         let (metadata, _, bytes) = request.into_parts();
-        let (asked, answer) = match calls::request(&self.map, call, bytes)? {
+        let (asked, answer) = match calls::request(&self.map(), call, bytes)? {
             Next::Ask(bytes) => {
                 let request = for_runtime(metadata, bytes);
                 let mut runtime = self.ready().await?;
@@ -148,37 +163,12 @@ impl Gateway {
             }
             Next::Answer(bytes) => (None, Some(Ok(bytes))),
         };
-        let map = Arc::clone(&self.map);
+        let map = self.map();
         let mapped = asked.map(|stream| {
             stream.map(move |item| calls::response(&map, call, item.map_err(of_runtime)?))
         });
         let mapped = tokio_stream::iter(answer).chain(OrNothing(mapped));
         Ok(Response::new(mapped))
-    }
-
-    /// The answer to a pull of an image that is there. What stands in for Windows images is in no registry.
-    async fn pulled_before(
-        &self,
-        pull: &Bytes,
-        metadata: &MetadataMap,
-    ) -> Result<Option<Bytes>, Status> {
-        let unread = |error| Status::internal(format!("the message cannot be read: {error}"));
-        let pull = PullImageRequest::decode(pull.clone()).map_err(unread)?;
-        let question = ImageStatusRequest {
-            image: pull.image,
-            verbose: false,
-        };
-        let question = question.encode_to_vec().into();
-        let answer = self
-            .ask(calls::IMAGE_STATUS, metadata.clone(), question)
-            .await?;
-        let found = ImageStatusResponse::decode(answer).map_err(unread)?.image;
-        Ok(found.map(|image| {
-            let answer = PullImageResponse {
-                image_ref: image.id,
-            };
-            answer.encode_to_vec().into()
-        }))
     }
 
     /// The control group of a pod that is to be removed. None where it is gone already.
@@ -198,7 +188,7 @@ impl Gateway {
         groups::of_pod(&status.metadata?.uid)
     }
 
-    async fn ask(
+    pub(super) async fn ask(
         &self,
         call: &'static str,
         metadata: MetadataMap,

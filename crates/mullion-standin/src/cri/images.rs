@@ -8,10 +8,15 @@
 //! local = "mullion.dev/stand-in/nanoserver:ltsc2022"   # the name itself where it is missing
 //! os-version = "10.0.20348.3807"                       # any host where it is missing, as for HostProcess base images
 //! user = "ContainerUser"                               # whom the image runs as
+//! command = ["/bin/sh"]                                # what runs where a pod names neither command nor arguments
+//!
+//! [[image]]
+//! name = "registry.k8s.io/coredns/coredns:v1.14.2"
+//! linux = true                                         # there is nothing for Windows in it
 //! ```
 //!
-//! An image for several builds has several entries of one name. An image that is not in the table has nothing for
-//! Windows in it, as far as this node can know.
+//! An image for several builds has several entries of one name. A `*` in a tag stands for any text; an entry without one
+//! goes first. What is not in the table is judged by its own manifests, see `platforms`.
 
 use serde::Deserialize;
 use thiserror::Error;
@@ -26,6 +31,10 @@ struct Row {
     local: Option<String>,
     os_version: Option<OsVersion>,
     user: Option<String>,
+    #[serde(default)]
+    command: Vec<String>,
+    #[serde(default)]
+    linux: bool,
 }
 
 /// A table that is not as it should be.
@@ -44,6 +53,21 @@ pub(super) struct Image {
     pub(super) version: Option<OsVersion>,
     /// Whom it runs as.
     pub(super) user: Option<String>,
+    /// What runs where a pod names nothing; what stands in has its own where this is empty.
+    pub(super) command: Vec<String>,
+    /// Where this is known from.
+    pub(super) origin: Origin,
+}
+
+/// Where it is known from what an image holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// The table, which says that it holds Windows.
+    Table,
+    /// The table, which says that it holds none.
+    LinuxOnly,
+    /// The manifests of the image itself, which may be another tomorrow.
+    Manifests,
 }
 
 /// What a reference leads to.
@@ -53,7 +77,9 @@ pub(super) enum Found<'a> {
     Fits(&'a Image),
     /// An image for other hosts only: one of its entries.
     OtherBuild(&'a Image),
-    /// Nothing for Windows.
+    /// An image with nothing for Windows.
+    LinuxOnly,
+    /// Nothing that is known.
     Unknown,
 }
 
@@ -79,6 +105,12 @@ impl Images {
                 local: row.local.as_deref().map_or_else(|| name.clone(), whole),
                 version: row.os_version,
                 user: row.user,
+                command: row.command,
+                origin: if row.linux {
+                    Origin::LinuxOnly
+                } else {
+                    Origin::Table
+                },
                 name,
             }
         };
@@ -90,15 +122,48 @@ impl Images {
     /// What a reference leads to on a host. Of several entries that fit, the newest.
     pub(super) fn find(&self, reference: &str, host: OsVersion) -> Found<'_> {
         let wanted = whole(reference);
-        let named = || self.images.iter().filter(|image| image.name == wanted);
-        let fits = named()
+        let mut named: Vec<_> = self.images.iter().filter(|it| it.name == wanted).collect();
+        if named.is_empty() {
+            let is_meant = |image: &&Image| is_of_pattern(&image.name, &wanted);
+            named = self.images.iter().filter(is_meant).collect();
+        }
+        let windows = || {
+            let named = named.iter().copied();
+            named.filter(|image| image.origin != Origin::LinuxOnly)
+        };
+        let fits = windows()
             .filter(|image| image.version.is_none_or(|version| host.runs(version)))
             .max_by_key(|image| image.version.map(OsVersion::build));
-        match (fits, named().next()) {
+        match (fits, windows().next()) {
             (Some(image), _) => Found::Fits(image),
             (None, Some(image)) => Found::OtherBuild(image),
-            (None, None) => Found::Unknown,
+            (None, None) if named.is_empty() => Found::Unknown,
+            (None, None) => Found::LinuxOnly,
         }
+    }
+
+    /// Whether nobody but an image's own manifests can say what it holds.
+    pub(super) fn is_judged_by_manifests(&self, reference: &str) -> bool {
+        let wanted = whole(reference);
+        let is_named = |image: &&Image| image.name == wanted || is_of_pattern(&image.name, &wanted);
+        let mut named = self.images.iter().filter(is_named);
+        named.all(|image| image.origin == Origin::Manifests)
+    }
+
+    /// The table with what an image's manifests say: the versions of Windows that it is for.
+    pub(super) fn with_judged(&self, reference: &str, versions: &[Option<OsVersion>]) -> Self {
+        let name = whole(reference);
+        let mut images = self.images.clone();
+        images.retain(|image| image.origin != Origin::Manifests || image.name != name);
+        images.extend(versions.iter().map(|version| Image {
+            local: name.clone(),
+            name: name.clone(),
+            version: *version,
+            user: None,
+            command: Vec::new(),
+            origin: Origin::Manifests,
+        }));
+        Self { images }
     }
 
     /// The images that fit a host and that an image of the Linux runtime stands in for, by that one's name.
@@ -106,7 +171,7 @@ impl Images {
         let local = whole(local);
         self.images
             .iter()
-            .filter(|image| image.local == local)
+            .filter(|image| image.local == local && !image.name.contains(ANYTHING))
             .filter(|image| self.find(&image.name, host) == Found::Fits(image))
             .collect()
     }
@@ -121,6 +186,20 @@ impl Images {
         let image = self.images.iter().find(is_of)?;
         Some(format!("{}@{digest}", self::repository(&image.name)))
     }
+}
+
+/// Stands for any text in a tag of the table.
+const ANYTHING: char = '*';
+
+/// Whether a name is one that an entry's name with a `*` stands for.
+fn is_of_pattern(pattern: &str, name: &str) -> bool {
+    let Some((before, after)) = pattern.split_once(ANYTHING) else {
+        return false;
+    };
+    let between = name
+        .strip_prefix(before)
+        .and_then(|rest| rest.strip_suffix(after));
+    between.is_some_and(|between| !between.contains(['/', ':', '@']))
 }
 
 /// Whether a reference is an image's own number instead of a name.
@@ -141,7 +220,7 @@ fn repository(reference: &str) -> &str {
 }
 
 /// A reference with what people leave out: `nginx` is `docker.io/library/nginx:latest`.
-fn whole(reference: &str) -> String {
+pub(super) fn whole(reference: &str) -> String {
     let has_registry = reference.split_once('/').is_some_and(|(first, _)| {
         first.contains('.') || first.contains(':') || first == "localhost"
     });
@@ -183,6 +262,15 @@ mod tests {
         name = "mcr.microsoft.com/oss/kubernetes/windows-host-process-containers-base-image:v1.0.0"
 
         [[image]]
+        name = "mcr.microsoft.com/dotnet/aspnet:*-nanoserver-1809"
+        local = "mullion.dev/nano:1809"
+        os-version = "10.0.17763.0"
+
+        [[image]]
+        name = "r.io/dns:1"
+        linux = true
+
+        [[image]]
         name = "web"
         local = "localhost:5000/web"
         os-version = "10.0.17763.1"
@@ -193,6 +281,7 @@ mod tests {
         match images.find(reference, OsVersion::of_build(build, 1)) {
             Found::Fits(image) => format!("fits {}", image.local),
             Found::OtherBuild(image) => format!("other {}", image.local),
+            Found::LinuxOnly => "linux".into(),
             Found::Unknown => "unknown".into(),
         }
     }
@@ -216,6 +305,17 @@ mod tests {
             ),
             ("web:1", 17_763, "unknown"),
             ("nginx", 20_348, "unknown"),
+            ("r.io/dns:1", 20_348, "linux"),
+            (
+                "mcr.microsoft.com/dotnet/aspnet:9.0-nanoserver-1809",
+                20_348,
+                "other mullion.dev/nano:1809",
+            ),
+            (
+                "mcr.microsoft.com/dotnet/aspnet:x/y-nanoserver-1809",
+                17_763,
+                "unknown",
+            ),
             ("", 20_348, "unknown"),
         ] {
             assert_eq!(found(reference, build), expected, "{reference} on {build}");
@@ -245,6 +345,31 @@ mod tests {
         ] {
             assert_eq!(images.windows_name(local, host), expected, "{local}");
         }
+    }
+
+    #[test]
+    fn what_manifests_say_holds_until_they_say_another_thing() {
+        let images = Images::parse(TABLE).unwrap();
+        let versions = |builds: &[u32]| -> Vec<_> {
+            let version = |build: &u32| Some(OsVersion::of_build(*build, 1));
+            builds.iter().map(version).collect()
+        };
+        let host = OsVersion::of_build(20_348, 1);
+        let found = |images: &Images| match images.find("own/app", host) {
+            Found::Fits(image) => format!("fits {}", image.local),
+            other => format!("{other:?}").chars().take(5).collect(),
+        };
+        assert!(images.is_judged_by_manifests("own/app"));
+        assert!(!images.is_judged_by_manifests("r.io/dns:1"));
+        assert!(
+            !images.is_judged_by_manifests("mcr.microsoft.com/dotnet/aspnet:8-nanoserver-1809")
+        );
+        let old = images.with_judged("own/app", &versions(&[17_763]));
+        assert_eq!(found(&old), "Other");
+        assert!(old.is_judged_by_manifests("own/app"));
+        let new = old.with_judged("docker.io/own/app:latest", &versions(&[20_348, 17_763]));
+        assert_eq!(found(&new), "fits docker.io/own/app:latest");
+        assert_eq!(found(&new.with_judged("own/app", &[])), "Unkno");
     }
 
     #[test]

@@ -12,6 +12,7 @@ pub(super) mod sandbox;
 pub(super) mod stats;
 
 use std::fmt;
+use std::sync::Arc;
 
 use thiserror::Error;
 use tonic::Status;
@@ -21,7 +22,7 @@ use super::version::OsVersion;
 use crate::path::{DrivePath, PathError};
 
 /// Where a path on the drive is on the machine.
-type Locate = Box<dyn Fn(&DrivePath) -> Result<String, PathError> + Send + Sync>;
+type Locate = Arc<dyn Fn(&DrivePath) -> Result<String, PathError> + Send + Sync>;
 
 /// What the mapping has to know.
 pub struct Map {
@@ -57,11 +58,26 @@ impl Map {
     ) -> Self {
         Self {
             drive,
-            locate: Box::new(locate),
+            locate: Arc::new(locate),
             host,
             processors: i64::try_from(processors).unwrap_or(1).max(1),
             images,
         }
+    }
+
+    /// The same with other images.
+    pub(super) fn with_images(&self, images: Images) -> Self {
+        Self {
+            drive: self.drive.clone(),
+            locate: Arc::clone(&self.locate),
+            images,
+            ..*self
+        }
+    }
+
+    /// Which Windows images there are.
+    pub(super) fn images(&self) -> &Images {
+        &self.images
     }
 
     /// A path on the drive, as the machine names it. Nothing stays nothing.
@@ -143,6 +159,10 @@ pub(super) mod tests {
         name = "mcr.microsoft.com/windows/nanoserver:1809"
         local = "mullion.dev/nano:1809"
         os-version = "10.0.17763.1"
+
+        [[image]]
+        name = "nginx"
+        linux = true
     "#;
 
     /// A mapping with a drive that only the text knows.

@@ -2,6 +2,7 @@
 
 mod containerd;
 mod passing;
+mod pulls;
 mod real;
 mod runtime;
 mod stage;

@@ -32,6 +32,7 @@ printf 'warned\r\n' >&2
 # As Wine's services do: they keep standard error, and nothing else.
 if [ "$MULLION_LINE_0" = "start services" ]; then sleep 20 < /dev/null > /dev/null & fi
 [ "$MULLION_LINE_0" = "complain" ] && head -c 1000000 /dev/zero >&2
+if [ "$MULLION_LINE_0" = "stay" ]; then sleep 300 & printf 'stays %s\nstays %s\n' $! $$ >> "$KEPT"; wait; fi
 [ "$MULLION_LINE_0" = "die" ] && kill -9 $$
 exit 44
 "#;

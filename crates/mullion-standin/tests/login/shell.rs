@@ -1,7 +1,8 @@
 //! The shell.
 
 use std::os::unix::process::CommandExt as _;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use crate::machine::{Machine, PROGRAM, Server, target};
 
@@ -142,4 +143,38 @@ fn lines_and_exit_codes_pass_through_a_server() {
     assert_eq!(output.stdout, b"said\r\n");
     assert_eq!(output.stderr, b"warned\r\n");
     assert_eq!(machine.kept("line"), [LINE]);
+}
+
+#[test]
+fn a_line_ends_with_all_its_programs_when_whoever_asked_has_gone() {
+    let machine = Machine::new();
+    let forced = format!("{PROGRAM} shell --config {}", config(&machine));
+    let server = Server::start(&forced, "internal-sftp");
+    let mut client = server
+        .client("ssh", "-p")
+        .args([&target(), "stay"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let wait = |what: &str, is_so: &dyn Fn() -> bool| {
+        let begun = Instant::now();
+        while !is_so() {
+            assert!(begun.elapsed() < Duration::from_mins(1), "{what}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    };
+    let begun = || machine.path().join("kept").exists() && machine.kept("stays").len() == 2;
+    wait("it has not begun", &begun);
+    let programs = machine.kept("stays");
+    let runs = |program: &String| {
+        // What has ended and was not waited for yet runs no more.
+        let state = fs_err::read_to_string(format!("/proc/{program}/stat"));
+        state.is_ok_and(|state| !state.contains(") Z"))
+    };
+    assert!(programs.iter().all(runs), "{programs:?}");
+    client.kill().unwrap();
+    client.wait().unwrap();
+    wait("it runs on", &|| !programs.iter().any(runs));
 }

@@ -95,7 +95,7 @@ impl Map {
         let local = match self.images.find(asked, self.host) {
             Found::Fits(found) => &found.local,
             Found::OtherBuild(found) if is_any_build => &found.local,
-            Found::OtherBuild(_) | Found::Unknown => {
+            Found::OtherBuild(_) | Found::LinuxOnly | Found::Unknown => {
                 return Err(Refusal::OtherSystem {
                     image: asked.clone(),
                 });
@@ -107,6 +107,25 @@ impl Map {
         Ok(image)
     }
 
+    /// What the image itself would run, where what stands in for it is another image and would run something else.
+    fn own_command(&self, image: &ImageSpec, config: &mut ContainerConfig) {
+        let asked = [&image.user_specified_image, &image.image];
+        let asked = asked.into_iter().find(|name| !name.is_empty());
+        let found = asked.map(|name| self.images.find(name, self.host));
+        let (Some(Found::Fits(row) | Found::OtherBuild(row)), true) =
+            (found, config.command.is_empty())
+        else {
+            return;
+        };
+        if !row.command.is_empty() {
+            config.command = if config.args.is_empty() {
+                row.command.clone()
+            } else {
+                std::mem::take(&mut config.args)
+            };
+        }
+    }
+
     fn container(&self, config: &mut ContainerConfig) -> Result<(), Refusal> {
         let windows = config.windows.take().unwrap_or_default();
         let context = windows.security_context.unwrap_or_default();
@@ -116,6 +135,7 @@ impl Map {
             ..
         } = context;
         let image = config.image.take().ok_or(Refusal::Missing("image"))?;
+        self.own_command(&image, config);
         config.image = Some(self.image_to_run(image, is_host_process)?);
         config.log_path = relative(&config.log_path)?;
         if !config.working_dir.is_empty() {

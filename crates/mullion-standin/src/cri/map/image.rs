@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::sandbox::usual_runtime;
 use super::{Map, Refusal};
-use crate::cri::images::{Found, Image, is_number};
+use crate::cri::images::{Found, Image, Origin, is_number};
 use crate::cri::v1;
 use crate::cri::v1::{
     FilesystemUsage, ImageFilter, ImageFsInfoResponse, ImageSpec, ImageStatusRequest,
@@ -39,7 +39,7 @@ impl Map {
                 image.image.clone_from(&found.local);
                 Ask::Runtime
             }
-            Found::OtherBuild(_) | Found::Unknown => Ask::Nobody,
+            Found::OtherBuild(_) | Found::LinuxOnly | Found::Unknown => Ask::Nobody,
         }
     }
 
@@ -83,13 +83,18 @@ impl Map {
                 Some(version) => format!("{version} is offered"),
                 None => "another is offered".into(),
             },
-            Found::Unknown => "nothing for Windows is offered".into(),
+            Found::LinuxOnly | Found::Unknown => "nothing for Windows is offered".into(),
         };
-        Err(Refusal::NoMatch {
-            image: asked,
+        Err(self.no_match(asked, offered))
+    }
+
+    /// An image that has nothing for this host.
+    pub(in crate::cri) fn no_match(&self, image: String, offered: String) -> Refusal {
+        Refusal::NoMatch {
+            image,
             host: self.host,
             offered,
-        })
+        }
     }
 
     /// A container's image, by its Windows name.
@@ -128,7 +133,7 @@ impl Map {
         image.uid = None;
         image.username = first.user.clone().unwrap_or_default();
         // A node without a registry could not get it back.
-        image.pinned = true;
+        image.pinned |= first.origin == Origin::Table;
         Some((image, first))
     }
 

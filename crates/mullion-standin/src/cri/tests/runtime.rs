@@ -17,6 +17,7 @@ use tonic::transport::Server;
 use tonic::{Request, Response, Status, server};
 
 use crate::cri::calls::{self, Shape};
+use crate::cri::platforms::{self, ReadContent};
 use crate::cri::raw::Raw;
 
 /// How a call is answered.
@@ -167,7 +168,16 @@ impl Drop for Waiting {
 
 async fn answer(state: Arc<State>, request: http::Request<Body>) -> http::Response<Body> {
     let path = request.uri().path().to_owned();
-    let (_, shape) = calls::find(&path).expect("the gateway passes known calls only");
+    let shape = match path.as_str() {
+        platforms::GET_IMAGE => Shape::Single,
+        platforms::READ => Shape::Stream,
+        _ => {
+            calls::find(&path)
+                .expect("the gateway passes known calls only")
+                .1
+        }
+    };
+    let is_lookup = path == platforms::GET_IMAGE;
     let mut grpc = server::Grpc::new(Raw)
         .max_decoding_message_size(64 << 20)
         .max_encoding_message_size(64 << 20);
@@ -181,7 +191,16 @@ async fn answer(state: Arc<State>, request: http::Request<Body>) -> http::Respon
                 bytes: request.into_inner(),
                 timeout,
             };
-            let reply = state.replies.lock().unwrap().get(&path).cloned();
+            let reply = {
+                let replies = state.replies.lock().unwrap();
+                let of_digest = || {
+                    let read = ReadContent::decode(asked.bytes.clone()).ok()?;
+                    replies.get(&format!("{path} {}", read.digest)).cloned()
+                };
+                replies.get(&path).cloned().or_else(of_digest)
+            };
+            let nowhere = || Reply::Fail(Status::not_found("no such image"));
+            let reply = reply.or_else(|| is_lookup.then(nowhere));
             state.asked.lock().unwrap().push(asked);
             reply
         }

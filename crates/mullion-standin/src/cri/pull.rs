@@ -1,0 +1,125 @@
+//! Pulls.
+//!
+//! | an image of | is |
+//! |---|---|
+//! | the table, for this build | what stands in for it, which is there and in no registry |
+//! | the table, for other builds or for Linux | refused as on Windows |
+//! | no table, with a manifest for this build of Windows | its Linux one, from its registry |
+//! | no table, without one | fetched, judged, removed and refused as on Windows |
+//! | no table, from a registry that does not answer | refused: nobody knows a Windows image of that name |
+
+use prost::Message as _;
+use prost::bytes::Bytes;
+use tonic::Status;
+use tonic::metadata::MetadataMap;
+
+use super::calls::{self, Next};
+use super::gateway::Gateway;
+use super::images::{is_number, whole};
+use super::platforms;
+use super::v1::{
+    ImageSpec, ImageStatusRequest, ImageStatusResponse, PullImageRequest, PullImageResponse,
+    RemoveImageRequest,
+};
+
+/// How containerd begins when a registry does not answer.
+const NO_ANSWER: &str = "failed to do request";
+
+impl Gateway {
+    /// Has images judged by their own manifests, where nothing else says what they hold.
+    pub(super) async fn look_at(&self, references: Vec<String>) -> Result<(), Status> {
+        for reference in references {
+            let is_name = !reference.is_empty() && !is_number(&reference);
+            if is_name && self.map().images().is_judged_by_manifests(&reference) {
+                let found = platforms::of_image(&self.runtime, &whole(&reference)).await?;
+                self.judge(&reference, &found.unwrap_or_default());
+            }
+        }
+        Ok(())
+    }
+
+    /// The answer to a pull, where the runtime's own would not be one.
+    pub(super) async fn pull(
+        &self,
+        bytes: &Bytes,
+        metadata: &MetadataMap,
+    ) -> Result<Option<Bytes>, Status> {
+        let Ok(asked) = PullImageRequest::decode(bytes.clone()) else {
+            return Ok(None);
+        };
+        let reference = asked.image.as_ref().map(|image| image.image.clone());
+        let reference = reference.unwrap_or_default();
+        let is_unknown = self.map().images().is_judged_by_manifests(&reference);
+        if reference.is_empty() || !is_unknown {
+            return self.pulled_before(bytes, metadata).await;
+        }
+        let own = PullImageRequest {
+            image: Some(image(whole(&reference))),
+            sandbox_config: None,
+            ..asked
+        };
+        let own = own.encode_to_vec().into();
+        let answer = match self.ask(calls::PULL, metadata.clone(), own).await {
+            Err(error) if error.message().contains(NO_ANSWER) => {
+                let offered = format!(
+                    "no Windows image of that name is known here, and its registry does not answer ({})",
+                    error.message()
+                );
+                return Err(self.map().no_match(reference, offered).into());
+            }
+            other => other?,
+        };
+        self.look_at(vec![reference.clone()]).await?;
+        let mut judged = PullImageRequest {
+            image: Some(image(reference.clone())),
+            ..PullImageRequest::default()
+        };
+        let Err(refusal) = self.map().pull(&mut judged) else {
+            return Ok(Some(answer));
+        };
+        let removal = RemoveImageRequest {
+            image: Some(image(whole(&reference))),
+        };
+        let removal = removal.encode_to_vec().into();
+        // The refusal is what has to be told; what is left takes room and no more.
+        let _ = self
+            .ask(calls::REMOVE_IMAGE, metadata.clone(), removal)
+            .await;
+        Err(refusal.into())
+    }
+
+    /// The answer to a pull of an image that is there. What stands in for Windows images is in no registry.
+    async fn pulled_before(
+        &self,
+        pull: &Bytes,
+        metadata: &MetadataMap,
+    ) -> Result<Option<Bytes>, Status> {
+        let unread = |error| Status::internal(format!("the message cannot be read: {error}"));
+        let Next::Ask(pull) = calls::request(&self.map(), calls::PULL, pull.clone())? else {
+            return Ok(None);
+        };
+        let pull = PullImageRequest::decode(pull).map_err(unread)?;
+        let question = ImageStatusRequest {
+            image: pull.image,
+            verbose: false,
+        };
+        let question = question.encode_to_vec().into();
+        let answer = self
+            .ask(calls::IMAGE_STATUS, metadata.clone(), question)
+            .await?;
+        let found = ImageStatusResponse::decode(answer).map_err(unread)?.image;
+        Ok(found.map(|image| {
+            let answer = PullImageResponse {
+                image_ref: image.id,
+            };
+            answer.encode_to_vec().into()
+        }))
+    }
+}
+
+fn image(name: String) -> ImageSpec {
+    ImageSpec {
+        image: name,
+        ..ImageSpec::default()
+    }
+}

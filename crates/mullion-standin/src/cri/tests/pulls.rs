@@ -1,0 +1,168 @@
+//! Images that are in no table, judged by their own manifests.
+
+use tonic::{Code, Status};
+
+use super::runtime::Reply;
+use super::stage::{Stage, of_images};
+use crate::cri::calls;
+use crate::cri::platforms::{Content, GET_IMAGE, GotImage, READ, StoredImage, Target};
+use crate::cri::v1::*;
+
+const APP: &str = "registry.example.com/shop/app:2";
+
+fn spec(name: &str) -> ImageSpec {
+    ImageSpec {
+        image: name.into(),
+        ..ImageSpec::default()
+    }
+}
+
+async fn pull(stage: &Stage, name: &str) -> Result<PullImageResponse, Status> {
+    let request = PullImageRequest {
+        image: Some(spec(name)),
+        ..PullImageRequest::default()
+    };
+    stage.ask(calls::PULL, &request).await
+}
+
+async fn status(stage: &Stage, name: &str) -> Option<Image> {
+    let request = ImageStatusRequest {
+        image: Some(spec(name)),
+        verbose: false,
+    };
+    let answer: ImageStatusResponse = stage.ask(calls::IMAGE_STATUS, &request).await.unwrap();
+    answer.image
+}
+
+/// The runtime's store has the image, and these documents.
+fn stores(stage: &Stage, documents: &[(&str, &str)]) {
+    let runtime = stage.runtime();
+    let target = Some(Target {
+        digest: documents[0].0.into(),
+    });
+    let image = Some(StoredImage { target });
+    runtime.reply_with(GET_IMAGE, &GotImage { image });
+    for (digest, text) in documents {
+        let data = text.as_bytes().to_vec().into();
+        runtime.reply_with(&format!("{READ} {digest}"), &Content { data });
+    }
+    let image = Image {
+        id: "sha256:1".into(),
+        repo_tags: vec![APP.into()],
+        ..Image::default()
+    };
+    let answer = ImageStatusResponse {
+        image: Some(image.clone()),
+        ..ImageStatusResponse::default()
+    };
+    runtime.reply_with(calls::IMAGE_STATUS, &answer);
+    let images = vec![image];
+    runtime.reply_with(&of_images("ListImages"), &ListImagesResponse { images });
+    let pulled = PullImageResponse {
+        image_ref: "sha256:1".into(),
+    };
+    runtime.reply_with(calls::PULL, &pulled);
+}
+
+fn list(platforms: &str) -> String {
+    format!(r#"{{"schemaVersion":2,"manifests":[{platforms}]}}"#)
+}
+
+fn entry(os: &str, version: &str) -> String {
+    format!(
+        r#"{{"digest":"sha256:9","platform":{{"os":"{os}","architecture":"amd64","os.version":"{version}"}}}}"#
+    )
+}
+
+#[tokio::test]
+async fn an_image_with_a_manifest_for_this_build_is_one_of_windows() {
+    let stage = Stage::new().await;
+    let manifests = [
+        entry("linux", ""),
+        entry("windows", "10.0.17763.9"),
+        entry("windows", "10.0.20348.9"),
+    ];
+    stores(&stage, &[("sha256:a", &list(&manifests.join(",")))]);
+    let answer: ListImagesResponse = stage
+        .ask(&of_images("ListImages"), &ListImagesRequest::default())
+        .await
+        .unwrap();
+    assert_eq!(answer.images.len(), 1, "it was there before anybody asked");
+    assert_eq!(pull(&stage, APP).await.unwrap().image_ref, "sha256:1");
+    assert_eq!(status(&stage, APP).await.unwrap().repo_tags, [APP]);
+}
+
+#[tokio::test]
+async fn an_image_for_other_builds_or_systems_is_refused_and_removed() {
+    let single = r#"{"schemaVersion":2,"config":{"digest":"sha256:b"},"layers":[]}"#;
+    let linux = r#"{"os":"linux","architecture":"amd64","rootfs":{}}"#;
+    let other = list(&entry("windows", "10.0.26100.1"));
+    let arm = entry("windows", "10.0.20348.1").replace("amd64", "arm64");
+    for (documents, offered) in [
+        (
+            &[("sha256:a", other.as_str())][..],
+            "10.0.26100.1 is offered",
+        ),
+        (
+            &[("sha256:a", &list(&entry("linux", "")))],
+            "nothing for Windows is offered",
+        ),
+        (
+            &[("sha256:a", &list(&arm))],
+            "nothing for Windows is offered",
+        ),
+        (
+            &[("sha256:a", single), ("sha256:b", linux)],
+            "nothing for Windows is offered",
+        ),
+    ] {
+        let stage = Stage::new().await;
+        stores(&stage, documents);
+        let error = pull(&stage, APP).await.unwrap_err();
+        assert_eq!(error.code(), Code::NotFound);
+        let words = format!(
+            "failed to pull and unpack image \"{APP}\": no match for platform in manifest: windows/amd64 \
+             10.0.20348.3807 is wanted, {offered}: not found"
+        );
+        assert_eq!(error.message(), words);
+        let removed: RemoveImageRequest = stage.runtime().asked_for(calls::REMOVE_IMAGE);
+        assert_eq!(removed.image.unwrap().image, APP);
+        assert_eq!(status(&stage, APP).await, None, "{offered}");
+    }
+}
+
+#[tokio::test]
+async fn a_registry_is_believed_and_one_that_does_not_answer_leaves_nothing_known() {
+    let stage = Stage::new().await;
+    for (said, code, expected) in [
+        (
+            Status::not_found("failed to resolve image: x: not found"),
+            Code::NotFound,
+            "failed to resolve image: x: not found",
+        ),
+        (
+            Status::unknown("failed to do request: Head \"https://x\": no such host"),
+            Code::NotFound,
+            "no match for platform in manifest: windows/amd64 10.0.20348.3807 is wanted, no Windows image of that name \
+             is known here, and its registry does not answer (failed to do request: Head \"https://x\": no such host)",
+        ),
+    ] {
+        stage.runtime().reply(calls::PULL, Reply::Fail(said));
+        let error = pull(&stage, "shop/app").await.unwrap_err();
+        assert_eq!(error.code(), code);
+        assert!(error.message().contains(expected), "{}", error.message());
+    }
+    let asked = stage.runtime().asked();
+    let pulls = asked.iter().filter(|asked| asked.call == calls::PULL);
+    for pull in pulls {
+        let pull: PullImageRequest = prost::Message::decode(pull.bytes.clone()).unwrap();
+        assert_eq!(pull.image.unwrap().image, "docker.io/shop/app:latest");
+    }
+}
+
+#[tokio::test]
+async fn a_manifest_that_cannot_be_read_is_an_error() {
+    let stage = Stage::new().await;
+    stores(&stage, &[("sha256:a", "no JSON")]);
+    assert_eq!(pull(&stage, APP).await.unwrap_err().code(), Code::Internal);
+}
