@@ -32,6 +32,8 @@ pub mod test;
 pub mod tools;
 pub mod up;
 pub mod windows_agent;
+mod windows_runner;
+pub mod windows_tests;
 
 pub use error::XtaskError;
 pub use generate::generated;

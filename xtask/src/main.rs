@@ -41,6 +41,8 @@ enum Arguments {
     WindowsAgent,
     /// Build the DLLs that answer where a stand-in for Windows has nothing of its own
     Shims,
+    /// Run the tests of what runs on Windows, here
+    WindowsTests,
     /// Write the generated reference files
     Gen {
         /// Write nothing; fail when a file differs from what would be written
@@ -67,6 +69,7 @@ fn run(arguments: &Arguments) -> Result<(), XtaskError> {
             Ok(())
         }
         Arguments::Shims => xtask::shims::run(),
+        Arguments::WindowsTests => xtask::windows_tests::run(),
         Arguments::Gen { check: false } => generate::run(Mode::Write),
         Arguments::Gen { check: true } => generate::run(Mode::Check),
     }

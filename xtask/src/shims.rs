@@ -53,6 +53,13 @@ const SHIMS: &[Shim] = &[
         libraries: &[],
         is_program: false,
     },
+    // Not a shim: a service for the agent's own tests.
+    Shim {
+        name: "service",
+        sources: &["service.c"],
+        libraries: &["advapi32"],
+        is_program: true,
+    },
     // Not a shim: it calls them, and says whether they answer as they should.
     Shim {
         name: "exercise",

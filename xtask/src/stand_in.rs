@@ -9,7 +9,7 @@ use mullion_plan::Unattended;
 use crate::{XtaskError, shims, tools, up, windows_agent};
 
 /// The libraries that answer where a stand-in has nothing of its own.
-const SHIMS: [&str; 5] = ["computenetwork", "dismapi", "iphlpapi", "pdh", "vmcompute"];
+pub(crate) const SHIMS: [&str; 5] = ["computenetwork", "dismapi", "iphlpapi", "pdh", "vmcompute"];
 
 /// Builds what is taken into `mullion` for Windows machines, and gives the folder that holds it and nothing else.
 pub(crate) fn build() -> Result<PathBuf, XtaskError> {
@@ -46,6 +46,11 @@ pub(crate) fn gather(folder: &Path, cache: &Path) -> Result<(), XtaskError> {
     for name in ["mullion-standin", "mullion-agent.exe"] {
         symlink(built.join(name), folder.join(name))?;
     }
+    Ok(symlink(root(cache)?, folder.join("root.tar"))?)
+}
+
+/// The root file system of stand-ins, as a tar file in the cache.
+pub(crate) fn root(cache: &Path) -> Result<PathBuf, XtaskError> {
     let store = Store::open(cache).map_err(|error| XtaskError::part("the cache", error))?;
     let sources = Sources {
         environment: std::env::vars_os()
@@ -53,7 +58,6 @@ pub(crate) fn gather(folder: &Path, cache: &Path) -> Result<(), XtaskError> {
             .collect(),
         ..Sources::default()
     };
-    let root = supply_root(&store, &RootWish::stand_in(), &sources, &Unattended)
-        .map_err(|error| XtaskError::part("the root file system of stand-ins", error))?;
-    Ok(symlink(root, folder.join("root.tar"))?)
+    supply_root(&store, &RootWish::stand_in(), &sources, &Unattended)
+        .map_err(|error| XtaskError::part("the root file system of stand-ins", error))
 }

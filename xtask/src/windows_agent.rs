@@ -11,6 +11,12 @@ const TARGET: &str = "x86_64-pc-windows-gnu";
 /// What cargo is asked to build.
 const BUILD: [&str; 3] = ["build", "--profile=agent", "--package=mullion-agent"];
 
+/// What cargo is asked to test.
+const TEST: [&str; 3] = ["test", "--quiet", "--package=mullion-agent"];
+
+/// Names the program that cargo starts tests for Windows with.
+const RUNNER: &str = "CARGO_TARGET_X86_64_PC_WINDOWS_GNU_RUNNER";
+
 /// The toolchain of Debian's that brings the standard library's sources along, from which it is built for any target.
 const PACKAGES: [&str; 3] = ["rustc-web", "cargo-web", "rust-web-src"];
 
@@ -29,15 +35,37 @@ enum Toolchain {
 
 /// Builds the agent for Windows and gives back where it is. cargo builds nothing that is there already.
 pub fn build() -> Result<PathBuf, XtaskError> {
+    let toolchain = toolchain()?;
+    let target = tools::target_folder()?;
+    tools::run(&mut command(&toolchain, &target, &BUILD))?;
+    Ok(built(&toolchain, &target))
+}
+
+/// Runs the agent's own tests, all of them, as programs for Windows: by `runner`, which runs such programs here.
+/// `service` is a service for them, as Windows names it.
+pub(crate) fn test(runner: &Path, service: &str) -> Result<(), XtaskError> {
+    let mut tests = command(&toolchain()?, &tools::target_folder()?, &TEST);
+    tests
+        .env(RUNNER, runner)
+        .env("MULLION_TEST_SERVICE", service)
+        // They change one and the same Windows, so they take turns.
+        .args(["--", "--include-ignored", "--test-threads=1"]);
+    tools::run(&mut tests)
+}
+
+/// Where the agent is that its tests ran.
+pub(crate) fn tested() -> Result<PathBuf, XtaskError> {
+    let folder = folder(&toolchain()?, &tools::target_folder()?);
+    Ok(folder.join(TARGET).join("debug").join("mullion-agent.exe"))
+}
+
+fn toolchain() -> Result<Toolchain, XtaskError> {
     tools::ensure_windows_compiler()?;
-    let toolchain = if has_target() {
+    Ok(if has_target() {
         Toolchain::Rustup
     } else {
         Toolchain::Debian(ensure_sources()?)
-    };
-    let target = tools::target_folder()?;
-    tools::run(&mut command(&toolchain, &target))?;
-    Ok(built(&toolchain, &target))
+    })
 }
 
 /// The folder that is built into. Another compiler's files are kept apart, so that neither builds anew for the other.
@@ -55,14 +83,23 @@ fn built(toolchain: &Toolchain, target: &Path) -> PathBuf {
         .join("mullion-agent.exe")
 }
 
-fn command(toolchain: &Toolchain, target: &Path) -> Command {
+/// The parts of the standard library that are built with Debian's compiler: tests need one more.
+fn standard_library(what: &[&str]) -> &'static str {
+    if what.first() == Some(&"test") {
+        "std,panic_abort,test"
+    } else {
+        "std,panic_abort"
+    }
+}
+
+fn command(toolchain: &Toolchain, target: &Path, what: &[&str]) -> Command {
     let mut command = match toolchain {
-        Toolchain::Rustup => tools::cargo(&BUILD),
+        Toolchain::Rustup => tools::cargo(what),
         Toolchain::Debian(sources) => {
             let mut command = Command::new(Path::new(PROGRAMS).join("cargo"));
             command
-                .args(BUILD)
-                .arg("-Zbuild-std=std,panic_abort")
+                .args(what)
+                .arg(format!("-Zbuild-std={}", standard_library(what)))
                 .current_dir(tools::repository())
                 .env("RUSTC", Path::new(PROGRAMS).join("rustc"))
                 // The standard library is built with what only a nightly compiler admits to having.
@@ -133,7 +170,7 @@ mod tests {
     use super::*;
 
     fn shown(toolchain: &Toolchain) -> String {
-        tools::shown(&command(toolchain, Path::new("target")))
+        tools::shown(&command(toolchain, Path::new("target"), &BUILD))
     }
 
     #[test]
@@ -158,7 +195,7 @@ mod tests {
              --target=x86_64-pc-windows-gnu --target-dir target/debian"
         );
         assert!(built(&toolchain, Path::new("target")).starts_with("target/debian"));
-        let command = command(&toolchain, Path::new("target"));
+        let command = command(&toolchain, Path::new("target"), &BUILD);
         let variables: Vec<_> = command
             .get_envs()
             .filter_map(|(name, value)| Some((name.to_str()?, value?.to_str()?)))

@@ -109,10 +109,16 @@ impl<'a> Attendance<'a> {
         Ok(Standing::Runs)
     }
 
-    /// Ends the program.
-    pub fn end(&mut self) {
+    /// Ends the program, and takes its files away: after a start of the machine nobody is to find them before the look
+    /// that knows better.
+    pub fn end(&mut self, on_line: &mut dyn FnMut(&str)) {
         if let Some((_, mut running)) = self.running.take() {
             running.end();
+        }
+        for file in &self.wanted.files {
+            if let Err(error) = put(self.system, &file.path, None) {
+                on_line(&format!("`{}` stays: {error}", file.path));
+            }
         }
     }
 
@@ -180,7 +186,7 @@ pub fn attend(
         }
         thread::sleep(pause);
     }
-    attendance.end();
+    attendance.end(on_line);
     ServiceEnd::Told
 }
 

@@ -22,4 +22,4 @@ pub(crate) const MANAGER: &str = "mullion";
 pub(crate) const SYSTEM: &str = "kube-system";
 
 /// What is written into bootstrap tokens of ours.
-pub(crate) const TOKEN_DESCRIPTION: &str = "mullion";
+pub const TOKEN_DESCRIPTION: &str = "mullion";

@@ -60,7 +60,9 @@ pub use api::Api;
 pub use error::{Answer, Cause, KubeError};
 pub use etcd::EtcdDoor;
 pub use facts::{ClusterView, Condition, NodeView};
-pub use keys::{CERTIFICATES_ANNOTATION, CLUSTER_LABEL, SET_ANNOTATION, SET_LABEL};
+pub use keys::{
+    CERTIFICATES_ANNOTATION, CLUSTER_LABEL, SET_ANNOTATION, SET_LABEL, TOKEN_DESCRIPTION,
+};
 pub use kubeconfig::KubeconfigError;
 pub use look::Look;
 pub use nodes::Marks;

@@ -34,6 +34,8 @@ const REFUSES_CGROUP_V1: Minor = Minor::one(35);
 pub struct InitKeys {
     /// A join token, `[a-z0-9]{6}.[a-z0-9]{16}`. Without one kubeadm would make one that lives a day.
     pub token: Secret,
+    /// What is written into it, so that it is known for ours where a run was killed before it could be removed.
+    pub token_description: &'static str,
     /// The key that certificates are uploaded under, 64 hexadecimal digits, where further control planes follow.
     pub certificate_key: Option<Secret>,
 }
@@ -101,7 +103,7 @@ pub fn init_config(
         "apiVersion": setting.kubernetes_minor()?.kubeadm_api,
         "kind": "InitConfiguration",
         "bootstrapTokens": [{
-            "description": "Mullion: joins machines, lives minutes",
+            "description": keys.token_description,
             "token": keys.token.reveal(),
             "ttl": format!("{TOKEN_MINUTES}m0s"),
             // Not for signing: who joins has the authority from a file.

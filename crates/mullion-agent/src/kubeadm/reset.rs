@@ -24,6 +24,10 @@ const OF_KUBELET: &[&str] = &[
     "dra_manager_state",
 ];
 
+/// Folders of kubelet with sockets. Where something stands in for sockets kubelet does not know one that was left behind,
+/// and does not start again.
+const SOCKETS_OF_KUBELET: &[&str] = &["device-plugins", "plugins_registry", "pod-resources"];
+
 /// The services of the pods' network on Windows, in the order in which they are started.
 const NETWORK: &[&str] = &["flanneld", "kube-proxy"];
 
@@ -180,11 +184,8 @@ fn remove_files(work: &mut Work<'_, '_>) -> Result<(), AgentError> {
         let names = system.list(folder)?;
         doomed.extend(names.into_iter().map(|name| format!("{folder}/{name}")));
     }
-    doomed.extend(
-        OF_KUBELET
-            .iter()
-            .map(|name| format!("{}/{name}", paths.kubelet)),
-    );
+    let of_kubelet = OF_KUBELET.iter().chain(SOCKETS_OF_KUBELET);
+    doomed.extend(of_kubelet.map(|name| format!("{}/{name}", paths.kubelet)));
     doomed.push(format!("{}/member", paths.etcd));
     doomed.extend(paths.network_state.iter().cloned());
     for path in doomed {

@@ -144,6 +144,7 @@ fn a_service_that_is_told_to_stop_ends_its_program() {
     let end = attend(&system, FILE, Duration::ZERO, &is_told_to_stop, &mut |_| {});
     assert_eq!(end, ServiceEnd::Told);
     assert!(system.running_programs().is_empty());
+    assert_eq!(system.file(CONFIG), None, "the next start finds none");
     let nothing = attend(&system, "C:/none", Duration::ZERO, &|| false, &mut |_| {});
     assert_eq!(nothing, ServiceEnd::Failed);
 }

@@ -29,6 +29,7 @@ impl Hands<'_> {
             .map_err(|error| cluster::refused("no token could be made", &error))?;
         let keys = InitKeys {
             token: token.clone(),
+            token_description: mullion_kube::TOKEN_DESCRIPTION,
             // Further control planes get the authorities from their agents.
             certificate_key: None,
         };

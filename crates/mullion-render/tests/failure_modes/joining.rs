@@ -36,10 +36,12 @@ fn mode_02_kubelet_is_windows_own_service_with_its_runtime_before_it_and_a_log()
 #[test]
 fn mode_03_there_are_no_control_groups_to_ask_for() {
     for (version, blueprint) in blueprints() {
-        let path = "C:/etc/kubernetes/patches/kubeletconfiguration!ground+merge.json";
-        let patch = json(&blueprint, path);
-        assert_eq!(patch["cgroupsPerQOS"], false, "{version}");
-        assert_eq!(patch["enforceNodeAllocatable"], serde_json::json!([]));
+        let config = json(
+            &blueprint,
+            "C:/etc/kubernetes/patches/kubeletconfiguration!ground+merge.json",
+        );
+        assert_eq!(config["cgroupsPerQOS"], false, "{version}");
+        assert_eq!(config["enforceNodeAllocatable"], serde_json::json!([]));
     }
 }
 

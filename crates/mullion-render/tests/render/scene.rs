@@ -189,6 +189,7 @@ pub(crate) const KEY: &str = "f8902e114ef118304e561c3ecd4d0b543adc226b7a07f675f5
 pub(crate) fn init_keys() -> InitKeys {
     InitKeys {
         token: Secret::new(TOKEN),
+        token_description: "mullion",
         certificate_key: Some(Secret::new(KEY)),
     }
 }

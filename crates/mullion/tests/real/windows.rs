@@ -92,9 +92,31 @@ fn a_mixed_cluster_comes_up_works_and_goes() {
     let console = lab.run(&["console", "win1"]).good().out;
     assert!(console.contains("mullion-standin: listens on"), "{console}");
     trial.lap("after another start it is a node again, and its console tells");
+    it_is_reset_removed_and_added(&lab, &mut trial);
     let _ = lab.down().says(&["nothing is left"]);
     trial.nothing_is_left();
     trial.lap("down leaves nothing");
+}
+
+/// A stand-in is emptied and joined anew, leaves with its machine, and comes back.
+#[track_caller]
+fn it_is_reset_removed_and_added(lab: &Lab, trial: &mut Trial) {
+    let number = || lab.get(&["node", "win1"])["metadata"]["uid"].clone();
+    let before = number();
+    let _ = lab.run(&["node", "reset", "win1", "--yes"]).good();
+    lab.is_up(&NODES);
+    assert_ne!(number(), before, "the node is another one");
+    trial.lap("node reset");
+    let _ = lab.run(&["node", "remove", "win1", "--yes"]).good();
+    lab.is_up(&NODES[..2]);
+    lab.ready(&NODES[..2]);
+    assert!(!lab.machine("win1").exists());
+    let _ = lab.has_nothing_to_do();
+    trial.lap("node remove");
+    let _ = lab.run(&["node", "add", "win", "--yes"]).good();
+    lab.is_up(&NODES);
+    let _ = lab.has_nothing_to_do();
+    trial.lap("node add");
 }
 
 /// The proportional share of this computer's memory that a machine's processes take, in MiB, and which take most of it.
