@@ -102,7 +102,15 @@ fn of_windows(setting: &Setting<'_>, seat: Seat<'_>) -> Result<Blueprint, Render
             mode: copy.mode.unwrap_or(0o644),
         });
     }
-    files.sort_by(|a, b| a.path.cmp(&b.path));
+    files.sort_by_key(|file| file.path.to_lowercase());
+    // Names have no case there.
+    let is_same = |pair: &&[File]| pair[0].path.eq_ignore_ascii_case(&pair[1].path);
+    if let Some(pair) = files.windows(2).find(is_same) {
+        return Err(RenderError::SamePath {
+            path: pair[0].path.clone(),
+            machine: seat.name.clone(),
+        });
+    }
     let folders = FOLDERS.map(|path| Folder {
         path: path.into(),
         mode: 0o755,

@@ -83,7 +83,8 @@ const FOLDERS: [&str; 8] = [
     "var/log/pods",
 ];
 
-/// Wine ends its services with the last ordinary program, so one stays.
+/// Wine ends its services with the last ordinary program, so one stays. What listened at a socket when its machine was
+/// stopped left the socket's file behind, and kubelet takes away none but those that Windows itself calls sockets.
 const SESSION: &str = "\
 [Unit]
 Description=Windows' session: its services run as long as it does
@@ -93,6 +94,7 @@ Wants=containerd.service mullion-gateway.service
 [Service]
 Environment=HOME=/root WINEPREFIX=/root/.wine WINEDEBUG=-all LC_ALL=C.UTF-8 XDG_RUNTIME_DIR=/run
 ExecStartPre=-/usr/bin/mkfifo -m 600 /run/mullion-session
+ExecStartPre=/bin/sh -c 'pgrep wineserver || find /root/.wine/drive_c/var/lib/kubelet -type f -name \"*.sock\" -delete'
 ExecStart=/bin/sh -c 'exec /usr/lib/wine/wine64 cmd.exe 0<>/run/mullion-session'
 Restart=always
 RestartSec=1

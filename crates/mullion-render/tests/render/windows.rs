@@ -398,6 +398,15 @@ fn only_machines_that_we_make_get_a_name_a_zone_and_a_page_file() {
 }
 
 #[test]
+fn a_file_of_the_user_s_is_not_one_of_ours_whatever_its_letters() {
+    let text = REAL.replace("ssh:", "files: [{from: x, to: \"C:/K/Kubelet.exe\"}], ssh:");
+    let model = scene::model(&text, "1.36");
+    let setting = scene::setting(&model, scene::container());
+    let error = windows_blueprint(&setting, &name("win1")).unwrap_err();
+    assert!(error.to_string().contains("two files would be"), "{error}");
+}
+
+#[test]
 fn a_windows_machine_joins_by_a_pipe_and_a_file_that_is_no_url() {
     let model = scene::model(STAND_IN, "1.36");
     let setting = scene::setting(&model, scene::container());

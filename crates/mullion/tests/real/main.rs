@@ -15,6 +15,7 @@
 //! The cache of artifacts and the templates are the user's own, shared by all tests; everything else is each test's.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod builds;
 mod computer;
 mod existing;
 mod faults;
@@ -35,3 +36,4 @@ mod three;
 mod trial;
 mod whole;
 mod windows;
+mod windows_pods;

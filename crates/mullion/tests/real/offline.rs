@@ -7,7 +7,11 @@ use crate::lab::Lab;
 use crate::ran::tool;
 use crate::trial::Trial;
 
-const NODES: [&str; 2] = ["cp1", "lin1"];
+const NODES: [&str; 3] = ["cp1", "lin1", "win1"];
+
+/// Both systems, in a network that nobody has.
+const MIXED: &str =
+    "metadata: {name: NAME}\nnetwork: {machineCIDR: null}\nmachines: {linux: 1, windows: 1}\n";
 
 /// A network name space with nothing but a loopback in it.
 struct Island(&'static str);
@@ -55,7 +59,7 @@ fn a_bundle_is_all_that_is_needed() {
         .tempdir_in("/var/tmp")
         .unwrap();
     let island = Island::new("mullion-island");
-    let mut lab = Lab::linux("island", 1);
+    let mut lab = Lab::new("island", MIXED);
     let bundle = store.path().join("bundle");
     let _ = lab
         .run(&["artifacts", "bundle", &bundle.display().to_string()])
@@ -83,7 +87,7 @@ fn a_bundle_is_all_that_is_needed() {
         "artifacts: {{offline: true, bundle: {}}}\n",
         bundle.display()
     );
-    lab.write(&(Lab::text(1) + &offline));
+    lab.write(&format!("{MIXED}{offline}"));
     lab.through = vec!["nsenter".into(), island.path()];
     let _ = lab.up();
     trial.lap("up, with no cache and no template");

@@ -1,14 +1,25 @@
 //! A cluster of both systems, with a stand-in for Windows.
 
-use serde_json::json;
+use std::time::{Duration, Instant};
 
-use crate::kube::{IMAGE, SETTLE, SPACE, pod_name};
+use crate::computer::{processes_of, shown};
+use crate::kube::{SETTLE, SPACE, pod_name};
 use crate::lab::Lab;
-use crate::network::{http, kubelets_serve};
+use crate::network::{http, kubelets_serve, policies_are_obeyed};
 use crate::ran::tool;
 use crate::trial::{Trial, until};
+use crate::windows_pods::{
+    fields_mean_what_they_do_on_windows, images_are_judged_as_on_windows, programs_are_talked_to,
+    volumes_are_there,
+};
 
 const NODES: [&str; 3] = ["cp1", "lin1", "win1"];
+
+/// A machine is measured so long after it is Ready, when what starts has started.
+const MINUTE: Duration = Duration::from_mins(1);
+
+/// What a stand-in takes less than, in MiB.
+pub(crate) const LARGEST: u64 = 500;
 
 #[test]
 #[ignore = "needs root and real machines; cargo xtask test runs it"]
@@ -19,6 +30,7 @@ fn a_mixed_cluster_comes_up_works_and_goes() {
     let lock = lab.path("lock").display().to_string();
     lab.through = vec!["flock".into(), lock.clone()];
     let _ = lab.up();
+    let ready = Instant::now();
     lab.through.clear();
     tool("flock", &["--nonblock", &lock, "true"]);
     trial.lap("up");
@@ -26,16 +38,12 @@ fn a_mixed_cluster_comes_up_works_and_goes() {
     let _ = lab.has_nothing_to_do();
     let status = lab.status();
     assert_eq!(status["machines"][2]["standIn"], true, "{status:#}");
-    let node = lab.get(&["node", "win1"]);
-    assert_eq!(
-        node["status"]["nodeInfo"]["osImage"],
-        "Windows Server 2022 Datacenter"
-    );
-    let labels = &node["metadata"]["labels"];
-    assert_eq!(labels["kubernetes.io/os"], "windows");
-    assert_eq!(labels["node.kubernetes.io/windows-build"], "10.0.20348");
-    assert_eq!(labels["mullion.dev/stand-in"], "wine");
+    is_windows(&lab, "win1", "Windows Server 2022 Datacenter", "10.0.20348");
     trial.lap("three nodes, the third says that it stands in");
+    std::thread::sleep(MINUTE.saturating_sub(ready.elapsed()));
+    let (taken, most) = memory(&lab, "win1");
+    assert!(taken < LARGEST, "it takes {taken} MiB:\n{most}");
+    trial.lap(&format!("it takes {taken} MiB"));
 
     lab.serve(&NODES);
     for (from, to) in [("lin1", "win1"), ("win1", "lin1")] {
@@ -58,14 +66,32 @@ fn a_mixed_cluster_comes_up_works_and_goes() {
     trial.lap("pods of both systems reach each other");
     kubelets_serve(&lab, &NODES);
     volumes_are_there(&lab);
-    trial.lap("output, commands, ports and volumes of a Windows pod");
+    programs_are_talked_to(&lab);
+    trial.lap("output, commands, ports, volumes and copies of a Windows pod");
+    fields_mean_what_they_do_on_windows(&lab);
+    images_are_judged_as_on_windows(&lab);
+    trial.lap("fields and images as on Windows");
+    policies_are_obeyed(&lab, ["lin1", "win1"]);
+    policies_are_obeyed(&lab, ["win1", "lin1"]);
+    trial.lap("policies are obeyed on both systems");
 
+    let before = identity(&lab, "win1");
     let _ = lab.run(&["node", "reboot", "win1", "--yes"]).good();
     until("it is Ready again", SETTLE, || {
         let is_ready = lab.ready_nodes().contains("win1");
         is_ready.then_some(()).ok_or_else(|| "not yet".to_owned())
     });
-    trial.lap("after another start it is a node again");
+    until("it tells its start", SETTLE, || {
+        let now = identity(&lab, "win1");
+        if now.0 == before.0 && now.1 != before.1 {
+            Ok(())
+        } else {
+            Err(format!("{before:?}, then {now:?}"))
+        }
+    });
+    let console = lab.run(&["console", "win1"]).good().out;
+    assert!(console.contains("mullion-standin: listens on"), "{console}");
+    trial.lap("after another start it is a node again, and its console tells");
     it_is_reset_removed_and_added(&lab, &mut trial);
     let _ = lab.down().says(&["nothing is left"]);
     trial.nothing_is_left();
@@ -93,50 +119,46 @@ fn it_is_reset_removed_and_added(lab: &Lab, trial: &mut Trial) {
     trial.lap("node add");
 }
 
-/// A pod as people write it for Windows: by the class of its build, with volumes at Windows' paths.
-#[track_caller]
-fn volumes_are_there(lab: &Lab) {
-    let pod = json!({
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": "volumes", "namespace": SPACE},
-        "spec": {
-            "runtimeClassName": "windows-2022",
-            "os": {"name": "windows"},
-            "terminationGracePeriodSeconds": 0,
-            "containers": [{
-                "name": "server",
-                "image": IMAGE,
-                "imagePullPolicy": "Never",
-                "args": ["netexec"],
-                "volumeMounts": [
-                    {"name": "config", "mountPath": "C:\\config"},
-                    {"name": "secret", "mountPath": "C:\\secret"},
-                    {"name": "scratch", "mountPath": "C:\\scratch"},
-                ],
-            }],
-            "volumes": [
-                {"name": "config", "configMap": {"name": "words"}},
-                {"name": "secret", "secret": {"secretName": "words"}},
-                {"name": "scratch", "emptyDir": {}},
-            ],
-        },
-    });
-    let named = |kind: &str| json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": "words", "namespace": SPACE}});
-    let mut config = named("ConfigMap");
-    config["data"] = json!({"greeting": "hello"});
-    let mut secret = named("Secret");
-    secret["stringData"] = json!({"password": "open"});
-    lab.apply(&[config, secret, pod]);
-    lab.all_pods_run();
-    let space = format!("--namespace={SPACE}");
-    let inside = |script: &str| {
-        let command = ["exec", &space, "volumes", "--", "/bin/sh", "-c", script];
-        lab.kubectl(&command).good().out
+/// The proportional share of this computer's memory that a machine's processes take, in MiB, and which take most of it.
+pub(crate) fn memory(lab: &Lab, machine: &str) -> (u64, String) {
+    let share = |pid: i32| -> (u64, String) {
+        let text = shown(pid, "smaps_rollup");
+        let line = text.lines().find_map(|line| line.strip_prefix("Pss:"));
+        let number = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
+        let command: String = shown(pid, "cmdline").chars().take(60).collect();
+        (number.unwrap_or_default(), command)
     };
-    assert_eq!(inside("cat /config/greeting"), "hello");
-    assert_eq!(inside("cat /secret/password"), "open");
-    assert_eq!(inside("echo x > /scratch/y; cat /scratch/y"), "x\n");
-    let token = inside("cat /var/run/secrets/kubernetes.io/serviceaccount/token");
-    assert_eq!(token.split('.').count(), 3, "a token is there");
+    let mut all: Vec<_> = processes_of(&lab.name, machine)
+        .into_iter()
+        .map(share)
+        .collect();
+    all.sort();
+    let sum = all.iter().map(|(share, _)| share).sum::<u64>() / 1024;
+    assert!(sum > 0, "{machine} has no processes");
+    let most = all.iter().rev().take(12);
+    let most = most.map(|(share, command)| format!("{:>6} MiB  {command}\n", share / 1024));
+    (sum, most.collect())
+}
+
+/// Which machine a node is, and which of its starts, by the numbers that kubelet tells.
+pub(crate) fn identity(lab: &Lab, node: &str) -> (String, String) {
+    let node = lab.get(&["node", node]);
+    let told = |what: &str| {
+        node["status"]["nodeInfo"][what]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    };
+    (told("systemUUID"), told("bootID"))
+}
+
+/// A node of that Windows.
+#[track_caller]
+pub(crate) fn is_windows(lab: &Lab, node: &str, image: &str, build: &str) {
+    let node = lab.get(&["node", node]);
+    assert_eq!(node["status"]["nodeInfo"]["osImage"], image);
+    let labels = &node["metadata"]["labels"];
+    assert_eq!(labels["kubernetes.io/os"], "windows");
+    assert_eq!(labels["node.kubernetes.io/windows-build"], build);
+    assert_eq!(labels["mullion.dev/stand-in"], "wine");
 }
