@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod applying;
+mod attending;
 mod services;
 
 use std::time::{Duration, Instant};
