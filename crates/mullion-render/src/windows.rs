@@ -36,12 +36,11 @@ pub(crate) const PATCHES_FOLDER: &str = "C:/etc/kubernetes/patches";
 const KUBECONFIG: &str = "C:/etc/kubernetes/kubelet.conf";
 
 /// Folders that programs expect and do not make.
-const FOLDERS: [&str; 13] = [
+const FOLDERS: [&str; 12] = [
     "C:/etc/cni/net.d",
     "C:/etc/kubernetes",
     "C:/k",
     "C:/opt/cni/bin",
-    "C:/run/flannel",
     "C:/var/lib/kubelet",
     "C:/var/log/containerd",
     "C:/var/log/containers",

@@ -84,7 +84,7 @@ const RECORD: &str = "template.json";
 
 /// The form of what is in a template besides its parts: services, settings, folders. Another form is another
 /// template, in a folder of its own, since machines may lie over the older one.
-const FORM: u32 = 3;
+const FORM: &str = env!("TEMPLATE_FORM");
 
 /// Marks a folder in which a template grows.
 const PARTIAL: &str = ".partial-";
