@@ -8,8 +8,8 @@ use mullion_spec::words::Os;
 
 use crate::{XtaskError, shims, tools, windows_agent, windows_runner};
 
-/// Programs of Kubernetes that are heard, with the names that the catalog has for them.
-const HEARD: [&str; 2] = ["flanneld", "kube-proxy"];
+/// Programs that tests run, with the names that the catalog has for them.
+const PROGRAMS: [&str; 3] = ["flanneld", "kube-log-runner", "kube-proxy"];
 
 /// Runs the agent's own tests as programs for Windows, those of the libraries that answer where there are none, and
 /// compares what programs ask of these libraries. Needs root: whatever they change is in name spaces of their own, and
@@ -17,10 +17,20 @@ const HEARD: [&str; 2] = ["flanneld", "kube-proxy"];
 pub fn run() -> Result<(), XtaskError> {
     let runner = windows_runner::prepare()?;
     let service = shims::build()?.join("service.exe");
-    windows_agent::test(&runner, &windows_runner::on_drive(&service))?;
-    let mut tests = tools::cargo(&["test", "--quiet", "--package=xtask", "--test=shims"]);
     let programs = gather()?;
-    if programs.is_some() {
+    let log_runner = programs.as_ref().map(|folder| {
+        let program = folder.join("kube-log-runner.exe");
+        windows_runner::on_drive(&program)
+    });
+    windows_agent::test(
+        &runner,
+        &windows_runner::on_drive(&service),
+        log_runner.as_deref(),
+    )?;
+    let mut tests = tools::cargo(&["test", "--quiet", "--package=xtask", "--test=shims"]);
+    if let Some(folder) = &programs {
+        // Its tests made it.
+        fs_err::copy(windows_agent::tested()?, folder.join("mullion-agent.exe"))?;
         tests.arg("--test=calls");
     } else {
         println!("   the cache has no Windows programs: what they call is not compared");
@@ -32,7 +42,7 @@ pub fn run() -> Result<(), XtaskError> {
     tools::run(&mut tests)
 }
 
-/// Puts the programs that are heard into one folder of the build, and gives it; nothing where the cache lacks one.
+/// Puts programs into one folder of the build, and gives it; nothing where the cache lacks one.
 fn gather() -> Result<Option<PathBuf>, XtaskError> {
     let store = Store::open(&windows_runner::cache())
         .map_err(|error| XtaskError::part("the cache", error))?;
@@ -40,7 +50,7 @@ fn gather() -> Result<Option<PathBuf>, XtaskError> {
     let folder = target.join("windows-programs");
     fs_err::create_dir_all(&folder)?;
     let parts = store.parts();
-    for name in HEARD {
+    for name in PROGRAMS {
         let found = parts.iter().filter(|part| {
             part.name == name && part.os == Os::Windows && part.kind == PartKind::Program
         });
@@ -53,8 +63,5 @@ fn gather() -> Result<Option<PathBuf>, XtaskError> {
         };
         fs_err::copy(path, folder.join(format!("{name}.exe")))?;
     }
-    // Its tests made it.
-    let agent = windows_agent::tested()?;
-    fs_err::copy(agent, folder.join("mullion-agent.exe"))?;
     Ok(Some(folder))
 }
