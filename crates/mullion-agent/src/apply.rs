@@ -148,18 +148,18 @@ fn finish(
             (file.path.clone(), laid)
         })
         .collect();
-    let running = wanted
-        .services
-        .iter()
-        .filter(|service| service.state == ServiceState::Running)
-        .map(|service| service.name.clone())
-        .collect();
+    let services = |state| {
+        let services = wanted.services.iter();
+        let found = services.filter(|service| service.state == state);
+        found.map(|service| service.name.clone()).collect()
+    };
     work.state.pending = state::Pending::default();
     work.state.applied = Some(Applied {
         blueprint: blueprint.digest(),
         mark: mark.clone(),
         files,
-        running,
+        running: services(ServiceState::Running),
+        enabled: services(ServiceState::Enabled),
         settings: blueprint.sysctls.clone(),
         folders: blueprint
             .folders

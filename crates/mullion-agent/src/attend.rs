@@ -75,7 +75,8 @@ impl<'a> Attendance<'a> {
     pub fn look(&mut self, on_line: &mut dyn FnMut(&str)) -> Result<Standing, AgentError> {
         let share = self.share()?;
         for file in &self.wanted.files {
-            let text = fill(&file.text, share.as_ref()).filter(|_| self.is_there(&file.awaits));
+            let is_there = self.is_there(&file.awaits)?;
+            let text = fill(&file.text, share.as_ref()).filter(|_| is_there);
             if put(self.system, &file.path, text.as_deref())? {
                 let verb = if text.is_some() { "written" } else { "removed" };
                 on_line(&format!("`{}` was {verb}", file.path));
@@ -87,7 +88,8 @@ impl<'a> Attendance<'a> {
             .iter()
             .map(|arg| fill(arg, share.as_ref()))
             .collect();
-        let args = args.filter(|_| self.is_there(&program.awaits));
+        let is_there = self.is_there(&program.awaits)?;
+        let args = args.filter(|_| is_there);
         if let Some((given, running)) = &mut self.running {
             if args.as_ref() == Some(given) {
                 let ended = running.ended()?;
@@ -122,11 +124,17 @@ impl<'a> Attendance<'a> {
         }
     }
 
-    /// Whether all of it is there. What cannot be asked (HNS, while it is started anew) is not.
-    fn is_there(&self, awaited: &Awaited) -> bool {
-        let is_file = |path: &String| matches!(self.system.look(path), Ok(Some(_)));
-        let is_network = |name: &String| self.system.has_network(name).unwrap_or(false);
-        awaited.files.iter().all(is_file) && awaited.network.iter().all(is_network)
+    /// Whether all of it is there.
+    fn is_there(&self, awaited: &Awaited) -> Result<bool, SystemError> {
+        for path in &awaited.files {
+            if self.system.look(path)?.is_none() {
+                return Ok(false);
+            }
+        }
+        match &awaited.network {
+            Some(name) => self.system.has_network(name),
+            None => Ok(true),
+        }
     }
 
     /// The machine's share of the pods' addresses, once flannel has written it down.

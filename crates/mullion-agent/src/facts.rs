@@ -116,7 +116,12 @@ fn drift(work: &mut Work<'_, '_>, applied: &Applied) -> Result<Vec<String>, Agen
                 .extend(found.unwrap_or_else(|error| vec![format!("not to be compared: {error}")]));
         }
     }
-    let names: Vec<_> = applied.running.iter().map(String::as_str).collect();
+    let started_by_kubeadm = work.state.is_of_cluster().then_some(&applied.enabled);
+    let names = applied
+        .running
+        .iter()
+        .chain(started_by_kubeadm.into_iter().flatten());
+    let names: Vec<_> = names.map(String::as_str).collect();
     if !names.is_empty() {
         // A service manager that does not answer is told by the next apply, not by a question for facts.
         let found = work.system.services(&names).unwrap_or_default();

@@ -12,7 +12,7 @@ use crate::facts::{authority, has_control_plane};
 use crate::failure::AgentError;
 use crate::pem::authority_digest;
 use crate::state::KubeadmRecord;
-use crate::system::{Kind, Program, SystemError, Tail};
+use crate::system::{Family, Kind, Program, SystemError, Tail};
 use crate::work::Work;
 
 mod authority;
@@ -255,7 +255,13 @@ fn begin(
     if work.system.look(&manifests)?.is_none() {
         work.state.folders.insert(manifests);
     }
-    work.save()
+    work.save()?;
+    let kubelet = work.system.paths().kubelet.clone();
+    if work.system.family() == Family::Windows && work.system.look(&kubelet)?.is_some() {
+        // kubelet makes it without saying who may read the keys in it, and Windows lets every user.
+        work.system.make_folder(&format!("{kubelet}/pki"), 0o700)?;
+    }
+    Ok(())
 }
 
 /// Writes down that it is finished.

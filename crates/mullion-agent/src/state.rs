@@ -89,6 +89,9 @@ pub(crate) struct Applied {
     pub(crate) mark: Mark,
     pub(crate) files: BTreeMap<String, Laid>,
     pub(crate) running: BTreeSet<String>,
+    /// Services that kubeadm starts.
+    #[serde(default)]
+    pub(crate) enabled: BTreeSet<String>,
     pub(crate) settings: BTreeMap<String, String>,
     #[serde(default)]
     pub(crate) folders: BTreeSet<String>,
@@ -150,6 +153,12 @@ struct OnlyVersion {
 }
 
 impl State {
+    /// Whether kubeadm is done with this machine.
+    pub(crate) fn is_of_cluster(&self) -> bool {
+        let phase = self.kubeadm.as_ref().map(|record| record.phase);
+        phase == Some(KubeadmPhase::Finished)
+    }
+
     /// What was written down, or nothing.
     pub(crate) fn load(system: &dyn System) -> Result<Self, AgentError> {
         let path = path(system);

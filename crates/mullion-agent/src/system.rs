@@ -412,8 +412,13 @@ pub trait System: Files + Services + Settings + Packages + Programs + OnlyWindow
     fn answers(&self, port: u16, path: &str) -> bool;
     /// How many programs the system has ended for want of memory since it started; 0 where it does not tell.
     fn starved(&self) -> u64;
-    /// Ends containers that nobody watches any more, and removes links, rules and sets of a pod network.
-    fn clear_pods(&self, on_line: &mut dyn FnMut(&str)) -> Result<(), SystemError>;
+    /// Ends containers that nobody watches any more, and removes links, rules and sets of a pod network, and networks
+    /// but the one of that name.
+    fn clear_pods(
+        &self,
+        kept: Option<&str>,
+        on_line: &mut dyn FnMut(&str),
+    ) -> Result<(), SystemError>;
 }
 
 /// So many last lines of a program are kept.

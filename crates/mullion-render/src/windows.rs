@@ -51,6 +51,9 @@ const FOLDERS: [&str; 12] = [
     "C:/var/log/pods",
 ];
 
+/// Those of them that hold keys, or dumps of programs that do: Windows would let every user read them.
+const PRIVATE: [&str; 2] = ["C:/etc/kubernetes", "C:/var/log/dumps"];
+
 /// The preflight errors that are expected, by kubeadm's names for them.
 pub(crate) fn expected_preflight_errors(seat: Seat<'_>) -> BTreeSet<String> {
     let differs = seat.differs().into_iter();
@@ -112,7 +115,11 @@ fn of_windows(setting: &Setting<'_>, seat: Seat<'_>) -> Result<Blueprint, Render
     }
     let folders = FOLDERS.map(|path| Folder {
         path: path.into(),
-        mode: 0o755,
+        mode: if PRIVATE.contains(&path) {
+            0o700
+        } else {
+            0o755
+        },
     });
     Ok(Blueprint {
         version: mullion_wire::VERSION,

@@ -245,7 +245,7 @@ fn bring(
     let name = service.name.as_str();
     let is_changed = work.state.pending.restarts.contains(name);
     let is_up = facts.activity != Activity::Stopped;
-    let verb = match service.state {
+    let verb = match due(work, service) {
         // One that is being started may have read its files already, or be about to.
         ServiceState::Running | ServiceState::Enabled if is_up && is_changed => "restarted",
         ServiceState::Running if facts.activity != Activity::Running => "started",
@@ -269,6 +269,14 @@ fn bring(
     } else {
         Brought::Started
     })
+}
+
+/// The state that a service is due: what is started by kubeadm has to run once that was done.
+fn due(work: &Work<'_, '_>, service: &Service) -> ServiceState {
+    match service.state {
+        ServiceState::Enabled if work.state.is_of_cluster() => ServiceState::Running,
+        state => state,
+    }
 }
 
 fn of(found: &BTreeMap<String, ServiceFacts>, name: &str) -> ServiceFacts {

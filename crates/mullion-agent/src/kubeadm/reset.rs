@@ -53,7 +53,10 @@ pub(super) fn reset(work: &mut Work<'_, '_>) -> Result<(), AgentError> {
     let stopped = stop_network(work)?;
     {
         let report = &mut *work.report;
-        work.system.clear_pods(&mut |line| report.output(line))?;
+        // The blueprint's own network is not the pods'.
+        let ours = work.state.windows.network.as_deref();
+        work.system
+            .clear_pods(ours, &mut |line| report.output(line))?;
     }
     remove_files(work)?;
     for name in stopped {
@@ -161,7 +164,11 @@ fn stop_network(work: &mut Work<'_, '_>) -> Result<Vec<&'static str>, AgentError
         let facts = found.get(**name);
         facts.is_some_and(|facts| facts.activity != Activity::Stopped)
     };
-    let names: Vec<_> = NETWORK.iter().filter(runs).copied().collect();
+    // A reset that was cut off has stopped those that the blueprint has running.
+    let applied = work.state.applied.as_ref();
+    let is_wanted = |name: &&&str| applied.is_some_and(|applied| applied.running.contains(**name));
+    let picked = NETWORK.iter().filter(|name| runs(name) || is_wanted(name));
+    let names: Vec<_> = picked.copied().collect();
     // The last first.
     for name in names.iter().rev() {
         stop(work, name)?;

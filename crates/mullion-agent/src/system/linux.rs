@@ -171,7 +171,11 @@ impl System for Linux {
         count.and_then(|count| count.parse().ok()).unwrap_or(0)
     }
 
-    fn clear_pods(&self, on_line: &mut dyn FnMut(&str)) -> Result<(), SystemError> {
+    fn clear_pods(
+        &self,
+        _kept: Option<&str>,
+        on_line: &mut dyn FnMut(&str),
+    ) -> Result<(), SystemError> {
         pods::clear(self, on_line)
     }
 }

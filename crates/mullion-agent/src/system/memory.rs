@@ -438,7 +438,14 @@ impl System for Memory {
         self.inner.borrow().starved
     }
 
-    fn clear_pods(&self, _on_line: &mut dyn FnMut(&str)) -> Result<(), SystemError> {
-        self.operate("clear pods".to_owned())
+    fn clear_pods(
+        &self,
+        kept: Option<&str>,
+        _on_line: &mut dyn FnMut(&str),
+    ) -> Result<(), SystemError> {
+        self.operate("clear pods".to_owned())?;
+        let networks = &mut self.inner.borrow_mut().windows.networks;
+        networks.retain(|name, _| Some(name.as_str()) == kept);
+        Ok(())
     }
 }

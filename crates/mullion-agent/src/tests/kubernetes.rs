@@ -540,3 +540,25 @@ fn authorities_never_replace_those_of_a_node() {
         "theirs"
     );
 }
+
+#[test]
+fn a_kubelet_of_the_cluster_that_does_not_run_is_told_and_started() {
+    let machine = node();
+    let blueprint = super::fixtures::blueprint();
+    let contents = [super::fixtures::program("c"), super::fixtures::program("k")];
+    super::fixtures::bring(&machine, &contents);
+    ask_well(&machine, &super::fixtures::apply(&blueprint));
+    // kubeadm starts it: until then nobody else does.
+    let kubelet = |machine: &Memory| machine.all_services()["kubelet"].activity;
+    assert_eq!(kubelet(&machine), Activity::Stopped);
+    assert_eq!(facts(&machine).drift, Vec::<String>::new());
+    ask_well(&machine, &init());
+    machine.put_service("kubelet", true, Activity::Stopped);
+    assert_eq!(
+        facts(&machine).drift,
+        ["the service `kubelet` does not run"]
+    );
+    ask_well(&machine, &super::fixtures::apply(&blueprint));
+    assert_eq!(kubelet(&machine), Activity::Running);
+    assert_eq!(facts(&machine).drift, Vec::<String>::new());
+}

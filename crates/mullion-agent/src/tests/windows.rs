@@ -411,6 +411,23 @@ fn everything_that_others_change_is_told() {
 }
 
 #[test]
+fn a_machine_that_leaves_its_cluster_keeps_what_its_blueprint_made() {
+    let machine = applied();
+    machine.put_file("C:/etc/kubernetes/kubelet.conf", b"", 0o600);
+    let pods = mullion_wire::OverlayNetwork {
+        name: "flannel.4096".into(),
+        ..machine.windows_parts().networks["External"].clone()
+    };
+    machine.make_network(&pods).unwrap();
+    let step = mullion_wire::Kubeadm::Reset;
+    ask_well(&machine, &Request::Kubeadm { step });
+    let parts = machine.windows_parts();
+    let networks: Vec<_> = parts.networks.keys().collect();
+    assert_eq!(networks, ["External"]);
+    assert_eq!(facts(&machine).drift, Vec::<String>::new());
+}
+
+#[test]
 fn a_feature_that_this_windows_does_not_have_is_named() {
     let machine = ready();
     let mut other = blueprint();

@@ -190,14 +190,14 @@ pub(super) fn remove(name: &str) -> Result<Removed, SystemError> {
     Ok(removed)
 }
 
-/// Removes what a pod network leaves: ways to services first, then pods' ends, then networks.
-pub(super) fn clear(on_line: &mut dyn FnMut(&str)) -> Result<(), SystemError> {
+/// Removes what a pod network leaves: ways to services first, then pods' ends, then networks but the one of that name.
+pub(super) fn clear(kept: Option<&str>, on_line: &mut dyn FnMut(&str)) -> Result<(), SystemError> {
     let hns = match Hns::open() {
         Err(SystemError::NoLibrary { .. }) => return Ok(()),
         hns => hns?,
     };
     let mut networks = hns.networks()?;
-    networks.retain(|(_, network)| network.is_of_pods());
+    networks.retain(|(_, network)| network.is_of_pods() && Some(network.name.as_str()) != kept);
     let mut doomed = Vec::new();
     for id in hns.all("LoadBalancers")? {
         doomed.push(("LoadBalancer", id));

@@ -177,8 +177,12 @@ impl System for Windows {
         0
     }
 
-    fn clear_pods(&self, on_line: &mut dyn FnMut(&str)) -> Result<(), SystemError> {
-        networks::clear(on_line)
+    fn clear_pods(
+        &self,
+        kept: Option<&str>,
+        on_line: &mut dyn FnMut(&str),
+    ) -> Result<(), SystemError> {
+        networks::clear(kept, on_line)
     }
 }
 

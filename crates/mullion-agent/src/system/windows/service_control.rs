@@ -336,36 +336,42 @@ impl Control {
                     return Ok(Vec::new());
                 }
                 if since.elapsed() >= NOTICED {
-                    self.speak_for_the_dead();
+                    self.speak_for_the_dead()?;
                     return Ok(Vec::new());
                 }
             }
             thread::sleep(PAUSE);
         }
         let ended = processes.end(ENDING)?;
-        if self.status()?.dwCurrentState != SERVICE_STOPPED {
-            self.speak_for_the_dead();
+        let until = Instant::now() + NOTICED;
+        while self.status()?.dwCurrentState != SERVICE_STOPPED && Instant::now() < until {
+            thread::sleep(PAUSE);
         }
+        self.speak_for_the_dead()?;
         Ok(ended)
     }
 
-    /// Says that the service has stopped, where none of its processes is left to say so.
+    /// Says that the service has stopped, where none of its processes is left to say so and nobody has noticed.
     ///
     /// What stands in for the service control manager watches no processes. A service that ends before it said that it
     /// has stopped, as kubelet does when it is quick, is being stopped for ever, and kubeadm, which waits for its end,
-    /// fails. Windows hears of the end itself; it would take this from nobody but the service, and is not asked.
-    fn speak_for_the_dead(&self) {
+    /// fails. Windows hears of the end itself, and would take this from nobody but the service.
+    fn speak_for_the_dead(&self) -> Result<(), SystemError> {
+        if self.status()?.dwCurrentState == SERVICE_STOPPED {
+            return Ok(());
+        }
         let status = SERVICE_STATUS {
             dwServiceType: SERVICE_WIN32_OWN_PROCESS,
             dwCurrentState: SERVICE_STOPPED,
             ..SERVICE_STATUS::default()
         };
         if let Ok(Some(service)) = Self::open(&self.name, SET_STATUS) {
-            // Whether it is taken shows in the next look at the service.
+            // Whether it is taken shows in the look at the service.
             let _ = unsafe {
                 SetServiceStatus(SERVICE_STATUS_HANDLE(service.handle.0.0), &raw const status)
             };
         }
+        self.wait("stopped", SERVICE_STOPPED, SERVICE_STOP_PENDING)
     }
 
     /// Services that run and need this one, in the order in which they are stopped.
