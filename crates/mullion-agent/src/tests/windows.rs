@@ -1,5 +1,6 @@
 //! The logic over a Windows in memory.
 
+mod event_log;
 mod restarts;
 
 use std::collections::BTreeMap;

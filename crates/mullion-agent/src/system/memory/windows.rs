@@ -8,7 +8,8 @@ use mullion_wire::{Definition, DynamicPorts, Feature, OverlayNetwork, Protocol, 
 
 use super::super::registry::{Value, awaited_renames, place};
 use super::super::{
-    Activity, Ended, Family, Holds, NetworkState, OnlyWindows, Removed, RunningProgram, SystemError,
+    Activity, Ended, Family, Holds, LogEntry, NetworkState, OnlyWindows, Removed, RunningProgram,
+    SystemError,
 };
 use super::{Memory, MemoryService};
 
@@ -110,6 +111,16 @@ impl Memory {
         let mut beside = self.inner.borrow().beside.clone();
         beside.retain(|program| program.ended.get().is_none());
         beside
+    }
+
+    /// Lets the event log take nothing.
+    pub fn break_event_log(&self) {
+        self.inner.borrow_mut().is_log_broken = true;
+    }
+
+    /// What stands in the event log.
+    pub fn events(&self) -> Vec<(LogEntry, String)> {
+        self.inner.borrow().events.clone()
     }
 
     /// Everything that only Windows has.
@@ -358,6 +369,18 @@ impl OnlyWindows for Memory {
         self.operate(format!("remove network {name}"))?;
         self.inner.borrow_mut().windows.networks.remove(name);
         Ok(Removed::Gone)
+    }
+
+    fn log_event(&self, entry: LogEntry, words: &str) -> Result<(), SystemError> {
+        self.live()?;
+        let mut inner = self.inner.borrow_mut();
+        if inner.is_log_broken {
+            return Err(SystemError::Nonsense("the log is broken".to_owned()));
+        }
+        if self.family == Family::Windows {
+            inner.events.push((entry, words.to_owned()));
+        }
+        Ok(())
     }
 
     fn start_program(

@@ -16,13 +16,14 @@ use windows::Win32::System::SystemInformation::GetTickCount64;
 
 use super::super::registry::{Value, awaited_renames};
 use super::super::{
-    Companions, Family, FirewallState, Holds, Module, NetworkState, OnlyWindows, PackageLists,
-    Packages, Paths, Removed, RunningProgram, ServiceWork, Settings, System, SystemError, answers,
+    Companions, Family, FirewallState, Holds, LogEntry, Module, NetworkState, OnlyWindows,
+    PackageLists, Packages, Paths, Removed, RunningProgram, ServiceWork, Settings, System,
+    SystemError, answers,
 };
 use super::files::real;
 use super::{
-    adapters, describe, features, firewall, hive, names, netsh, networks, programs, service_main,
-    services,
+    adapters, describe, event_log, features, firewall, hive, names, netsh, networks, programs,
+    service_main, services,
 };
 
 /// A service whose processes take longer to stop does not stop by itself.
@@ -320,6 +321,10 @@ impl OnlyWindows for Windows {
 
     fn remove_network(&self, name: &str) -> Result<Removed, SystemError> {
         networks::remove(name)
+    }
+
+    fn log_event(&self, entry: LogEntry, words: &str) -> Result<(), SystemError> {
+        event_log::write(entry, words)
     }
 
     fn start_program(
