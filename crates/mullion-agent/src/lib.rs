@@ -39,6 +39,7 @@ mod apply;
 mod attend;
 mod commands;
 mod digests;
+mod entry;
 mod facts;
 mod failure;
 mod kubeadm;

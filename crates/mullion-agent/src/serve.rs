@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use mullion_wire::{Event, Request, RequestError, read_request};
 
+use crate::entry::entry;
 use crate::failure::AgentError;
 use crate::report::Report;
 use crate::state;
@@ -34,21 +35,26 @@ pub fn serve(
     wait: Duration,
 ) -> Outcome {
     let mut report = Report::new(events);
-    let outcome = read(requests).and_then(|request| fulfil(system, &request, &mut report, wait));
-    match outcome {
-        Ok(reboot) => {
-            let done = Event::Done {
-                changed: report.count(),
-                reboot,
-            };
-            report.tell(&done);
-            Outcome::Done
-        }
+    let request = match read(requests) {
+        Ok(request) => request,
         Err(error) => {
             report.tell(&error.event());
-            Outcome::Failed
+            return Outcome::Failed;
         }
+    };
+    let (end, outcome) = match fulfil(system, &request, &mut report, wait) {
+        Ok(reboot) => {
+            let changed = report.count();
+            (Event::Done { changed, reboot }, Outcome::Done)
+        }
+        Err(error) => (error.event(), Outcome::Failed),
+    };
+    if let Some((entry, words)) = entry(&request, &end) {
+        // What was done is done, whether or not the log takes it.
+        let _ = system.log_event(entry, &words);
     }
+    report.tell(&end);
+    outcome
 }
 
 fn read(requests: &mut dyn BufRead) -> Result<Request, AgentError> {

@@ -33,7 +33,10 @@ pub use linux::Linux as Own;
 pub use windows::Windows as Own;
 
 pub use error::SystemError;
-pub use only_windows::{Holds, NetworkState, OnlyWindows, RunningProgram, ServiceEnd, ServiceWork};
+pub use only_windows::{
+    EVENT_SOURCE, Holds, LogEntry, NetworkState, OnlyWindows, RunningProgram, ServiceEnd,
+    ServiceWork,
+};
 
 /// Which of the two systems it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -70,7 +70,7 @@ fn differences<'a>(
             found.push(Difference::Feature(name));
         }
     }
-    for value in values::wanted(wanted) {
+    for value in values::wanted(system.family(), wanted) {
         let is_so = system
             .value(&value.key, &value.name)?
             .is_some_and(|found| found.says_the_same(&value.value));

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use mullion_wire::{Definition, Facts, Firewall};
 
-use super::{Activity, Ended, Family, Owner, Paths, Program, System, SystemError};
+use super::{Activity, Ended, Family, LogEntry, Owner, Paths, Program, System, SystemError};
 
 mod files;
 mod machinery;
@@ -103,6 +103,9 @@ struct Inner {
     programs: BTreeMap<String, Script>,
     /// Programs that were started beside the agent, by their command lines.
     beside: Vec<Rc<MemoryProgram>>,
+    /// Entries of the event log, and whether it takes none.
+    events: Vec<(LogEntry, String)>,
+    is_log_broken: bool,
     /// Services that do not come up.
     broken: BTreeSet<String>,
     is_kubelet_well: bool,
@@ -168,6 +171,8 @@ impl Memory {
                 windows: MemoryWindows::new(host_name),
                 programs: BTreeMap::new(),
                 beside: Vec::new(),
+                events: Vec::new(),
+                is_log_broken: false,
                 broken: BTreeSet::new(),
                 is_kubelet_well: false,
                 starved: 0,

@@ -14,6 +14,31 @@ pub enum Holds {
     AfterRestart,
 }
 
+/// The source under which the agent's entries stand in the event log `Application`.
+pub const EVENT_SOURCE: &str = "Mullion";
+
+/// An entry of the event log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogEntry {
+    /// A blueprint was applied.
+    Applied,
+    /// What was asked for failed.
+    Failed,
+    /// Everything was put back.
+    PutBack,
+}
+
+impl LogEntry {
+    /// Its number, by which people look for it: it stays.
+    pub fn number(self) -> u32 {
+        match self {
+            Self::Applied => 1,
+            Self::Failed => 2,
+            Self::PutBack => 3,
+        }
+    }
+}
+
 /// How a network of ours is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NetworkState {
@@ -109,6 +134,10 @@ pub trait OnlyWindows {
     /// Removes a network of HNS with everything in it.
     fn remove_network(&self, _name: &str) -> Result<Removed, SystemError> {
         Ok(Removed::Nothing)
+    }
+    /// Writes an entry into the event log. A system that has none takes it as written: it has a log of its own.
+    fn log_event(&self, _entry: LogEntry, _words: &str) -> Result<(), SystemError> {
+        Ok(())
     }
     /// Starts a program that runs beside the agent, writes where the agent does, and ends with it at the latest.
     fn start_program(

@@ -101,6 +101,26 @@ impl From<&RegistryData> for Value {
     }
 }
 
+/// Where Windows keeps what it renames and removes at its next start, and the two names that it keeps it under.
+const SESSION_MANAGER: &str = r"HKLM\SYSTEM\CurrentControlSet\Control\Session Manager";
+const RENAMES: [&str; 2] = [
+    "PendingFileRenameOperations",
+    "PendingFileRenameOperations2",
+];
+
+/// Why Windows waits for a start where files are to be renamed or removed at it; `read` gives values of the registry.
+pub fn awaited_renames(read: impl Fn(&str, &str) -> Option<Value>) -> Option<String> {
+    // Each is two texts, and one that is removed has no second: the first path is all that is told.
+    let first = RENAMES
+        .iter()
+        .filter_map(|name| read(SESSION_MANAGER, name))
+        .find_map(|value| value.texts().into_iter().next())?;
+    let path = first.trim_start_matches(r"\??\");
+    Some(format!(
+        "files are to be renamed or removed, `{path}` first"
+    ))
+}
+
 /// Text in Windows' form, with the zero at its end.
 fn wide(text: &str) -> Vec<u8> {
     text.encode_utf16()

@@ -21,6 +21,8 @@ mod call;
 #[cfg(windows)]
 mod describe;
 #[cfg(windows)]
+mod event_log;
+#[cfg(windows)]
 mod features;
 #[cfg(windows)]
 mod files;

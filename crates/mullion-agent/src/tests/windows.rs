@@ -1,5 +1,8 @@
 //! The logic over a Windows in memory.
 
+mod event_log;
+mod restarts;
+
 use std::collections::BTreeMap;
 
 use mullion_wire::{
@@ -312,53 +315,6 @@ fn an_apply_makes_all_of_it_so() {
     assert!(services["kubelet"].is_enabled);
     let proxy = services["kube-proxy"].definition.as_ref().unwrap();
     assert_eq!(proxy.start, Start::OnDemand, "it is to be stopped");
-}
-
-/// Why a machine that was just changed has to be started anew.
-fn reboot(events: &[Event]) -> Option<String> {
-    match events.last() {
-        Some(Event::Done { reboot, .. }) => reboot.clone(),
-        other => panic!("{other:?}"),
-    }
-}
-
-#[test]
-fn a_restart_is_asked_for_and_not_made() {
-    let machine = ready();
-    let (_, events) = ask_well(&machine, &apply(&blueprint()));
-    let words = reboot(&events).unwrap();
-    for reason in ["page file", "host name"] {
-        assert!(words.contains(reason), "{words}");
-    }
-    assert_eq!(machine.windows_parts().starts, 1);
-    machine.restart_machine();
-    assert_eq!(facts(&machine).host_name, "win1");
-    assert_eq!(facts(&machine).reboot_pending, None);
-    let (changed, events) = ask_well(&machine, &apply(&blueprint()));
-    assert_eq!((changed, reboot(&events)), (0, None));
-}
-
-#[test]
-fn what_needs_a_feature_waits_for_the_start_that_brings_it() {
-    let machine = fresh();
-    let (_, events) = ask_well(&machine, &apply(&blueprint()));
-    let words = reboot(&events).unwrap();
-    assert!(words.contains("feature Containers"), "{words}");
-    let parts = machine.windows_parts();
-    assert_eq!(parts.features["Containers"], Feature::Pending);
-    assert!(parts.networks.is_empty(), "there is no HNS yet");
-    let services = machine.all_services();
-    assert_eq!(services["containerd"].activity, Activity::Stopped);
-    assert!(services["containerd"].definition.is_some());
-    // Nothing more can be done before that start, and it is not called done.
-    let (changed, _) = ask_well(&machine, &apply(&blueprint()));
-    assert_eq!((changed, facts(&machine).blueprint), (0, None));
-    machine.restart_machine();
-    let (_, events) = ask_well(&machine, &apply(&blueprint()));
-    assert_eq!(reboot(&events), None);
-    assert_eq!(facts(&machine).blueprint, Some(blueprint().digest()));
-    assert_eq!(machine.windows_parts().networks.len(), 1);
-    check(blueprint())(&machine);
 }
 
 #[test]

@@ -23,7 +23,7 @@ const PAGING: &str = r"HKLM\SYSTEM\CurrentControlSet\Control\Session Manager\Mem
 const EXCLUDED: &str = r"HKLM\SOFTWARE\Policies\Microsoft\Windows Defender\Exclusions\Paths";
 
 /// Values that the blueprint touches.
-const VALUES: [(&str, &str); 6] = [
+const VALUES: [(&str, &str); 8] = [
     (KEY, "value"),
     (ENVIRONMENT, "Path"),
     (ENVIRONMENT, "MULLION_TEST"),
@@ -33,7 +33,10 @@ const VALUES: [(&str, &str); 6] = [
         r"HKLM\SOFTWARE\Policies\Microsoft\Windows Defender\Exclusions",
         "Exclusions_Paths",
     ),
+    (EVENTS, "EventMessageFile"),
+    (EVENTS, "TypesSupported"),
 ];
+const EVENTS: &str = r"HKLM\SYSTEM\CurrentControlSet\Services\EventLog\Application\Mullion";
 const FILES: [&str; 2] = ["C:/mullion-test/config.toml", "C:/mullion-test/keys"];
 const SERVICES: [&str; 2] = ["mullion-test-one", "mullion-test-other"];
 
@@ -221,6 +224,7 @@ fn a_blueprint_does_the_same_here_and_in_memory() {
     assert_eq!(own.look("C:/mullion-test").unwrap(), None);
     assert_eq!(own.look("C:/Program Files/mullion").unwrap(), None);
     assert!(!own.has_key(r"HKLM\SOFTWARE\Mullion test applied").unwrap());
+    assert!(!own.has_key(EVENTS).unwrap());
     for name in SERVICES {
         fs_err::remove_file(log(name)).unwrap();
     }

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use mullion_agent::system::registry::Value;
 use mullion_agent::system::windows::Windows as Own;
 use mullion_agent::system::{
-    Ended, Files as _, Kind, OnlyWindows as _, Program, Programs as _, Removed, System as _,
-    SystemError,
+    Ended, Files as _, Kind, LogEntry, OnlyWindows as _, Program, Programs as _, Removed,
+    System as _, SystemError,
 };
 use mullion_wire::RegistryData;
 
@@ -148,6 +148,16 @@ fn adapters_memory_and_disk_are_found() {
         "{windows:?}"
     );
     assert!(!windows.time_zone.is_empty());
+}
+
+#[test]
+fn the_event_log_takes_what_it_is_told() {
+    let own = Own::new();
+    for entry in [LogEntry::Applied, LogEntry::Failed, LogEntry::PutBack] {
+        own.log_event(entry, "größer\r\nals gedacht").unwrap();
+    }
+    own.log_event(LogEntry::Failed, &"ß".repeat(40_000))
+        .unwrap();
 }
 
 #[test]

@@ -8,7 +8,7 @@ use super::{PAGE_FILE, failed, tell};
 use crate::failure::AgentError;
 use crate::state::{KeptValue, WindowsState};
 use crate::system::registry::{Value, key_above, place};
-use crate::system::{System, SystemError};
+use crate::system::{EVENT_SOURCE, Family, System, SystemError};
 use crate::work::Work;
 
 /// Where the machine's environment is.
@@ -20,6 +20,13 @@ const PAGING_FILES: &str = "PagingFiles";
 /// Defender's exclusions by policy: unlike its own list, which only its service writes, these hold on every edition and
 /// are there to be set.
 const EXCLUSIONS: &str = r"HKLM\SOFTWARE\Policies\Microsoft\Windows Defender\Exclusions";
+
+/// Where sources of the event log `Application` are known.
+const EVENT_SOURCES: &str = r"HKLM\SYSTEM\CurrentControlSet\Services\EventLog\Application";
+/// Windows' own program whose messages are no more than the text that they are given.
+const EVENT_MESSAGES: &str = r"%SystemRoot%\System32\EventCreate.exe";
+/// Errors, warnings and information.
+const EVENT_TYPES: u32 = 7;
 
 /// A value as it should be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,12 +46,16 @@ impl WantedValue {
     }
 }
 
-/// Every value of the registry that a blueprint asks for, in one way or another.
-pub(super) fn wanted(windows: &Windows) -> Vec<WantedValue> {
+/// Every value of the registry that a machine with a blueprint has: what this asks for in one way or another, and the
+/// agent's own source of the event log.
+pub(super) fn wanted(family: Family, windows: &Windows) -> Vec<WantedValue> {
     let named = windows.registry.iter();
     let mut values: Vec<_> = named
         .map(|value| WantedValue::new(&value.key, &value.name, &value.data))
         .collect();
+    if family == Family::Windows {
+        values.extend(event_source());
+    }
     for (name, text) in &windows.environment {
         let data = if text.contains('%') {
             RegistryData::Expandable(text.clone())
@@ -78,6 +89,16 @@ pub(super) fn wanted(windows: &Windows) -> Vec<WantedValue> {
         values.push(WantedValue::new(MEMORY, PAGING_FILES, &data));
     }
     values
+}
+
+fn event_source() -> [WantedValue; 2] {
+    let key = format!("{EVENT_SOURCES}\\{EVENT_SOURCE}");
+    let messages = RegistryData::Expandable(EVENT_MESSAGES.to_owned());
+    let types = RegistryData::Dword(EVENT_TYPES);
+    [
+        WantedValue::new(&key, "EventMessageFile", &messages),
+        WantedValue::new(&key, "TypesSupported", &types),
+    ]
 }
 
 /// Whether it is the one that Windows reads at its start only.
@@ -116,9 +137,10 @@ pub(super) fn give_back(
     work: &mut Work<'_, '_>,
     wanted: Option<&Windows>,
 ) -> Result<(), AgentError> {
+    let family = work.system.family();
     let wanted: BTreeSet<_> = wanted
         .into_iter()
-        .flat_map(self::wanted)
+        .flat_map(|wanted| self::wanted(family, wanted))
         .map(|value| place(&value.key, &value.name))
         .collect();
     let dropped: Vec<_> = work
@@ -199,7 +221,14 @@ mod tests {
             }),
             ..Windows::default()
         };
-        let values = wanted(&windows);
+        let mut values = wanted(Family::Windows, &windows);
+        let source: Vec<_> = values.drain(..2).map(|value| value.key).collect();
+        assert!(
+            source
+                .iter()
+                .all(|key| key.ends_with(r"\Application\Mullion"))
+        );
+        assert_eq!(values, wanted(Family::Linux, &windows));
         let shown: Vec<_> = values
             .iter()
             .map(|value| {

@@ -6,9 +6,10 @@ use std::rc::Rc;
 
 use mullion_wire::{Definition, DynamicPorts, Feature, OverlayNetwork, Protocol, Start};
 
-use super::super::registry::{Value, place};
+use super::super::registry::{Value, awaited_renames, place};
 use super::super::{
-    Activity, Ended, Family, Holds, NetworkState, OnlyWindows, Removed, RunningProgram, SystemError,
+    Activity, Ended, Family, Holds, LogEntry, NetworkState, OnlyWindows, Removed, RunningProgram,
+    SystemError,
 };
 use super::{Memory, MemoryService};
 
@@ -112,6 +113,16 @@ impl Memory {
         beside
     }
 
+    /// Lets the event log take nothing.
+    pub fn break_event_log(&self) {
+        self.inner.borrow_mut().is_log_broken = true;
+    }
+
+    /// What stands in the event log.
+    pub fn events(&self) -> Vec<(LogEntry, String)> {
+        self.inner.borrow().events.clone()
+    }
+
     /// Everything that only Windows has.
     pub fn windows_parts(&self) -> MemoryWindows {
         self.inner.borrow().windows.clone()
@@ -136,6 +147,13 @@ impl Memory {
         let is_pending = |state: &Feature| *state == Feature::Pending;
         if inner.windows.features.values().any(is_pending) {
             return Some("features are being installed".to_owned());
+        }
+        let renames = awaited_renames(|key, name| {
+            let values = inner.windows.registry.get(&plain(key))?;
+            values.get(&name.to_lowercase()).cloned()
+        });
+        if renames.is_some() {
+            return renames;
         }
         (inner.windows.next_host_name != inner.host_name)
             .then(|| "the host name changes".to_owned())
@@ -351,6 +369,18 @@ impl OnlyWindows for Memory {
         self.operate(format!("remove network {name}"))?;
         self.inner.borrow_mut().windows.networks.remove(name);
         Ok(Removed::Gone)
+    }
+
+    fn log_event(&self, entry: LogEntry, words: &str) -> Result<(), SystemError> {
+        self.live()?;
+        let mut inner = self.inner.borrow_mut();
+        if inner.is_log_broken {
+            return Err(SystemError::Nonsense("the log is broken".to_owned()));
+        }
+        if self.family == Family::Windows {
+            inner.events.push((entry, words.to_owned()));
+        }
+        Ok(())
     }
 
     fn start_program(

@@ -14,15 +14,16 @@ use windows::Win32::Foundation::{ERROR_ACCESS_DENIED, ERROR_SHARING_VIOLATION};
 use windows::Win32::Storage::FileSystem::{FILE_SHARE_DELETE, FILE_SHARE_READ};
 use windows::Win32::System::SystemInformation::GetTickCount64;
 
-use super::super::registry::Value;
+use super::super::registry::{Value, awaited_renames};
 use super::super::{
-    Companions, Family, FirewallState, Holds, Module, NetworkState, OnlyWindows, PackageLists,
-    Packages, Paths, Removed, RunningProgram, ServiceWork, Settings, System, SystemError, answers,
+    Companions, Family, FirewallState, Holds, LogEntry, Module, NetworkState, OnlyWindows,
+    PackageLists, Packages, Paths, Removed, RunningProgram, ServiceWork, Settings, System,
+    SystemError, answers,
 };
 use super::files::real;
 use super::{
-    adapters, describe, features, firewall, hive, names, netsh, networks, programs, service_main,
-    services,
+    adapters, describe, event_log, features, firewall, hive, names, netsh, networks, programs,
+    service_main, services,
 };
 
 /// A service whose processes take longer to stop does not stop by itself.
@@ -122,6 +123,9 @@ impl System for Windows {
             .filter(|(key, _)| hive::has_key(key).unwrap_or(false))
             .map(|(_, why)| (*why).to_owned())
             .collect();
+        reasons.extend(awaited_renames(|key, name| {
+            hive::value(key, name).ok().flatten()
+        }));
         let name = names::awaited_host_name();
         reasons.extend(name.map(|name| format!("the host name changes to `{name}`")));
         (!reasons.is_empty()).then(|| reasons.join("; "))
@@ -321,6 +325,10 @@ impl OnlyWindows for Windows {
 
     fn remove_network(&self, name: &str) -> Result<Removed, SystemError> {
         networks::remove(name)
+    }
+
+    fn log_event(&self, entry: LogEntry, words: &str) -> Result<(), SystemError> {
+        event_log::write(entry, words)
     }
 
     fn start_program(
