@@ -18,6 +18,7 @@ use crate::look::Look;
 use crate::nodes::Marks;
 use crate::rollout::Workload;
 use crate::session::{Credentials, Session};
+use crate::sign::Sign;
 use crate::tokens::JoinToken;
 
 /// The API server of one cluster.
@@ -260,6 +261,16 @@ impl Api {
     /// Whether a node is Ready.
     pub fn node_ready(&self, node: &str) -> Result<Look, KubeError> {
         self.wait(self.session.look_at_node(node, conditions::ready))
+    }
+
+    /// What a node's kubelet has said last; none where the cluster does not know the node.
+    pub fn node_sign(&self, node: &str) -> Result<Option<Sign>, KubeError> {
+        self.wait(self.session.node_sign(node))
+    }
+
+    /// Whether a node is Ready, and its kubelet has said something else than `old` meanwhile.
+    pub fn node_ready_since(&self, node: &str, old: &Sign) -> Result<Look, KubeError> {
+        self.wait(self.session.ready_since(node, old))
     }
 
     /// Whether a node's own network is up.

@@ -1,5 +1,6 @@
 //! What a node's conditions say. Pure.
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, NodeCondition};
 
 use crate::look::Look;
@@ -17,6 +18,12 @@ fn message(condition: &NodeCondition) -> &str {
 
 pub(crate) fn name(node: &Node) -> &str {
     node.metadata.name.as_deref().unwrap_or_default()
+}
+
+/// When the kubelet last said whether the node is Ready. Controllers that say it in its stead leave this as it is.
+pub(crate) fn heartbeat(node: &Node) -> Option<Timestamp> {
+    let time = condition(node, "Ready")?.last_heartbeat_time.as_ref();
+    time.map(|time| time.0)
 }
 
 /// Whether the node is Ready.

@@ -49,6 +49,7 @@ mod request;
 mod rollout;
 mod session;
 mod sets;
+mod sign;
 mod tokens;
 
 #[cfg(test)]
@@ -68,4 +69,5 @@ pub use look::Look;
 pub use nodes::Marks;
 pub use request::Unfit;
 pub use rollout::Workload;
+pub use sign::Sign;
 pub use tokens::{JoinToken, random_token};

@@ -11,6 +11,7 @@ use mullion_spec::value::{MachineName, Taint};
 use mullion_ssh::{Command, Transport as _};
 use mullion_wire::Secret;
 
+use super::starts::Before;
 use super::talk::lost;
 use super::{Hands, lock, settings};
 
@@ -169,8 +170,25 @@ impl Hands<'_> {
             Err(error) if error.class != ErrorClass::NotYet => return Err(error),
             _ => {}
         }
-        let look = self.api()?.node_ready(machine.as_str());
-        seen(look.map_err(|error| refused(&format!("{machine} could not be looked at"), &error))?)
+        let api = self.api()?;
+        let unseen =
+            |error: KubeError| refused(&format!("{machine} could not be looked at"), &error);
+        let look = match self.starts.before(machine) {
+            Before::Nothing => api.node_ready(machine.as_str()),
+            Before::Said(sign) => api.node_ready_since(machine.as_str(), &sign),
+            // What it says from now on is of this start.
+            Before::Unknown => match api.node_sign(machine.as_str()).map_err(unseen)? {
+                None => api.node_ready(machine.as_str()),
+                Some(sign) => {
+                    self.starts.started(machine, Before::Said(sign));
+                    let words = format!("it is not known since when {machine} is Ready");
+                    Ok(Look::NotYet(words))
+                }
+            },
+        };
+        seen(look.map_err(unseen)?)?;
+        self.starts.is_back(machine);
+        Ok(())
     }
 
     pub(super) fn drain(

@@ -17,6 +17,7 @@ use mullion_wire::{
 };
 use serde::{Deserialize, Serialize};
 
+use super::starts::Before;
 use super::talk::{self, Told, lost};
 use super::{Hands, inspect, lock};
 
@@ -116,6 +117,7 @@ impl Hands<'_> {
         making: &Making<'_>,
         attendant: &dyn Attend,
     ) -> Result<(), StepError> {
+        self.starts.made(machine);
         let key = self.login_key()?;
         let roster = self.roster()?;
         let hosts = roster.addresses.iter().filter_map(|(name, address)| {
@@ -167,6 +169,7 @@ impl Hands<'_> {
         attendant: &dyn Attend,
     ) -> Result<(), StepError> {
         self.drop_session(machine);
+        self.starts.started_once(machine, || self.said(machine));
         let driver = self.driver_of(machine)?;
         self.drivers
             .get(driver)
@@ -299,7 +302,10 @@ impl Hands<'_> {
             blueprint: document,
             mark,
         };
-        self.ask(machine, &request, attendant)?;
+        if self.ask(machine, &request, attendant)?.changed > 0 {
+            // Services that use what was changed have been restarted, kubelet perhaps among them.
+            self.starts.started(machine, self.said(machine));
+        }
         Ok(())
     }
 
@@ -390,7 +396,14 @@ impl Hands<'_> {
             .get(driver)
             .is_ok_and(|driver| driver.capabilities().power);
         if can_start {
+            let before = self.said_last(machine);
             self.stop_machine(machine, attendant)?;
+            // Until it was down it may have said more. Where it was the API server's own machine, nobody can tell.
+            let before = match self.said_last(machine) {
+                Before::Unknown => before,
+                later => later,
+            };
+            self.starts.started(machine, before);
             return self.start_machine(machine, attendant);
         }
         let session = self.session(machine)?;
@@ -407,6 +420,7 @@ impl Hands<'_> {
             }
             None => {}
         }
+        self.starts.started(machine, self.said_last(machine));
         // Whatever it answers, or that it answers no more: that it comes back is waited for.
         let _ = session.run(
             &match self.os(machine) {

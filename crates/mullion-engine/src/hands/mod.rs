@@ -15,6 +15,7 @@ mod look;
 mod machine;
 mod purge;
 mod settings;
+mod starts;
 mod state;
 mod supply;
 mod talk;
@@ -41,6 +42,7 @@ use mullion_template::Templates;
 use mullion_wire::{Content, Secret, Sha256Digest};
 
 use drivers::Drivers;
+use starts::Starts;
 
 pub use purge::{KeptTemplate, PurgeError};
 pub use state::{ClusterState, LoginKey, StateError, Taken};
@@ -158,6 +160,8 @@ pub struct Hands<'a> {
     api: Mutex<Option<Arc<Api>>>,
     /// The starts that machines were in when they were asked to start anew.
     reboots: Mutex<BTreeMap<MachineName, String>>,
+    /// What kubelets had said before they, or their machines, were started.
+    starts: Starts,
     /// The user's machines on which something of ours may lie.
     taken: Mutex<BTreeMap<MachineName, Taken>>,
     /// Held while the login key is read or made: machines are made side by side.
@@ -186,6 +190,7 @@ impl<'a> Hands<'a> {
             roster: RwLock::default(),
             api: Mutex::default(),
             reboots: Mutex::default(),
+            starts: Starts::default(),
             login_key: Mutex::default(),
             taken: Mutex::new(taken),
             state,

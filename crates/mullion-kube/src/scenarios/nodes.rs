@@ -93,3 +93,72 @@ fn uncordoning_lets_pods_come() {
     let node = fake.at("/api/v1/nodes/lin1").unwrap();
     assert!(node["spec"]["unschedulable"].is_null());
 }
+
+const LIN1: &str = "/api/v1/nodes/lin1";
+const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/lin1";
+const SILENT: &str = "the kubelet of lin1 has not reported since it was started";
+
+/// A Ready node as its kubelet wrote it at that second, in that start of its machine.
+fn reported(boot: &str, second: u32) -> Value {
+    let mut node = node("True");
+    let time = format!("2026-01-01T00:00:{second:02}Z");
+    node["status"]["conditions"][0]["lastHeartbeatTime"] = time.into();
+    let mut info = json!({"bootID": boot});
+    for name in [
+        "architecture",
+        "containerRuntimeVersion",
+        "kernelVersion",
+        "kubeProxyVersion",
+        "kubeletVersion",
+        "machineID",
+        "operatingSystem",
+        "osImage",
+        "systemUUID",
+    ] {
+        info[name] = "".into();
+    }
+    node["status"]["nodeInfo"] = info;
+    node
+}
+
+fn renew(fake: &Fake, second: u32) {
+    let time = format!("2026-01-01T00:00:{second:02}.000001Z");
+    fake.put(LEASE, json!({"spec": {"renewTime": time}}));
+}
+
+#[test]
+fn a_node_that_was_ready_before_its_start_is_not_ready_until_its_kubelet_reports() {
+    let fake = Fake::default();
+    let api = fake.api();
+    assert_eq!(api.node_sign("lin1").unwrap(), None);
+    fake.put(LIN1, reported("a", 1));
+    renew(&fake, 1);
+    let old = api.node_sign("lin1").unwrap().unwrap().ended();
+    let look = || api.node_ready_since("lin1", &old).unwrap();
+    assert_eq!(words(look()), SILENT);
+    // A lease that is renewed says that it lives, and not that it is Ready.
+    renew(&fake, 2);
+    assert_eq!(words(look()), SILENT);
+    fake.put(LIN1, reported("a", 2));
+    assert!(look().is_so());
+    fake.put(LIN1, reported("b", 1));
+    assert!(look().is_so());
+    // What it says then is what counts.
+    let mut unready = reported("b", 3);
+    unready["status"]["conditions"][0]["status"] = "False".into();
+    fake.put(LIN1, unready);
+    assert!(words(look()).contains("is not Ready"));
+}
+
+#[test]
+fn a_kubelet_that_may_not_have_been_started_anew_shows_by_its_lease_that_it_lives() {
+    let fake = Fake::default();
+    let api = fake.api();
+    fake.put(LIN1, reported("a", 1));
+    renew(&fake, 1);
+    let old = api.node_sign("lin1").unwrap().unwrap();
+    let look = || api.node_ready_since("lin1", &old).unwrap();
+    assert_eq!(words(look()), SILENT);
+    renew(&fake, 2);
+    assert!(look().is_so());
+}
