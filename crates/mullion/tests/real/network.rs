@@ -50,6 +50,10 @@ pub(crate) fn services_are_reached(lab: &Lab, nodes: &[&str]) {
         for address in names.chain(addresses) {
             until("a pod connects", SETTLE, || lab.connects(from, &address));
         }
+        // A stand-in's login has Windows' programs, none of which asks for a page.
+        if from.starts_with("win") {
+            continue;
+        }
         for to in nodes {
             let (address, _) = lab.service(to);
             // The node's own way, without a pod: what answers tells its name.
