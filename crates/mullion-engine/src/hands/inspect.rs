@@ -1,10 +1,12 @@
-//! Looking at a machine before anything is laid down on it: is it fit, and what does it stand on?
+//! Looking at a Linux machine before anything is laid down on it: is it fit, and what does it stand on?
 
 use std::collections::BTreeMap;
 
 use mullion_plan::{ErrorClass, StepError};
 use mullion_render::{Cgroups, Footing, Ground};
 use mullion_spec::cluster::{Duty, Group, System};
+
+use super::fitness::{Body, Least};
 
 /// One line for each thing, `word=value`. Uses nothing that a bare Debian lacks.
 pub(super) const SCRIPT: &str = r#"
@@ -27,23 +29,13 @@ if grep -qE '^nameserver' /etc/resolv.conf 2>/dev/null; then echo resolver=yes; 
 
 /// `CAP_SYS_RESOURCE` among the capabilities of a process.
 const RAISE_LIMITS: u64 = 1 << 24;
-/// Certificates of a machine whose clock is further off are not valid yet, or no longer.
-const SKEW_SECONDS: u64 = 60;
-/// Less than this and the first images do not fit.
-const LEAST_FREE: u64 = 2 << 30;
 
 /// What was found on a machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Found {
     pub(super) ground: Ground,
-    architecture: String,
-    cpus: u64,
-    memory: u64,
-    free: u64,
-    clock: u64,
+    body: Body,
     has_systemd: bool,
-    /// A file of a Kubernetes that no agent of ours put there.
-    occupant: Option<String>,
 }
 
 /// Reads what [`SCRIPT`] wrote.
@@ -78,78 +70,51 @@ pub(super) fn read(text: &str) -> Result<Found, StepError> {
             has_swap: number("swaps")? > 0,
             has_resolver: word("resolver")? == "yes",
         },
-        architecture: word("arch")?.into(),
-        cpus: number("cpus")?,
-        // The kernel tells it in units of 1024.
-        memory: number("memory")? << 10,
-        free: number("free")?,
-        clock: number("clock")?,
-        has_systemd: word("systemd")? == "yes",
-        occupant: match word("kubernetes")? {
-            "" | "ours" => None,
-            path => Some(path.into()),
+        body: Body {
+            architecture: word("arch")?.into(),
+            cpus: number("cpus")?,
+            // The kernel tells it in units of 1024.
+            memory: number("memory")? << 10,
+            free: number("free")?,
+            clock: number("clock")?,
+            occupant: match word("kubernetes")? {
+                "" | "ours" => None,
+                path => Some(format!("`{path}` is there")),
+            },
         },
+        has_systemd: word("systemd")? == "yes",
     })
 }
 
 /// Everything that keeps a machine from being what its group wants, at once. `now` is this computer's clock.
 pub(super) fn unfit(found: &Found, group: &Group, now: u64) -> Vec<String> {
-    let mut faults = Vec::new();
-    if found.architecture != "x86_64" {
-        faults.push(format!(
-            "its processor is {}, and programs are built for x86_64",
-            found.architecture
-        ));
-    }
+    let mut faults = found.body.faults(least(group), now);
     if !found.has_systemd {
         faults.push("it does not run systemd".into());
     }
-    if let Some(path) = &found.occupant {
-        faults.push(format!(
-            "Kubernetes is on it already, and not by this program: `{path}` is there; take it out of that cluster first"
-        ));
-    }
-    let skew = found.clock.abs_diff(now);
-    if skew > SKEW_SECONDS {
-        faults.push(format!(
-            "its clock is {skew} seconds off; set it, or certificates will not be valid there"
-        ));
-    }
-    if found.free < LEAST_FREE {
-        faults.push(format!(
-            "{} MiB are free below /var/lib, and {} are needed",
-            found.free >> 20,
-            LEAST_FREE >> 20
-        ));
-    }
-    let System::Linux { release } = &group.system else {
-        return faults;
+    faults
+}
+
+fn least(group: &Group) -> Least {
+    let images = "below /var/lib";
+    let release = match &group.system {
+        System::Linux { release } => mullion_catalog::Catalog::builtin().linux(release),
+        System::Windows(_) => None,
     };
-    let Some(least) = mullion_catalog::Catalog::builtin().linux(release) else {
-        return faults;
-    };
-    let (memory, cpus) = match group.duty {
-        Duty::ControlPlane => (
+    let (memory_mib, cpus) = match (release, group.duty) {
+        (None, _) => (0, 0),
+        (Some(least), Duty::ControlPlane) => (
             least.control_plane_memory_mib,
             u64::from(least.control_plane_cpus),
         ),
-        Duty::Worker => (least.memory_mib, 1),
-        Duty::LoadBalancer => (0, 1),
+        (Some(least), Duty::Worker) => (least.memory_mib, 1),
+        (Some(_), Duty::LoadBalancer) => (0, 1),
     };
-    // The kernel keeps a part of what was put in.
-    if (found.memory >> 20) * 11 / 10 < memory {
-        faults.push(format!(
-            "it has {} MiB of memory, and {memory} are needed",
-            found.memory >> 20
-        ));
+    Least {
+        memory_mib,
+        cpus,
+        images,
     }
-    if found.cpus < cpus {
-        faults.push(format!(
-            "it has {} processor, and {cpus} are needed",
-            found.cpus
-        ));
-    }
-    faults
 }
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
 //! Machines: made, started, reached, looked at, prepared, released, removed.
 
 use std::net::Ipv4Addr;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use ipnet::Ipv4Net;
 use mullion_machines::{DriverError, MachineWish, NetworkWish, Stop};
 use mullion_plan::{
-    Attend, Blueprint, ErrorClass, News, Part, Place, Size, StepError, TemplateId, UserCommand,
+    Attend, Blueprint, ErrorClass, News, Part, Place, Prior, Size, StepError, TemplateId,
+    UserCommand,
 };
 use mullion_spec::cluster::Group;
 use mullion_spec::value::MachineName;
@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use super::starts::Before;
 use super::talk::{self, Told, lost};
-use super::{Hands, inspect, lock};
+use super::{Hands, lock};
 
 /// What a machine is made as.
 pub(super) struct Making<'a> {
@@ -205,47 +205,10 @@ impl Hands<'_> {
             .map_err(|error| failed(format!("{machine} could not be removed"), &error))
     }
 
-    pub(super) fn inspect(&self, machine: &MachineName) -> Result<(), StepError> {
-        if self.os(machine) == Os::Windows {
-            // What a Windows machine is its agent tells, which comes next.
-            return self.reach(machine);
-        }
-        let session = self.session(machine)?;
-        let none: [&str; 0] = [];
-        let output = session
-            .output(&Command::script(inspect::SCRIPT, none))
-            .map_err(|error| lost(machine.as_str(), &error))?;
-        let found = inspect::read(&output.out)?;
-        lock(&self.grounds).insert(machine.clone(), found.ground);
-        let now = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default();
-        let group = self.group(machine).ok_or_else(|| {
-            StepError::new(ErrorClass::Refused, format!("{machine} is not in the file"))
-        })?;
-        let faults = inspect::unfit(&found, group, now.as_secs());
-        if faults.is_empty() {
-            return Ok(());
-        }
-        let mut error = StepError::new(
-            ErrorClass::Refused,
-            format!("{machine} is not fit to be a node"),
-        );
-        error.causes = faults;
-        Err(error)
-    }
-
-    /// What a machine stands on: as it was found, or found now.
-    pub(super) fn find_ground(&self, machine: &MachineName) -> Result<(), StepError> {
-        if lock(&self.grounds).contains_key(machine) || self.os(machine) == Os::Windows {
-            return Ok(());
-        }
-        self.inspect(machine)
-    }
-
     pub(super) fn install_agent(
         &self,
         machine: &MachineName,
+        prior: Prior,
         attendant: &dyn Attend,
     ) -> Result<(), StepError> {
         let os = self.os(machine);
@@ -265,7 +228,10 @@ impl Hands<'_> {
             .put(&upload, &mut &agent.bytes[..], attendant)
             .map_err(|error| lost(machine.as_str(), &error))?;
         match self.told(machine)? {
-            Told::Facts(facts) if facts.agent == agent.version => Ok(()),
+            Told::Facts(facts) if facts.agent == agent.version => match os {
+                Os::Linux => Ok(()),
+                Os::Windows => self.judge_windows(machine, &facts, prior, attendant),
+            },
             Told::Facts(facts) => Err(StepError::new(
                 ErrorClass::Refused,
                 format!(

@@ -7,7 +7,9 @@
 
 mod cluster;
 mod drivers;
+mod fitness;
 mod inspect;
+mod inspect_windows;
 mod known_images;
 mod kubeadm;
 mod login;
@@ -367,7 +369,7 @@ impl Perform for Hands<'_> {
             Action::StartMachine => self.start_machine(machine()?, attendant),
             Action::Reach { .. } => self.reach(machine()?),
             Action::Inspect { .. } => self.inspect(machine()?),
-            Action::InstallAgent { .. } => self.install_agent(machine()?, attendant),
+            Action::InstallAgent { prior, .. } => self.install_agent(machine()?, *prior, attendant),
             Action::RunBefore { commands } => {
                 self.run_commands(machine()?, commands, "before", attendant)
             }

@@ -26,6 +26,7 @@ const FEATURES: &[&str] = &["Containers", "Microsoft-Hyper-V"];
 const SERVICES: &[&str] = &[
     "WinDefend",
     "containerd",
+    "docker",
     "flanneld",
     "hns",
     "kube-proxy",
