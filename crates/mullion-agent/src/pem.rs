@@ -18,6 +18,12 @@ fn certificate(pem: &str) -> Option<Vec<u8>> {
     base64(body)
 }
 
+/// The bytes of every certificate in a text; none where one of them cannot be read.
+pub(crate) fn certificates(pem: &str) -> Option<Vec<Vec<u8>>> {
+    let parts = pem.split(BEGIN).skip(1);
+    parts.map(|part| base64(part.split_once(END)?.0)).collect()
+}
+
 /// Until when the first certificate in a text is good, in seconds since 1970.
 pub(crate) fn expiry(pem: &str) -> Option<u64> {
     let bytes = certificate(pem)?;
@@ -150,6 +156,16 @@ mod tests {
         assert_eq!(days(1970, 1, 1), Some(0));
         assert_eq!(days(2024, 2, 29), Some(19_782));
         assert_eq!(days(2026, 12, 31), Some(20_818));
+    }
+
+    #[test]
+    fn every_certificate_of_a_text_is_read_or_none() {
+        let two = format!("of mine\n{BEGIN}\naGVsbG8=\n{END}\nanother\n{BEGIN}\naGVsbG8h\n{END}\n");
+        let expected = [b"hello".to_vec(), b"hello!".to_vec()];
+        assert_eq!(certificates(&two).unwrap(), expected);
+        assert_eq!(certificates(&two.replace("aGVsbG8h", "***")), None);
+        assert_eq!(certificates(&format!("{BEGIN}\naGVsbG8=\n")), None);
+        assert_eq!(certificates("nothing"), Some(vec![]));
     }
 
     #[test]

@@ -87,6 +87,8 @@ pub struct KubeletThere {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BlueprintPart {
+    /// Root authorities that the whole machine trusts.
+    Authorities,
     /// The ports that connections to elsewhere come from.
     DynamicPorts,
     /// Defender's exclusions.

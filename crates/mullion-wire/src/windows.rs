@@ -18,6 +18,10 @@ pub struct Windows {
     pub environment: BTreeMap<String, String>,
     /// Folders that the machine's `Path` has, after what it has already.
     pub path: Vec<String>,
+    /// Files of the blueprint with certificates of authorities that the whole machine trusts: they are in its store of
+    /// root authorities.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub authorities: BTreeSet<String>,
     /// What Defender does not look into.
     pub exclusions: Exclusions,
     /// The host name; another one holds from the next start on.

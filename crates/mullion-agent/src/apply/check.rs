@@ -61,6 +61,12 @@ pub(super) fn shape(system: &dyn System, blueprint: &Blueprint) -> Result<(), Ag
             return impossible(format!("`{path}` is there twice"));
         }
     }
+    let trusted = blueprint.windows.iter();
+    for path in trusted.flat_map(|windows| &windows.authorities) {
+        if !blueprint.files.iter().any(|file| file.path == *path) {
+            return impossible(format!("`{path}` is to be trusted and not laid down"));
+        }
+    }
     for name in &blueprint.modules {
         let is_plain = !name.is_empty()
             && !name.starts_with('-')

@@ -1,14 +1,15 @@
-//! What only Windows has: features, registry, environment, host name, time zone, ports, and the network of HNS.
+//! What only Windows has: features, registry, environment, trusted authorities, host name, time zone, ports, and the network of HNS.
 //!
 //! Everything is compared by one function, which an apply and the facts share: what differs is made so by the one and
 //! told by the other.
 
-use mullion_wire::{DynamicPorts, Feature, OverlayNetwork, Windows};
+use mullion_wire::{DynamicPorts, Feature, OverlayNetwork, Sha256Digest, Windows};
 
 use crate::failure::AgentError;
 use crate::system::{Holds, NetworkState, Removed, System, SystemError};
 use crate::work::Work;
 
+mod authorities;
 mod path;
 mod values;
 
@@ -22,6 +23,7 @@ enum Difference<'a> {
     Feature(&'a str),
     Value(WantedValue),
     Path(&'a str),
+    Authority(Sha256Digest, Vec<u8>),
     HostName(&'a str),
     TimeZone(&'a str),
     Ports(DynamicPorts),
@@ -35,6 +37,7 @@ impl Difference<'_> {
             Self::Feature(name) => format!("feature {name}"),
             Self::Value(value) => format!("registry value {}\\{}", value.key, value.name),
             Self::Path(folder) => format!("folder {folder} of the Path"),
+            Self::Authority(certificate, _) => authorities::what(certificate),
             Self::HostName(name) => format!("host name {name}"),
             Self::TimeZone(name) => format!("time zone {name}"),
             Self::Ports(ports) => format!(
@@ -84,6 +87,11 @@ fn differences<'a>(
         .iter()
         .filter(|folder| !path::has(&path, folder));
     found.extend(missing.map(|folder| Difference::Path(folder)));
+    for (certificate, bytes) in authorities::wanted(system, wanted)? {
+        if !system.trusts(&certificate)? {
+            found.push(Difference::Authority(certificate, bytes));
+        }
+    }
     if let Some(name) = &wanted.host_name
         && !system.next_host_name()?.eq_ignore_ascii_case(name)
     {
@@ -152,6 +160,7 @@ fn is_missing(system: &dyn System, feature: &str) -> Result<bool, SystemError> {
 
 /// Makes all of it so, and gives back what an earlier blueprint changed and this one does not name.
 pub(super) fn set(work: &mut Work<'_, '_>, wanted: &Windows, rest: Rest) -> Result<(), AgentError> {
+    authorities::check(work.system, wanted)?;
     give_back_where(work, Some(wanted))?;
     // Without its features there is no HNS to be asked.
     let now = Windows {
@@ -196,6 +205,9 @@ fn write_down(work: &mut Work<'_, '_>, difference: &Difference<'_>) -> Result<()
         Difference::Path(folder) => {
             kept.path.insert((*folder).to_owned());
         }
+        Difference::Authority(certificate, _) => {
+            kept.authorities.insert(certificate.clone());
+        }
         Difference::HostName(_) if kept.host_name.is_none() => {
             kept.host_name = Some(system.next_host_name()?);
         }
@@ -234,6 +246,7 @@ fn make_so(work: &mut Work<'_, '_>, difference: &Difference<'_>) -> Result<Holds
             }
         }
         Difference::Path(folder) => path::add(system, folder)?,
+        Difference::Authority(_, bytes) => system.trust(bytes)?,
         // The system itself tells that a start is awaited.
         Difference::HostName(name) => system.set_host_name(name)?,
         Difference::TimeZone(name) => system.set_time_zone(name)?,
@@ -271,6 +284,7 @@ fn give_back_where(work: &mut Work<'_, '_>, wanted: Option<&Windows>) -> Result<
     }
     values::give_back(work, wanted)?;
     path::give_back(work, wanted)?;
+    authorities::give_back(work, wanted)?;
     let host_name = work.state.windows.host_name.clone();
     if let Some(name) = host_name
         && wanted.is_none_or(|wanted| wanted.host_name.is_none())

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mullion_wire::{Definition, DynamicPorts, Windows};
+use mullion_wire::{Definition, DynamicPorts, Sha256Digest, Windows};
 use serde::{Deserialize, Serialize};
 
 use crate::system::registry::Value;
@@ -17,6 +17,8 @@ pub(crate) struct WindowsState {
     pub(crate) keys: BTreeSet<String>,
     /// Folders that were added to the machine's `Path`.
     pub(crate) path: BTreeSet<String>,
+    /// Root authorities that were added to those that the machine trusts.
+    pub(crate) authorities: BTreeSet<Sha256Digest>,
     /// Services that were defined, with their definitions before; none for those that nobody knew.
     pub(crate) definitions: BTreeMap<String, Option<Definition>>,
     /// The host name before.

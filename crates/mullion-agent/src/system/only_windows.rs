@@ -1,6 +1,6 @@
 //! What the logic asks of Windows alone.
 
-use mullion_wire::{Definition, DynamicPorts, Feature, OverlayNetwork, Protocol};
+use mullion_wire::{Definition, DynamicPorts, Feature, OverlayNetwork, Protocol, Sha256Digest};
 
 use super::registry::Value;
 use super::{Ended, Removed, SystemError};
@@ -133,6 +133,18 @@ pub trait OnlyWindows {
     }
     /// Removes a network of HNS with everything in it.
     fn remove_network(&self, _name: &str) -> Result<Removed, SystemError> {
+        Ok(Removed::Nothing)
+    }
+    /// Whether a certificate is among the root authorities that the machine trusts.
+    fn trusts(&self, _certificate: &Sha256Digest) -> Result<bool, SystemError> {
+        Ok(false)
+    }
+    /// Puts a certificate, in DER, among the root authorities that the machine trusts.
+    fn trust(&self, _certificate: &[u8]) -> Result<(), SystemError> {
+        refuse("a store of root authorities")
+    }
+    /// Takes a certificate out of the root authorities that the machine trusts.
+    fn distrust(&self, _certificate: &Sha256Digest) -> Result<Removed, SystemError> {
         Ok(Removed::Nothing)
     }
     /// Writes an entry into the event log. A system that has none takes it as written: it has a log of its own.

@@ -17,6 +17,8 @@ mod sddl;
 #[cfg(windows)]
 mod adapters;
 #[cfg(windows)]
+mod authorities;
+#[cfg(windows)]
 mod call;
 #[cfg(windows)]
 mod describe;

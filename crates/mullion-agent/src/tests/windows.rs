@@ -1,5 +1,6 @@
 //! The logic over a Windows in memory.
 
+mod authorities;
 mod event_log;
 mod restarts;
 
@@ -22,6 +23,9 @@ use crate::system::{Activity, OnlyWindows as _, Services as _};
 const STATE: &str = r"HKLM\SYSTEM\CurrentControlSet\Services\hns\State";
 const ENVIRONMENT: &str = r"HKLM\SYSTEM\CurrentControlSet\Control\Session Manager\Environment";
 const SYSTEM_PATH: &str = r"%SystemRoot%\system32;C:\Tools";
+const AUTHORITY: &str = "C:/trust/ours.crt";
+/// A certificate is any bytes to the logic: `hello`.
+const HELLO: &str = "-----BEGIN CERTIFICATE-----\naGVsbG8=\n-----END CERTIFICATE-----\n";
 const CONFIG: &str = "C:/Program Files/containerd/config.toml";
 
 /// A machine with things of its own, some of which the blueprint will change.
@@ -153,6 +157,7 @@ fn blueprint() -> Blueprint {
             exe("C:/k/kubelet.exe", &program("k")),
             text(CONFIG, "version = 3\n"),
             keys,
+            text(AUTHORITY, HELLO),
         ],
         services: vec![
             kubelet,
@@ -192,6 +197,7 @@ fn blueprint() -> Blueprint {
             ],
             environment: [("NO_PROXY".to_owned(), ".svc".to_owned())].into(),
             path: vec![r"C:\k".into(), r"c:\tools\".into()],
+            authorities: [AUTHORITY.to_owned()].into(),
             exclusions: Exclusions {
                 paths: [r"C:\ProgramData\containerd".to_owned()].into(),
                 processes: [r"C:\k\kubelet.exe".to_owned()].into(),
@@ -237,6 +243,7 @@ fn next_blueprint() -> Blueprint {
     windows.registry = vec![value(STATE, "Odd", RegistryData::Dword(3))];
     windows.environment.clear();
     windows.path = vec![r"C:\cni".into()];
+    windows.authorities.clear();
     windows.exclusions.paths.clear();
     windows.host_name = None;
     windows.time_zone = None;

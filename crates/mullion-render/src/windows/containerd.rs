@@ -29,15 +29,13 @@ const RUNTIME: &str = "runhcs-wcow-process";
 pub(super) fn files(setting: &Setting<'_>) -> Result<Vec<File>, RenderError> {
     let artifacts = &setting.cluster().artifacts;
     let mut files = Vec::new();
-    let mut authorities = Vec::new();
-    for (index, path) in setting.cluster().trust.iter().enumerate() {
-        let to = format!("{AUTHORITIES}/mullion-{}.crt", index + 1);
+    let authorities = authorities(setting);
+    for (path, to) in setting.cluster().trust.iter().zip(&authorities) {
         files.push(File {
             path: to.clone(),
             content: setting.contents_of(path)?,
             mode: 0o644,
         });
-        authorities.push(to);
     }
     let has_hosts = artifacts.mirror.is_some() || !authorities.is_empty();
     if has_hosts {
@@ -56,6 +54,13 @@ pub(super) fn files(setting: &Setting<'_>) -> Result<Vec<File>, RenderError> {
     }
     files.push(text_file(CONFIG, config(setting, has_hosts)?));
     Ok(files)
+}
+
+/// Where the certificates are that the cluster's file trusts, in its order.
+pub(super) fn authorities(setting: &Setting<'_>) -> Vec<String> {
+    (1..=setting.cluster().trust.len())
+        .map(|number| format!("{AUTHORITIES}/mullion-{number}.crt"))
+        .collect()
 }
 
 /// The folder of a registry: no name of a file has a colon on Windows.

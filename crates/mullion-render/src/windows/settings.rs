@@ -6,7 +6,7 @@ use mullion_wire::{
     DynamicPorts, Exclusions, PageFile, Protocol, RegistryData as Data, RegistryValue, Windows,
 };
 
-use super::containerd::FOLDER;
+use super::containerd::{FOLDER, authorities};
 use super::network::Network;
 use super::{PROGRAMS, backward, windows_program_path};
 use crate::setting::{Seat, Setting};
@@ -23,6 +23,7 @@ pub(super) fn windows(setting: &Setting<'_>, seat: Seat<'_>) -> Windows {
     let mut windows = Windows {
         features: ["Containers".to_owned()].into(),
         path: vec![backward(PROGRAMS), backward(FOLDER)],
+        authorities: authorities(setting).into_iter().collect(),
         dynamic_ports: dynamic_ports(),
         network: Network::beforehand(setting, seat),
         ..Windows::default()

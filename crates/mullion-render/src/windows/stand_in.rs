@@ -89,6 +89,7 @@ fn carry(service: &mut Service, differs: &Differs) {
 
 fn leave_out(windows: &mut Windows, part: BlueprintPart) {
     match part {
+        BlueprintPart::Authorities => windows.authorities = [].into(),
         BlueprintPart::DynamicPorts => windows.dynamic_ports = vec![],
         BlueprintPart::Exclusions => windows.exclusions = Exclusions::default(),
         BlueprintPart::Features => windows.features = [].into(),

@@ -53,6 +53,7 @@ fn a_stand_in_differs_in_what_the_catalog_says_and_in_nothing_else() {
     let windows = expected.windows.as_mut().unwrap();
     for part in &differs.without {
         match part {
+            BlueprintPart::Authorities => windows.authorities = [].into(),
             BlueprintPart::DynamicPorts => windows.dynamic_ports = vec![],
             BlueprintPart::Features => windows.features = [].into(),
             BlueprintPart::Firewall => expected.firewall = None,
@@ -377,6 +378,11 @@ fn behind_a_proxy_and_a_mirror_containerd_knows_both() {
         2,
         "{hosts}"
     );
+    // The whole machine trusts it as well: not only containerd asks the mirror.
+    let trusted = "C:/Program Files/containerd/trust/mullion-1.crt";
+    assert!(blueprint.files.iter().any(|file| file.path == trusted));
+    let authorities = blueprint.windows.unwrap().authorities;
+    assert_eq!(authorities, [trusted.to_owned()].into());
 }
 
 #[test]

@@ -1,10 +1,12 @@
 //! What only Windows has, in memory.
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use mullion_wire::{Definition, DynamicPorts, Feature, OverlayNetwork, Protocol, Start};
+use mullion_wire::{
+    Definition, DynamicPorts, Feature, OverlayNetwork, Protocol, Sha256Digest, Start,
+};
 
 use super::super::registry::{Value, awaited_renames, place};
 use super::super::{
@@ -28,6 +30,8 @@ pub struct MemoryWindows {
     pub ports: BTreeMap<Protocol, (u16, u16)>,
     /// Networks of HNS, by name.
     pub networks: BTreeMap<String, OverlayNetwork>,
+    /// Root authorities that the machine trusts.
+    pub trusted: BTreeSet<Sha256Digest>,
     /// How often the machine was started.
     pub starts: u32,
 }
@@ -45,6 +49,7 @@ impl MemoryWindows {
             ]
             .into(),
             networks: BTreeMap::new(),
+            trusted: BTreeSet::new(),
             starts: 1,
         }
     }
@@ -111,6 +116,12 @@ impl Memory {
         let mut beside = self.inner.borrow().beside.clone();
         beside.retain(|program| program.ended.get().is_none());
         beside
+    }
+
+    /// Lets the machine trust an authority of its own.
+    pub fn put_trusted(&self, certificate: &[u8]) {
+        let digest = Sha256Digest::of(certificate);
+        self.inner.borrow_mut().windows.trusted.insert(digest);
     }
 
     /// Lets the event log take nothing.
@@ -368,6 +379,28 @@ impl OnlyWindows for Memory {
         }
         self.operate(format!("remove network {name}"))?;
         self.inner.borrow_mut().windows.networks.remove(name);
+        Ok(Removed::Gone)
+    }
+
+    fn trusts(&self, certificate: &Sha256Digest) -> Result<bool, SystemError> {
+        self.live()?;
+        Ok(self.inner.borrow().windows.trusted.contains(certificate))
+    }
+
+    fn trust(&self, certificate: &[u8]) -> Result<(), SystemError> {
+        self.only_on_windows("a store of root authorities")?;
+        let digest = Sha256Digest::of(certificate);
+        self.operate(format!("trust {digest}"))?;
+        self.inner.borrow_mut().windows.trusted.insert(digest);
+        Ok(())
+    }
+
+    fn distrust(&self, certificate: &Sha256Digest) -> Result<Removed, SystemError> {
+        if !self.trusts(certificate)? {
+            return Ok(Removed::Nothing);
+        }
+        self.operate(format!("distrust {certificate}"))?;
+        self.inner.borrow_mut().windows.trusted.remove(certificate);
         Ok(Removed::Gone)
     }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use mullion_wire::{
     Blueprint, Definition, DynamicPorts, Facts, Feature, Firewall, OverlayNetwork, Package,
-    Protocol,
+    Protocol, Sha256Digest,
 };
 use windows::Win32::Foundation::{ERROR_ACCESS_DENIED, ERROR_SHARING_VIOLATION};
 use windows::Win32::Storage::FileSystem::{FILE_SHARE_DELETE, FILE_SHARE_READ};
@@ -22,8 +22,8 @@ use super::super::{
 };
 use super::files::real;
 use super::{
-    adapters, describe, event_log, features, firewall, hive, names, netsh, networks, programs,
-    service_main, services,
+    adapters, authorities, describe, event_log, features, firewall, hive, names, netsh, networks,
+    programs, service_main, services,
 };
 
 /// A service whose processes take longer to stop does not stop by itself.
@@ -325,6 +325,18 @@ impl OnlyWindows for Windows {
 
     fn remove_network(&self, name: &str) -> Result<Removed, SystemError> {
         networks::remove(name)
+    }
+
+    fn trusts(&self, certificate: &Sha256Digest) -> Result<bool, SystemError> {
+        authorities::has(certificate)
+    }
+
+    fn trust(&self, certificate: &[u8]) -> Result<(), SystemError> {
+        authorities::add(certificate)
+    }
+
+    fn distrust(&self, certificate: &Sha256Digest) -> Result<Removed, SystemError> {
+        authorities::remove(certificate)
     }
 
     fn log_event(&self, entry: LogEntry, words: &str) -> Result<(), SystemError> {
