@@ -147,8 +147,8 @@ fn start_fetch(
 }
 
 /// The tests that every change must pass: a cluster from nothing to nothing with everything that must work in between,
-/// one of both systems, one whose making is killed again and again, what the README shows, the contract of the drivers that carry all of
-/// them, its networks, and a stand-in for Windows.
+/// one of both systems, one whose making is killed again and again, what the README shows, the contract of the drivers
+/// that carry all of them, its networks, and a stand-in for Windows.
 const USUAL: [&str; 7] = [
     "whole::",
     "windows::",

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::{XtaskError, tools, windows_runner};
+use crate::{XtaskError, tools};
 
 /// Windows, as cargo names it.
 const TARGET: &str = "x86_64-pc-windows-gnu";
@@ -42,25 +42,14 @@ pub fn build() -> Result<PathBuf, XtaskError> {
 }
 
 /// Runs the agent's own tests, all of them, as programs for Windows: by `runner`, which runs such programs here.
-/// `service` is a service for them, and `log_runner` Kubernetes' program that writes what others say into files, where
-/// there is one; both as Windows names them.
-pub(crate) fn test(
-    runner: &Path,
-    service: &str,
-    log_runner: Option<&str>,
-) -> Result<(), XtaskError> {
+/// `service` is a service for them, as Windows names it.
+pub(crate) fn test(runner: &Path, service: &str) -> Result<(), XtaskError> {
     let mut tests = command(&toolchain()?, &tools::target_folder()?, &TEST);
     tests
         .env(RUNNER, runner)
         .env("MULLION_TEST_SERVICE", service)
         // They change one and the same Windows, so they take turns.
         .args(["--", "--include-ignored", "--test-threads=1"]);
-    match log_runner {
-        Some(program) => tests
-            .env("MULLION_TEST_LOG_RUNNER", program)
-            .env("MULLION_TEST_AGENT", windows_runner::on_drive(&tested()?)),
-        None => tests.args(["--skip", "a_service_starts_its_program"]),
-    };
     tools::run(&mut tests)
 }
 

@@ -9,7 +9,7 @@ use mullion_spec::words::Os;
 use crate::{XtaskError, shims, tools, windows_agent, windows_runner};
 
 /// Programs that tests run, with the names that the catalog has for them.
-const PROGRAMS: [&str; 3] = ["flanneld", "kube-log-runner", "kube-proxy"];
+const PROGRAMS: [&str; 2] = ["flanneld", "kube-proxy"];
 
 /// Runs the agent's own tests as programs for Windows, those of the libraries that answer where there are none, and
 /// compares what programs ask of these libraries. Needs root: whatever they change is in name spaces of their own, and
@@ -18,15 +18,7 @@ pub fn run() -> Result<(), XtaskError> {
     let runner = windows_runner::prepare()?;
     let service = shims::build()?.join("service.exe");
     let programs = gather()?;
-    let log_runner = programs.as_ref().map(|folder| {
-        let program = folder.join("kube-log-runner.exe");
-        windows_runner::on_drive(&program)
-    });
-    windows_agent::test(
-        &runner,
-        &windows_runner::on_drive(&service),
-        log_runner.as_deref(),
-    )?;
+    windows_agent::test(&runner, &windows_runner::on_drive(&service))?;
     let mut tests = tools::cargo(&["test", "--quiet", "--package=xtask", "--test=shims"]);
     if let Some(folder) = &programs {
         // Its tests made it.

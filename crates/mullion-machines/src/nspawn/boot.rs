@@ -56,7 +56,8 @@ exec \"$@\"
 /// The same where nobody keeps machines running: stays, has the container program enter the machine's control
 /// groups, and starts it anew when the machine restarts itself, with those groups empty again.
 ///
-/// What our caller has open without our knowing, as `flock` has its file, must not stay open as long as the machine.
+/// What our caller has open without our knowing, as `flock` has its file, must not stay open as long as the machine; a
+/// shell can close one digit's worth of it.
 const KEEP: &str = "\
 set -u
 exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-
