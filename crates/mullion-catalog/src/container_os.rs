@@ -144,6 +144,27 @@ mod tests {
         }
     }
 
+    /// One that is missing would count as an image of Linux alone, and stand in for nothing.
+    #[test]
+    fn every_agnhost_and_pause_of_a_kubernetes_release_is_known_to_hold_windows() {
+        let catalog = Catalog::builtin();
+        let images: Vec<_> = catalog.windows_images().collect();
+        let releases = catalog.kubernetes_releases().flat_map(|release| {
+            let pause = format!("registry.k8s.io/pause:{}", release.pause);
+            let agnhost = format!(
+                "registry.k8s.io/e2e-test-images/agnhost:{}",
+                release.agnhost
+            );
+            [pause, agnhost]
+        });
+        let names: std::collections::BTreeSet<_> = releases.collect();
+        assert!(names.len() > 2, "{names:?}");
+        for name in names {
+            let known = images.iter().find(|image| image.name == name);
+            assert!(known.is_some_and(|image| image.linux), "{name}");
+        }
+    }
+
     #[test]
     fn a_container_never_runs_on_an_older_host() {
         for host in (17000..30000).step_by(37) {

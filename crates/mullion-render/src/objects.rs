@@ -6,9 +6,11 @@ pub(crate) mod policy;
 mod runtime_classes;
 mod service_proxy;
 
-use mullion_spec::cluster::Duty;
+use std::collections::BTreeSet;
+
+use mullion_spec::cluster::{Duty, Group};
 use mullion_spec::value::Address;
-use mullion_spec::words::Cni;
+use mullion_spec::words::{Cni, Os};
 use mullion_wire::Sha256Digest;
 use serde_json::{Value, json};
 
@@ -84,17 +86,31 @@ fn cluster_role_binding(name: &str, role: &str, account: (&str, &str)) -> Value 
     with(object(kind, name, Scope::Cluster), fields)
 }
 
-/// Gives a cluster role to nodes themselves: services on Windows machines do what pods do on Linux machines, with
-/// kubelet's own identity, which is renewed by itself. What they may change stays their own node.
-fn windows_binding(setting: &Setting<'_>, name: &str, role: &str) -> Option<Value> {
-    if setting.cluster().windows_versions().is_empty() {
+/// Gives a cluster role to Windows nodes themselves, to each by its name: services there do what pods do on Linux
+/// machines, with kubelet's own identity, which is renewed by itself. Other kubelets are given nothing. What they may
+/// change stays their own node.
+fn windows_binding(
+    setting: &Setting<'_>,
+    (name, role): (&str, &str),
+    is_meant: impl Fn(&Group) -> bool,
+) -> Option<Value> {
+    let groups = setting.cluster().groups.iter();
+    let nodes: BTreeSet<_> = groups
+        .filter(|group| group.system.os() == Os::Windows && is_meant(group))
+        .flat_map(Group::machines)
+        .map(|machine| machine.name)
+        .collect();
+    if nodes.is_empty() {
         return None;
     }
     let kind = ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding");
-    let group = "rbac.authorization.k8s.io";
+    let api = "rbac.authorization.k8s.io";
+    let user =
+        |node| json!({"apiGroup": api, "kind": "User", "name": format!("system:node:{node}")});
+    let subjects: Vec<_> = nodes.iter().map(user).collect();
     let fields = json!({
-        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": role},
-        "subjects": [{"apiGroup": group, "kind": "Group", "name": "system:nodes"}],
+        "roleRef": {"apiGroup": api, "kind": "ClusterRole", "name": role},
+        "subjects": subjects,
     });
     Some(with(object(kind, name, Scope::Cluster), fields))
 }
@@ -175,9 +191,7 @@ fn kernel_modules() -> (Value, Value) {
 fn linux_nodes(setting: &Setting<'_>) -> usize {
     let groups = setting.cluster().groups.iter();
     groups
-        .filter(|group| {
-            group.duty != Duty::LoadBalancer && group.system.os() == mullion_spec::words::Os::Linux
-        })
+        .filter(|group| group.duty != Duty::LoadBalancer && group.system.os() == Os::Linux)
         .map(|group| group.numbers.len())
         .sum()
 }

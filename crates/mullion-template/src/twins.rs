@@ -3,9 +3,12 @@
 //! | twin | in place of | what it reads of the drive besides kubelet's kubeconfig |
 //! |---|---|---|
 //! | `mullion-flanneld` | `flanneld.exe` | `etc/kube-flannel/net-conf.json` |
-//! | `mullion-cni` | flannel's plugin | |
+//! | `mullion-cni` | flannel's plugin | whether there is that file |
 //! | `mullion-kube-proxy` | `kube-proxy.exe` | the pods' network, of the same file |
 //! | `mullion-kube-router` | what would enforce network policy on Windows | `etc/kube-router/flags` |
+//!
+//! systemd starts all of them on a node. Each waits for its file itself: a unit with a condition that its `.path` does not
+//! have would be started again and again. When the file goes or changes, what runs is ended.
 
 use std::path::Path;
 
@@ -15,40 +18,77 @@ use crate::stand_in::{PREFIX, put};
 /// Starts one of them with kubelet's own kubeconfig, of which the paths are translated. `$1` the program.
 const TWIN: &str = r#"#!/bin/sh
 set -eu
+twin=$1
 drive=/root/.wine/drive_c
-kubeconfig=/run/mullion/kubeconfig
+node=$drive/etc/kubernetes/kubelet.conf
 settings=$drive/etc/kube-flannel/net-conf.json
+flags=$drive/etc/kube-router/flags
+kubeconfig=/run/mullion/kubeconfig.$twin
+network=/etc/cni/net.d
+case $twin in
+kube-router) file=$flags ;;
+*) file=$settings ;;
+esac
+child=
+end() {
+  [ -z "$child" ] || { kill $child || true; wait $child || true; }
+}
+trap 'end; exit 0' TERM INT
+# Waiting in the background, so that the signal is heard at once.
+pause() {
+  sleep 1 &
+  wait $!
+}
+contents() {
+  cat "$file" 2>/dev/null || true
+}
+# Services there are without flannel too.
+is_wanted() {
+  [ -e "$node" ] && { [ -s "$file" ] || [ $twin = kube-proxy ]; }
+}
+until is_wanted; do
+  [ -e "$node" ] || exit 0
+  pause
+done
+before=$(contents)
 mkdir -p /run/mullion /run/flannel
-sed -e "/^ *client-\\(certificate\\|key\\): /{s#[Cc]:[\\\\/]*#$drive/#;s#[\\\\]\\+#/#g}" \
-  "$drive/etc/kubernetes/kubelet.conf" > $kubeconfig.$1
+sed -e "/^ *client-\\(certificate\\|key\\): /{s#[Cc]:[\\\\/]*#$drive/#;s#[\\\\]\\+#/#g}" "$node" > $kubeconfig
 name=$(hostname)
-case $1 in
+case $twin in
 flanneld)
   export NODE_NAME=$name
-  flanneld --kube-subnet-mgr --kubeconfig-file=$kubeconfig.$1 --iface=host0 --ip-masq --net-config-path=$settings & ;;
+  flanneld --kube-subnet-mgr --kubeconfig-file=$kubeconfig --iface=host0 --ip-masq --net-config-path=$settings & ;;
+cni)
+  export SUBNET_FILE=/run/flannel/subnet.env NETWORK_FOLDER=$network
+  /bin/sh /usr/local/lib/mullion/write-network & ;;
 kube-proxy)
   pods=
   [ ! -f $settings ] || pods=$(sed -n 's/.*"Network": *"\([^"]*\)".*/--cluster-cidr=\1/p' $settings)
-  kube-proxy --kubeconfig=$kubeconfig.$1 --hostname-override=$name --proxy-mode=iptables $pods \
+  kube-proxy --kubeconfig=$kubeconfig --hostname-override=$name --proxy-mode=iptables $pods \
     --conntrack-max-per-core=0 --oom-score-adj=0 & ;;
 kube-router)
-  kube-router --kubeconfig=$kubeconfig.$1 --hostname-override=$name \
-    $(cat "$drive/etc/kube-router/flags") & ;;
+  kube-router --kubeconfig=$kubeconfig --hostname-override=$name $(cat "$flags") & ;;
 esac
 child=$!
-trap 'kill $child; wait $child; exit 0' TERM INT
-# It belongs to the node: when the machine is one no more, it ends, and takes along what it wrote down.
 while kill -0 $child 2>/dev/null; do
-  if [ ! -e "$drive/etc/kubernetes/kubelet.conf" ]; then
-    kill $child
-    wait $child || true
-    rm -f $kubeconfig.$1
-    [ $1 != flanneld ] || rm -f /run/flannel/subnet.env /etc/cni/net.d/10-flannel.conflist
-    [ $1 != kube-router ] || kube-router --cleanup-config || true
+  now=$(contents)
+  # It belongs to the node and to its file: when either is there no more, it ends, and takes along what it wrote down.
+  if ! is_wanted; then
+    end
+    rm -f $kubeconfig
+    case $twin in
+    flanneld) rm -f /run/flannel/subnet.env ;;
+    cni) rm -f $network/10-flannel.conflist ;;
+    kube-router) kube-router --cleanup-config || true ;;
+    esac
     exit 0
   fi
-  sleep 1 &
-  wait $!
+  # It is told something else now, and started anew with that.
+  if [ "$now" != "$before" ]; then
+    end
+    exit 0
+  fi
+  pause
 done
 wait $child
 "#;
@@ -67,46 +107,32 @@ pub(crate) fn write(root: &Path, write_network: &str) -> Result<(), TemplateErro
         0o755,
     )?;
     let units = root.join("etc/systemd/system");
-    let service = |what: &str, (start, more): (&str, &str)| {
-        format!(
-            "[Unit]\nDescription={what}, in place of the one for Windows\nAfter=mullion-network.service containerd.service\n\
-             ConditionPathExists=/{PREFIX}/drive_c/etc/kubernetes/kubelet.conf\n{more}StartLimitIntervalSec=0\n\n[Service]\n\
-             Environment=GOGC={COLLECT}\n{start}\nRestart=always\nRestartSec=1\n"
-        )
-    };
-    let twin = |name: &str| format!("ExecStart=/usr/local/lib/mullion/twin {name}");
-    let of_flannel =
-        format!("ConditionPathExists=/{PREFIX}/drive_c/etc/kube-flannel/net-conf.json\n");
-    let of_policy = format!("ConditionPathExists=/{PREFIX}/drive_c/etc/kube-router/flags\n");
-    let network = "Environment=SUBNET_FILE=/run/flannel/subnet.env NETWORK_FOLDER=/etc/cni/net.d\n\
-                   ExecStart=/bin/sh /usr/local/lib/mullion/write-network";
-    for (unit, text) in [
-        (
-            "mullion-flanneld.service",
-            service("flanneld", (&twin("flanneld"), &of_flannel)),
-        ),
-        (
-            "mullion-kube-proxy.service",
-            service("kube-proxy", (&twin("kube-proxy"), "")),
-        ),
-        (
-            "mullion-kube-router.service",
-            service("kube-router", (&twin("kube-router"), &of_policy)),
-        ),
-        (
-            "mullion-cni.service",
-            service("flannel's plugin", (network, &of_flannel)),
-        ),
+    let is_node = format!("PathExists=/{PREFIX}/drive_c/etc/kubernetes/kubelet.conf\n");
+    for (twin, what) in [
+        ("flanneld", "flanneld"),
+        ("kube-proxy", "kube-proxy"),
+        ("kube-router", "kube-router"),
+        ("cni", "flannel's plugin"),
     ] {
-        put(&units.join(unit), text.as_bytes(), 0o644)?;
-        let path = unit.replace(".service", ".path");
-        let watch = format!(
-            "[Unit]\nDescription=Whether this machine is a node\n\n[Path]\n\
-             PathExists=/{PREFIX}/drive_c/etc/kubernetes/kubelet.conf\n"
+        let service = format!(
+            "[Unit]\nDescription={what}, in place of the one for Windows\nAfter=mullion-network.service containerd.service\n\
+             Condition{is_node}StartLimitIntervalSec=0\n\n[Service]\n\
+             Environment=GOGC={COLLECT}\nExecStart=/usr/local/lib/mullion/twin {twin}\nRestart=always\nRestartSec=1\n"
         );
+        put(
+            &units.join(format!("mullion-{twin}.service")),
+            service.as_bytes(),
+            0o644,
+        )?;
+        let path = format!("mullion-{twin}.path");
+        let watch =
+            format!("[Unit]\nDescription=Whether this machine is a node\n\n[Path]\n{is_node}");
         put(&units.join(&path), watch.as_bytes(), 0o644)?;
         let wants = units.join("multi-user.target.wants").join(&path);
         fs_err::os::unix::fs::symlink(format!("../{path}"), wants)?;
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -41,7 +41,11 @@ pub(super) fn objects(setting: &Setting<'_>) -> Result<Vec<Value>, RenderError> 
         config_map(CONFIG, NAMESPACE, &json!({"net-conf.json": network})),
         network_daemon(NAME, NAMESPACE, &network, pod(setting)?),
     ];
-    objects.extend(windows_binding(setting, "mullion:windows-flannel", NAME));
+    objects.extend(windows_binding(
+        setting,
+        ("mullion:windows-flannel", NAME),
+        |_| true,
+    ));
     Ok(objects)
 }
 

@@ -35,16 +35,13 @@ pub(super) fn objects(setting: &Setting<'_>) -> Result<Vec<Value>, RenderError> 
         network_daemon(NAME, NAMESPACE, &flags.join(" "), pod(setting, &flags)?),
     ];
     // A real Windows node enforces nothing with flannel, and its kubelet needs to see no more than it does.
-    if has_stand_ins(setting) {
-        objects.extend(windows_binding(setting, "mullion:stand-in-policy", NAME));
-    }
-    Ok(objects)
-}
-
-fn has_stand_ins(setting: &Setting<'_>) -> bool {
     let catalog = Catalog::builtin();
-    let mut groups = setting.cluster().groups.iter();
-    groups.any(|group| catalog.driver(group.carrier.driver()).stand_in)
+    objects.extend(windows_binding(
+        setting,
+        ("mullion:stand-in-policy", NAME),
+        |group| catalog.driver(group.carrier.driver()).stand_in,
+    ));
+    Ok(objects)
 }
 
 /// How it is called, but for what a node says of itself.

@@ -34,8 +34,8 @@ pub(super) fn objects(setting: &Setting<'_>) -> Result<Vec<Value>, RenderError> 
     ];
     objects.extend(windows_binding(
         setting,
-        "mullion:windows-node-proxier",
-        "system:node-proxier",
+        ("mullion:windows-node-proxier", "system:node-proxier"),
+        |_| true,
     ));
     Ok(objects)
 }

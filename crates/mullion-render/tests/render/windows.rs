@@ -104,19 +104,54 @@ fn a_stand_in_differs_in_what_the_catalog_says_and_in_nothing_else() {
     assert_eq!(patch["resolvConf"], "", "what Windows says stays");
 }
 
+/// Whom a set lets do what its pods do on Linux machines.
+fn bound(text: &str, set: &str) -> Vec<String> {
+    let model = scene::model(text, "1.36");
+    let setting = scene::setting(&model, scene::container());
+    let objects = mullion_render::objects(&setting, set).unwrap().unwrap();
+    assert!(objects.iter().any(|object| object["kind"] == "DaemonSet"));
+    let mut subjects = Vec::new();
+    for object in &objects {
+        for subject in object["subjects"].as_array().into_iter().flatten() {
+            if subject["kind"] != "ServiceAccount" {
+                assert_eq!(subject["apiGroup"], "rbac.authorization.k8s.io");
+                subjects.push(format!("{} {}", subject["kind"], subject["name"]).replace('"', ""));
+            }
+        }
+    }
+    subjects
+}
+
+#[test]
+fn windows_nodes_and_no_others_do_themselves_what_pods_do_on_linux() {
+    let many = "machines:\n- {name: cp, role: control-plane}\n- {name: win, os: windows, count: 2}\n\
+                - {name: app, os: windows}\n- {name: lin, count: 2}\n";
+    let each = [
+        "User system:node:app1",
+        "User system:node:win1",
+        "User system:node:win2",
+    ];
+    for set in ["network-flannel", "service-proxy", "policy"] {
+        assert_eq!(bound(many, set), each, "{set}");
+        assert!(bound(scene::SMALL, set).is_empty(), "{set}");
+    }
+    for set in ["network-flannel", "service-proxy"] {
+        assert_eq!(bound(REAL, set), ["User system:node:win1"], "{set}");
+    }
+}
+
 #[test]
 fn nodes_see_network_policies_only_where_a_stand_in_enforces_them() {
-    let is_bound = |text: &str| {
-        let model = scene::model(text, "1.36");
-        let setting = scene::setting(&model, scene::container());
-        let objects = mullion_render::objects(&setting, "policy")
-            .unwrap()
-            .unwrap();
-        let text = format!("{objects:?}");
-        assert!(text.contains("DaemonSet"), "{text}");
-        text.contains("mullion:stand-in-policy")
-    };
-    assert!(is_bound(STAND_IN) && !is_bound(REAL));
+    let real = REAL
+        .lines()
+        .last()
+        .unwrap()
+        .replace("name: win", "name: real");
+    let both = format!(
+        "machines:\n- {{name: cp, role: control-plane}}\n- {{name: win, os: windows}}\n{real}\n"
+    );
+    assert_eq!(bound(&both, "policy"), ["User system:node:win1"]);
+    assert!(bound(REAL, "policy").is_empty());
     let model = scene::model(REAL, "1.36");
     let setting = scene::setting(&model, scene::container());
     let blueprint = windows_blueprint(&setting, &name("win1")).unwrap();

@@ -115,8 +115,8 @@ impl Gateway {
         }
     }
 
-    fn tell(&self, call: &str, error: &Status) {
-        (self.log)(&format!("{call}: {:?}: {}", error.code(), error.message()));
+    pub(super) fn tell(&self, what: &str, error: &Status) {
+        (self.log)(&format!("{what}: {:?}: {}", error.code(), error.message()));
     }
 
     async fn single(
@@ -125,7 +125,11 @@ impl Gateway {
         request: Request<Bytes>,
     ) -> Result<Response<Bytes>, Status> {
         let (metadata, _, bytes) = request.into_parts();
-        self.look_at(calls::images_of(call, &bytes)).await?;
+        let named = calls::images_of(call, &bytes);
+        match call {
+            calls::IMAGE_STATUS => self.look_over(named).await?,
+            _ => self.look_at(named).await?,
+        }
         if call == calls::PULL
             && let Some(answer) = self.pull(&bytes, &metadata).await?
         {
@@ -143,7 +147,7 @@ impl Gateway {
         if let Some(group) = group {
             groups::remove(Path::new(groups::ROOT), &group);
         }
-        self.look_at(calls::images_in(call, &answer)).await?;
+        self.look_over(calls::images_in(call, &answer)).await?;
         Ok(Response::new(calls::response(&self.map(), call, answer)?))
     }
 

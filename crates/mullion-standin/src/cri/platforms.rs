@@ -19,6 +19,7 @@ use super::version::OsVersion;
 const SPACE: &str = "k8s.io";
 
 pub(super) const GET_IMAGE: &str = "/containerd.services.images.v1.Images/Get";
+pub(super) const DELETE_IMAGE: &str = "/containerd.services.images.v1.Images/Delete";
 pub(super) const READ: &str = "/containerd.services.content.v1.Content/Read";
 
 /// The largest manifest, by the rules for registries.
@@ -50,6 +51,13 @@ pub(super) struct StoredImage {
 pub(super) struct Target {
     #[prost(string, tag = "2")]
     pub(super) digest: String,
+}
+
+/// `containerd.services.images.v1.DeleteImageRequest`, as far as it is used.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct DeleteImage {
+    #[prost(string, tag = "1")]
+    pub(super) name: String,
 }
 
 /// `containerd.services.content.v1.ReadContentRequest`
@@ -129,6 +137,13 @@ pub(super) async fn of_image(
     };
     let windows = platforms.iter().filter(|platform| platform.is_windows());
     Ok(Some(windows.map(Platform::version).collect()))
+}
+
+/// Removes one name of an image from the runtime's store; what else leads to that image stays.
+pub(super) async fn remove_name(runtime: &Channel, name: &str) -> Result<(), Status> {
+    let question = DeleteImage { name: name.into() };
+    ask(runtime, DELETE_IMAGE, &question).await?;
+    Ok(())
 }
 
 /// A document of the store.

@@ -5,13 +5,13 @@
 //! | the table, for this build | what stands in for it, which is there and in no registry |
 //! | the table, for other builds or for Linux | refused as on Windows |
 //! | no table, with a manifest for this build of Windows | its Linux one, from its registry |
-//! | no table, without one | fetched, judged, removed and refused as on Windows |
+//! | no table, without one | fetched, judged, its name removed, and refused as on Windows |
 //! | no table, from a registry that does not answer | refused: nobody knows a Windows image of that name |
 
 use prost::Message as _;
 use prost::bytes::Bytes;
-use tonic::Status;
 use tonic::metadata::MetadataMap;
+use tonic::{Code, Status};
 
 use super::calls::{self, Next};
 use super::gateway::Gateway;
@@ -19,7 +19,6 @@ use super::images::{is_number, whole};
 use super::platforms;
 use super::v1::{
     ImageSpec, ImageStatusRequest, ImageStatusResponse, PullImageRequest, PullImageResponse,
-    RemoveImageRequest,
 };
 
 /// How containerd begins when a registry does not answer.
@@ -29,11 +28,31 @@ impl Gateway {
     /// Has images judged by their own manifests, where nothing else says what they hold.
     pub(super) async fn look_at(&self, references: Vec<String>) -> Result<(), Status> {
         for reference in references {
-            let is_name = !reference.is_empty() && !is_number(&reference);
-            if is_name && self.map().images().is_judged_by_manifests(&reference) {
-                let found = platforms::of_image(&self.runtime, &whole(&reference)).await?;
-                self.judge(&reference, &found.unwrap_or_default());
+            self.look(&reference).await?;
+        }
+        Ok(())
+    }
+
+    /// The same for a call that asks which images there are: one that cannot be read is none, and no reason to hide the
+    /// others. kubelet then pulls it anew, where what is wrong with it is told.
+    pub(super) async fn look_over(&self, references: Vec<String>) -> Result<(), Status> {
+        for reference in references {
+            match self.look(&reference).await {
+                Err(error) if is_of_the_image(error.code()) => {
+                    self.tell(&reference, &error);
+                    self.judge(&reference, &[]);
+                }
+                looked => looked?,
             }
+        }
+        Ok(())
+    }
+
+    async fn look(&self, reference: &str) -> Result<(), Status> {
+        let is_name = !reference.is_empty() && !is_number(reference);
+        if is_name && self.map().images().is_judged_by_manifests(reference) {
+            let found = platforms::of_image(&self.runtime, &whole(reference)).await?;
+            self.judge(reference, &found.unwrap_or_default());
         }
         Ok(())
     }
@@ -77,14 +96,9 @@ impl Gateway {
         let Err(refusal) = self.map().pull(&mut judged) else {
             return Ok(Some(answer));
         };
-        let removal = RemoveImageRequest {
-            image: Some(image(whole(&reference))),
-        };
-        let removal = removal.encode_to_vec().into();
-        // The refusal is what has to be told; what is left takes room and no more.
-        let _ = self
-            .ask(calls::REMOVE_IMAGE, metadata.clone(), removal)
-            .await;
+        // That name alone: kubelets' interface would remove every name of the same image, and what stands in for
+        // Windows may be one of them. The refusal is what has to be told; what is left takes room and no more.
+        let _ = platforms::remove_name(&self.runtime, &whole(&reference)).await;
         Err(refusal.into())
     }
 
@@ -115,6 +129,14 @@ impl Gateway {
             answer.encode_to_vec().into()
         }))
     }
+}
+
+/// Whether an error tells something of an image, and not of the runtime or of whoever asked.
+const fn is_of_the_image(code: Code) -> bool {
+    !matches!(
+        code,
+        Code::Unavailable | Code::Cancelled | Code::DeadlineExceeded
+    )
 }
 
 fn image(name: String) -> ImageSpec {

@@ -18,6 +18,10 @@ pub(crate) const PATIENCE: Duration = Duration::from_mins(15);
 /// Where machines of this computer are.
 pub(crate) const PLACE: &str = "/var/lib/mullion";
 
+/// The file of [`Lab::built_in`].
+pub(crate) const BUILT_IN: &str =
+    "metadata: {name: NAME}\nnetwork: {machineCIDR: null}\nmachines: {linux: 1, windows: 1}\n";
+
 /// A cluster of a test's own. What was made is removed with it, also when the test failed.
 pub(crate) struct Lab {
     folder: TempDir,
@@ -70,8 +74,7 @@ impl Lab {
     /// The built-in cluster under a name of the test's own, in a network that nobody has: one control plane, one Linux
     /// worker and one stand-in for Windows.
     pub(crate) fn built_in(word: &str) -> Self {
-        let text = "metadata: {name: NAME}\nnetwork: {machineCIDR: null}\nmachines: {linux: 1, windows: 1}\n";
-        Self::new(word, text)
+        Self::new(word, BUILT_IN)
     }
 
     /// The file of [`Lab::linux`].

@@ -3,15 +3,11 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::lab::Lab;
+use crate::lab::{BUILT_IN, Lab};
 use crate::ran::tool;
 use crate::trial::Trial;
 
 const NODES: [&str; 3] = ["cp1", "lin1", "win1"];
-
-/// Both systems, in a network that nobody has.
-const MIXED: &str =
-    "metadata: {name: NAME}\nnetwork: {machineCIDR: null}\nmachines: {linux: 1, windows: 1}\n";
 
 /// A network name space with nothing but a loopback in it.
 struct Island(&'static str);
@@ -59,7 +55,7 @@ fn a_bundle_is_all_that_is_needed() {
         .tempdir_in("/var/tmp")
         .unwrap();
     let island = Island::new("mullion-island");
-    let mut lab = Lab::new("island", MIXED);
+    let mut lab = Lab::built_in("island");
     let bundle = store.path().join("bundle");
     let _ = lab
         .run(&["artifacts", "bundle", &bundle.display().to_string()])
@@ -87,7 +83,7 @@ fn a_bundle_is_all_that_is_needed() {
         "artifacts: {{offline: true, bundle: {}}}\n",
         bundle.display()
     );
-    lab.write(&format!("{MIXED}{offline}"));
+    lab.write(&format!("{BUILT_IN}{offline}"));
     lab.through = vec!["nsenter".into(), island.path()];
     let _ = lab.up();
     trial.lap("up, with no cache and no template");

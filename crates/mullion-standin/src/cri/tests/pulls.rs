@@ -2,10 +2,12 @@
 
 use tonic::{Code, Status};
 
-use super::runtime::Reply;
-use super::stage::{Stage, of_images};
+use super::runtime::{Asked, Reply};
+use super::stage::{Stage, of_images, of_runtime};
 use crate::cri::calls;
-use crate::cri::platforms::{Content, GET_IMAGE, GotImage, READ, StoredImage, Target};
+use crate::cri::platforms::{
+    Content, DELETE_IMAGE, DeleteImage, GET_IMAGE, GotImage, READ, StoredImage, Target,
+};
 use crate::cri::v1::*;
 
 const APP: &str = "registry.example.com/shop/app:2";
@@ -41,7 +43,7 @@ fn stores(stage: &Stage, documents: &[(&str, &str)]) {
         digest: documents[0].0.into(),
     });
     let image = Some(StoredImage { target });
-    runtime.reply_with(GET_IMAGE, &GotImage { image });
+    runtime.reply_with(&format!("{GET_IMAGE} {APP}"), &GotImage { image });
     for (digest, text) in documents {
         let data = text.as_bytes().to_vec().into();
         runtime.reply_with(&format!("{READ} {digest}"), &Content { data });
@@ -125,8 +127,11 @@ async fn an_image_for_other_builds_or_systems_is_refused_and_removed() {
              10.0.20348.3807 is wanted, {offered}: not found"
         );
         assert_eq!(error.message(), words);
-        let removed: RemoveImageRequest = stage.runtime().asked_for(calls::REMOVE_IMAGE);
-        assert_eq!(removed.image.unwrap().image, APP);
+        let removed: DeleteImage = stage.runtime().asked_for(DELETE_IMAGE);
+        assert_eq!(removed.name, APP);
+        let asked = stage.runtime().asked();
+        let is_wide = |asked: &Asked| asked.call == calls::REMOVE_IMAGE;
+        assert!(!asked.iter().any(is_wide), "other names may be Windows'");
         assert_eq!(status(&stage, APP).await, None, "{offered}");
     }
 }
@@ -160,9 +165,64 @@ async fn a_registry_is_believed_and_one_that_does_not_answer_leaves_nothing_know
     }
 }
 
+async fn create(stage: &Stage, name: &str) -> Result<CreateContainerResponse, Status> {
+    let request = CreateContainerRequest {
+        config: Some(ContainerConfig {
+            image: Some(spec(name)),
+            ..ContainerConfig::default()
+        }),
+        ..CreateContainerRequest::default()
+    };
+    stage.ask(&of_runtime("CreateContainer"), &request).await
+}
+
+async fn listed(stage: &Stage) -> Result<Vec<String>, Status> {
+    let call = of_images("ListImages");
+    let answer: ListImagesResponse = stage.ask(&call, &ListImagesRequest::default()).await?;
+    let images = answer.images.into_iter();
+    Ok(images.flat_map(|image| image.repo_tags).collect())
+}
+
 #[tokio::test]
-async fn a_manifest_that_cannot_be_read_is_an_error() {
+async fn a_manifest_that_cannot_be_read_is_an_error_where_the_image_is_needed() {
     let stage = Stage::new().await;
     stores(&stage, &[("sha256:a", "no JSON")]);
     assert_eq!(pull(&stage, APP).await.unwrap_err().code(), Code::Internal);
+    let error = create(&stage, APP).await.unwrap_err();
+    assert_eq!(error.code(), Code::Internal);
+}
+
+#[tokio::test]
+async fn an_image_that_cannot_be_read_hides_no_other() {
+    let stage = Stage::new().await;
+    stores(
+        &stage,
+        &[("sha256:a", &list(&entry("windows", "10.0.20348.9")))],
+    );
+    let named = |name: &str| Image {
+        id: format!("sha256:{name}"),
+        repo_tags: vec![name.into()],
+        ..Image::default()
+    };
+    let known = "mcr.microsoft.com/windows/nanoserver:ltsc2022";
+    let local = "mullion.dev/nano:2022";
+    let images = vec![named(APP), named(local)];
+    let call = of_images("ListImages");
+    stage
+        .runtime()
+        .reply_with(&call, &ListImagesResponse { images });
+    assert_eq!(listed(&stage).await.unwrap(), [APP, known]);
+    let content = format!("{READ} sha256:a");
+    for trouble in [
+        Status::not_found("content digest sha256:a: not found"),
+        Status::unknown("input/output error"),
+    ] {
+        stage.runtime().reply(&content, Reply::Fail(trouble));
+        assert_eq!(listed(&stage).await.unwrap(), [known]);
+        assert_eq!(status(&stage, APP).await, None, "it is to be pulled anew");
+    }
+    // What tells of the runtime is no word about an image.
+    let away = Status::unavailable("the store is closed");
+    stage.runtime().reply(&content, Reply::Fail(away));
+    assert_eq!(listed(&stage).await.unwrap_err().code(), Code::Unavailable);
 }

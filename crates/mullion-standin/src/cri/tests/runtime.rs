@@ -169,7 +169,7 @@ impl Drop for Waiting {
 async fn answer(state: Arc<State>, request: http::Request<Body>) -> http::Response<Body> {
     let path = request.uri().path().to_owned();
     let shape = match path.as_str() {
-        platforms::GET_IMAGE => Shape::Single,
+        platforms::GET_IMAGE | platforms::DELETE_IMAGE => Shape::Single,
         platforms::READ => Shape::Stream,
         _ => {
             calls::find(&path)
