@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
 use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
@@ -23,6 +24,9 @@ pub(crate) const SIGNER: &str = "kubernetes.io/kubelet-serving";
 const KUBELET_PORT: u16 = 10250;
 /// How long a kubelet is waited for. It is asked on every look while there is no request.
 const KUBELET_PATIENCE: Duration = Duration::from_secs(1);
+
+/// How many seconds before its node is there a kubelet may have asked.
+const BEFORE_ITS_NODE: i64 = 5;
 
 /// Selects requests for serving certificates.
 pub(crate) fn serving_requests() -> ListParams {
@@ -45,6 +49,14 @@ fn is_approved(request: &CertificateSigningRequest) -> bool {
         conditions.any(|condition| condition.type_ == kind)
     };
     has("Approved") && !has("Failed")
+}
+
+/// Whether a request was made since then, or so shortly before that the same kubelet made it before its node.
+fn is_since(request: &CertificateSigningRequest, born: Option<&Time>) -> bool {
+    let (Some(asked), Some(born)) = (&request.metadata.creation_timestamp, born) else {
+        return true;
+    };
+    asked.0.as_second() + BEFORE_ITS_NODE >= born.0.as_second()
 }
 
 /// The node that sent a request.
@@ -96,6 +108,13 @@ impl Session {
         if let Some(refusal) = refusal {
             return Err(refusal);
         }
+        // Requests are kept for an hour: one of a node of the same name that is gone says nothing of this one.
+        let born = self.find_node(node).await?;
+        let born = born.and_then(|node| node.metadata.creation_timestamp);
+        let own: Vec<_> = own
+            .into_iter()
+            .filter(|request| is_since(request, born.as_ref()))
+            .collect();
         let is_settled = count > 0 || own.iter().any(is_approved);
         if !is_settled && !self.is_served(addresses).await {
             return self.await_request(node, &own).await;
@@ -176,5 +195,25 @@ impl Session {
             }
         });
         side_by_side(looks).await.contains(&true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_of_a_node_that_is_gone_is_not_that_of_its_successor() {
+        let at = |second: i64| Time(k8s_openapi::jiff::Timestamp::from_second(second).unwrap());
+        let asked = |second| {
+            let mut request = CertificateSigningRequest::default();
+            request.metadata.creation_timestamp = Some(at(second));
+            request
+        };
+        let born = at(100);
+        assert!(is_since(&asked(101), Some(&born)));
+        assert!(is_since(&asked(99), Some(&born)));
+        assert!(!is_since(&asked(60), Some(&born)));
+        assert!(is_since(&asked(60), None));
     }
 }
