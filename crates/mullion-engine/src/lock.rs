@@ -310,7 +310,7 @@ mod tests {
         let asking = fs_err::File::open(file_of(state.path(), &cluster)).unwrap();
         flock(&asking, FlockOperation::NonBlockingLockShared).unwrap();
         let asker = std::thread::spawn(move || {
-            std::thread::sleep(Duration::from_millis(30));
+            std::thread::sleep(Duration::from_millis(5));
             drop(asking);
         });
         Lock::take(state.path(), &cluster, &holder()).unwrap();

@@ -86,7 +86,7 @@ fn steps_of_one_machine_take_turns_even_where_none_waits_for_another() {
 fn a_lane_takes_as_many_as_its_limit_says_and_no_more() {
     let plan = starting(12);
     let work = |_: &Step, _: &dyn mullion_plan::Attend| {
-        std::thread::sleep(Duration::from_millis(20));
+        std::thread::sleep(Duration::from_millis(200));
         Ok(())
     };
     let on_one_host = |count| {
