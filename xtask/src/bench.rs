@@ -121,7 +121,7 @@ fn measure_cold(program: &Path) -> Result<(), XtaskError> {
         Ok::<_, XtaskError>(start.elapsed())
     };
     let linux = up()?;
-    bed.write(&clusters::mixed_file_of(name, 1, 1))?;
+    bed.write(&clusters::mixed_file(name))?;
     let stand_in = up()?;
     report(&[
         Measure::time("up of 1 worker, cold", Some(linux), COLD),

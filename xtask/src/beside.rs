@@ -9,9 +9,6 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{XtaskError, tools};
 
-/// How far it stands back behind the steps that are waited for, as `nice` counts it.
-const BEHIND: &str = "10";
-
 /// A command under way. What it prints is kept until it is waited for, so that it stands in one place.
 pub(crate) struct Beside {
     command: String,
@@ -21,24 +18,19 @@ pub(crate) struct Beside {
 
 impl Beside {
     /// Starts it.
-    pub(crate) fn start(command: &Command) -> Result<Self, XtaskError> {
-        let mut behind = Command::new("nice");
-        behind
-            .args(["-n", BEHIND])
-            .arg(command.get_program())
-            .args(command.get_args());
-        if let Some(folder) = command.get_current_dir() {
-            behind.current_dir(folder);
-        }
+    pub(crate) fn start(mut command: Command) -> Result<Self, XtaskError> {
+        let shown = tools::shown(&command);
         let (reader, writer) = std::io::pipe()?;
-        behind
+        command
             .stdin(Stdio::null())
             .stderr(writer.try_clone()?)
             .stdout(writer);
-        let child = behind.spawn().map_err(|cause| XtaskError::Start {
-            command: tools::shown(command),
+        let child = command.spawn().map_err(|cause| XtaskError::Start {
+            command: shown.clone(),
             cause,
         })?;
+        // It holds the writing end of the pipe, whose end is awaited.
+        drop(command);
         let (sender, lines) = mpsc::channel();
         // Ends with the pipe, which the child and its children hold.
         thread::spawn(move || {
@@ -46,7 +38,7 @@ impl Beside {
             read.for_each(|line| drop(sender.send(line)));
         });
         Ok(Self {
-            command: tools::shown(command),
+            command: shown,
             child,
             lines,
         })
@@ -86,20 +78,21 @@ mod tests {
     fn its_end_is_told_when_it_is_waited_for() {
         let mut command = Command::new("sh");
         command.args(["-c", "echo out; echo err >&2; exit 3"]);
-        let error = Beside::start(&command).unwrap().wait().unwrap_err();
+        let error = Beside::start(command).unwrap().wait().unwrap_err();
         assert!(
             matches!(&error, XtaskError::Ended { status, .. } if status.code() == Some(3)),
             "{}",
             error.render()
         );
-        let mut command = Command::new("true");
-        Beside::start(command.arg("yes")).unwrap().wait().unwrap();
+        let command = Command::new("true");
+        Beside::start(command).unwrap().wait().unwrap();
     }
 
     #[test]
     fn nobody_waits_for_one_that_is_dropped() {
         let mut command = Command::new("sleep");
-        let beside = Beside::start(command.arg("600")).unwrap();
+        command.arg("600");
+        let beside = Beside::start(command).unwrap();
         let pid = Pid::from_child(&beside.child);
         drop(beside);
         assert!(rustix::process::test_kill_process(pid).is_err());

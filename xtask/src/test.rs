@@ -142,8 +142,11 @@ fn start_fetch(
         let mut doctor = Command::new(program);
         tools::run(doctor.args(["doctor", "--fix"]).current_dir(empty)).map(|()| Outcome::Done)
     })?;
-    let mut fetch = Command::new(program);
-    Beside::start(fetch.args(["artifacts", "fetch"]).current_dir(empty)).map(Some)
+    // Behind the steps that are waited for.
+    let mut fetch = Command::new("nice");
+    fetch.args(["-n", "10"]).arg(program);
+    fetch.args(["artifacts", "fetch"]).current_dir(empty);
+    Beside::start(fetch).map(Some)
 }
 
 /// The tests that every change must pass: a cluster from nothing to nothing with everything that must work in between,

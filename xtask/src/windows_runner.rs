@@ -5,7 +5,9 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use mullion::environment::Environment;
+use mullion_catalog::Catalog;
 use mullion_plan::{Fingerprint, TemplateId, Unattended};
+use mullion_spec::words::WindowsVersion;
 use mullion_template::{DriveContent, DriveFile, Face, LinuxTemplate, StandInTemplate, Templates};
 
 use crate::{XtaskError, shims, stand_in, tools};
@@ -86,6 +88,7 @@ pub(crate) fn prepare() -> Result<PathBuf, XtaskError> {
 
 fn wish(root: &Path, drive: Vec<DriveFile>) -> Result<StandInTemplate, XtaskError> {
     let root_tar = fs_err::canonicalize(root)?;
+    let release = Catalog::builtin().windows(WindowsVersion::V2022);
     let contents: Vec<_> = drive.iter().map(|file| format!("{file:?}")).collect();
     let id = TemplateId {
         name: "wine".into(),
@@ -99,9 +102,9 @@ fn wish(root: &Path, drive: Vec<DriveFile>) -> Result<StandInTemplate, XtaskErro
             images: Vec::new(),
         },
         face: Face {
-            build: 20348,
+            build: release.build,
             revision: 3807,
-            product: "Windows Server 2022 Datacenter".into(),
+            product: format!("{} Datacenter", release.product),
             edition: "ServerDatacenter".into(),
             desktop: false,
         },

@@ -172,7 +172,7 @@ pub fn attend(
     let mut attendance = match Attendance::read(system, path) {
         Ok(attendance) => attendance,
         Err(error) => {
-            on_line(&words(&error));
+            on_line(&error.chain().join(": "));
             return ServiceEnd::Failed;
         }
     };
@@ -190,23 +190,12 @@ pub fn attend(
                 before = Some(standing);
             }
             // A disk that is full, a file that somebody holds: the next look may find it better.
-            Err(error) => on_line(&words(&error)),
+            Err(error) => on_line(&error.chain().join(": ")),
         }
         thread::sleep(pause);
     }
     attendance.end(on_line);
     ServiceEnd::Told
-}
-
-/// A failure with its causes, in one line.
-fn words(error: &AgentError) -> String {
-    let mut words = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(next) = cause {
-        words = format!("{words}: {next}");
-        cause = next.source();
-    }
-    words
 }
 
 /// A machine's share of the pods' addresses.

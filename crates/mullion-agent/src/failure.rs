@@ -269,18 +269,27 @@ impl AgentError {
 
     /// The failure as the controller hears it.
     pub(crate) fn event(&self) -> Event {
-        let masked = |text: String| mask(&text).into_owned();
-        let mut causes = Vec::new();
-        let mut cause = self.source();
-        while let Some(error) = cause {
-            causes.push(masked(error.to_string()));
-            cause = error.source();
-        }
+        let mut chain = self.chain().into_iter();
         Event::Failed {
-            words: masked(self.to_string()),
-            causes,
+            words: chain.next().unwrap_or_default(),
+            causes: chain.collect(),
             hint: self.hint(),
-            tail: self.tail().into_iter().map(masked).collect(),
+            tail: self.tail().iter().map(|line| masked(line)).collect(),
         }
     }
+
+    /// What failed, and then its causes, without secrets.
+    pub(crate) fn chain(&self) -> Vec<String> {
+        let mut chain = Vec::new();
+        let mut error: Option<&dyn Error> = Some(self);
+        while let Some(told) = error {
+            chain.push(masked(&told.to_string()));
+            error = told.source();
+        }
+        chain
+    }
+}
+
+fn masked(text: &str) -> String {
+    mask(text).into_owned()
 }

@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
+use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
 use kube::api::{ListParams, Patch, PatchParams};
@@ -59,6 +60,28 @@ fn is_since(request: &CertificateSigningRequest, born: Option<&Time>) -> bool {
     asked.0.as_second() + BEFORE_ITS_NODE >= born.0.as_second()
 }
 
+/// Why there is nothing to approve; so, where it was approved earlier and that is written down.
+fn await_request(
+    node: &str,
+    found: Option<&Node>,
+    own: &[CertificateSigningRequest],
+) -> Look<usize> {
+    let Some(found) = found else {
+        return nodes::unknown(node);
+    };
+    let noted = found.annotations().get(CERTIFICATES_ANNOTATION);
+    if own.is_empty() && noted.map(String::as_str) == Some(APPROVED) {
+        return Look::So(0);
+    }
+    Look::not_yet(match own.first() {
+        Some(request) => format!(
+            "certificate request {} of {node} was denied or failed; its kubelet will ask again",
+            request.name_any()
+        ),
+        None => format!("the kubelet of {node} has not asked for a certificate yet"),
+    })
+}
+
 /// The node that sent a request.
 pub(crate) fn asking_node(request: &CertificateSigningRequest) -> Option<&str> {
     request.spec.username.as_deref()?.strip_prefix(USER_PREFIX)
@@ -109,15 +132,17 @@ impl Session {
             return Err(refusal);
         }
         // Requests are kept for an hour: one of a node of the same name that is gone says nothing of this one.
-        let born = self.find_node(node).await?;
-        let born = born.and_then(|node| node.metadata.creation_timestamp);
-        let own: Vec<_> = own
-            .into_iter()
-            .filter(|request| is_since(request, born.as_ref()))
-            .collect();
-        let is_settled = count > 0 || own.iter().any(is_approved);
-        if !is_settled && !self.is_served(addresses).await {
-            return self.await_request(node, &own).await;
+        if count == 0 {
+            let found = self.find_node(node).await?;
+            let born = found.as_ref();
+            let born = born.and_then(|node| node.metadata.creation_timestamp.as_ref());
+            let own: Vec<_> = own
+                .into_iter()
+                .filter(|request| is_since(request, born))
+                .collect();
+            if !own.iter().any(is_approved) && !self.is_served(addresses).await {
+                return Ok(await_request(node, found.as_ref(), &own));
+            }
         }
         Ok(match self.note_certificates(node).await? {
             Look::So(()) => Look::So(count),
@@ -147,28 +172,6 @@ impl Session {
         self.ask(doing, requests.patch_approval(&name, &manager, &patch))
             .await
             .map(|_| ())
-    }
-
-    /// Why there is nothing to approve; so, where it was approved earlier and that is written down.
-    async fn await_request(
-        &self,
-        node: &str,
-        own: &[CertificateSigningRequest],
-    ) -> Result<Look<usize>, KubeError> {
-        let Some(found) = self.find_node(node).await? else {
-            return Ok(nodes::unknown(node));
-        };
-        let noted = found.annotations().get(CERTIFICATES_ANNOTATION);
-        if own.is_empty() && noted.map(String::as_str) == Some(APPROVED) {
-            return Ok(Look::So(0));
-        }
-        Ok(Look::not_yet(match own.first() {
-            Some(request) => format!(
-                "certificate request {} of {node} was denied or failed; its kubelet will ask again",
-                request.name_any()
-            ),
-            None => format!("the kubelet of {node} has not asked for a certificate yet"),
-        }))
     }
 
     /// Whether a kubelet already serves with a certificate of the cluster's authority. Requests are kept for an hour

@@ -104,8 +104,7 @@ fn of_windows(setting: &Setting<'_>, seat: Seat<'_>) -> Result<Blueprint, Render
             mode: copy.mode.unwrap_or(0o644),
         });
     }
-    files.sort_by_key(|file| file.path.to_lowercase());
-    // Names have no case there.
+    sort(&mut files);
     let is_same = |pair: &&[File]| pair[0].path.eq_ignore_ascii_case(&pair[1].path);
     if let Some(pair) = files.windows(2).find(is_same) {
         return Err(RenderError::SamePath {
@@ -133,6 +132,11 @@ fn of_windows(setting: &Setting<'_>, seat: Seat<'_>) -> Result<Blueprint, Render
         firewall: Some(firewall::firewall(setting, seat)),
         windows: Some(settings::windows(setting, seat)),
     })
+}
+
+/// Puts files into their order, in which names have no case, as on Windows.
+fn sort(files: &mut [File]) {
+    files.sort_by_key(|file| file.path.to_lowercase());
 }
 
 /// What happens when a service ends by itself.

@@ -158,14 +158,13 @@ impl Bed {
     pub fn cold(mut self) -> Self {
         for (name, folder) in [
             ("XDG_CACHE_HOME", "cache"),
-            ("MULLION_PLACE", "place"),
             ("GOCACHE", "go-build"),
             ("GOPATH", "go"),
         ] {
             self.environment
                 .push((name, self.folder.path().join(folder)));
         }
-        self
+        self.without_templates()
     }
 
     /// Gives it a place for machines that holds no template yet.
@@ -205,10 +204,10 @@ pub fn file_of(name: &str, workers: usize) -> String {
     )
 }
 
-/// The same with so many stand-ins for Windows.
-pub fn mixed_file_of(name: &str, workers: usize, stand_ins: usize) -> String {
-    let linux = file_of(name, workers);
-    format!("{linux}- {{name: win, os: windows, driver: wine, count: {stand_ins}}}\n")
+/// A file of one control plane, one worker and one stand-in for Windows.
+pub fn mixed_file(name: &str) -> String {
+    let linux = file_of(name, 1);
+    format!("{linux}- {{name: win, os: windows, driver: wine, count: 1}}\n")
 }
 
 /// Measures clusters of ours beside the same by hand. `programs` is a folder with Kubernetes' programs.
@@ -223,7 +222,7 @@ pub fn measure(times: &mut Times, program: &Path, programs: &Path) -> Result<(),
         times.take(NOTHING_TO_DO, &mut bed.mullion(&["up", "--yes"]))?;
         times.take(ADD, &mut bed.mullion(&["node", "add", "lin", "--yes"]))?;
         times.take(DOWN, &mut bed.mullion(&["down", "--yes"]))?;
-        let bed = Bed::new(program, &mixed_file_of("bench-mixed", 1, 1))?;
+        let bed = Bed::new(program, &mixed_file("bench-mixed"))?;
         if round == 0 {
             // The first one makes the stand-in's template.
             quietly(&mut bed.mullion(&["up", "--yes"]))?;

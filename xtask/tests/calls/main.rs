@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use mullion_catalog::Catalog;
+use mullion_spec::words::{Backend, Cni};
 use mullion_wire::{AdapterChoice, Blueprint, Mark, OverlayNetwork, Request, Windows, write_line};
 use serde_json::{Value, json};
 use xtask::tools;
@@ -308,6 +310,9 @@ fn kubeconfig(server: &str) -> String {
 
 /// A blueprint that asks for the network that the pod network is made over.
 fn external_network() -> Request {
+    let flannel = Catalog::builtin().cni(Cni::Flannel).unwrap();
+    let vxlan = flannel.backend(Backend::Vxlan).unwrap();
+    let beforehand = vxlan.beforehand.as_ref().unwrap();
     Request::Apply {
         blueprint: Blueprint {
             version: mullion_wire::VERSION,
@@ -321,11 +326,11 @@ fn external_network() -> Request {
             firewall: None,
             windows: Some(Windows {
                 network: Some(OverlayNetwork {
-                    name: "External".into(),
-                    subnet: "192.168.255.0/30".into(),
-                    gateway: "192.168.255.1".into(),
-                    vsid: 9999,
-                    port: 4789,
+                    name: beforehand.name.clone(),
+                    subnet: beforehand.subnet.clone(),
+                    gateway: beforehand.gateway.clone(),
+                    vsid: beforehand.vsid,
+                    port: vxlan.port.unwrap(),
                     adapter: AdapterChoice::Outward,
                 }),
                 ..Windows::default()

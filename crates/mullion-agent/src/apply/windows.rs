@@ -1,4 +1,5 @@
-//! What only Windows has: features, registry, environment, trusted authorities, host name, time zone, ports, and the network of HNS.
+//! What only Windows has: features, registry, environment, trusted authorities, host name, time zone, ports, and the
+//! network of HNS.
 //!
 //! Everything is compared by one function, which an apply and the facts share: what differs is made so by the one and
 //! told by the other.

@@ -49,6 +49,15 @@ fn machine() -> Memory {
     system
 }
 
+/// A machine that has everything.
+fn node() -> Memory {
+    let system = machine();
+    system.put_file(NODE, b"", 0o600);
+    system.put_file(SHARE, b"FLANNEL_SUBNET=10.244.3.1/24\n", 0o644);
+    system.make_network(&network()).unwrap();
+    system
+}
+
 fn network() -> OverlayNetwork {
     OverlayNetwork {
         name: "flannel.4096".into(),
@@ -109,10 +118,7 @@ fn a_program_is_started_when_all_it_needs_is_there_and_ended_when_that_goes() {
 
 #[test]
 fn a_program_that_ends_by_itself_ends_its_service_which_windows_starts_anew() {
-    let system = machine();
-    system.put_file(NODE, b"", 0o600);
-    system.put_file(SHARE, b"FLANNEL_SUBNET=10.244.3.1/24\n", 0o644);
-    system.make_network(&network()).unwrap();
+    let system = node();
     let looks = Cell::new(0);
     let is_told_to_stop = || {
         looks.set(looks.get() + 1);
@@ -131,10 +137,7 @@ fn a_program_that_ends_by_itself_ends_its_service_which_windows_starts_anew() {
 
 #[test]
 fn a_service_that_is_told_to_stop_ends_its_program() {
-    let system = machine();
-    system.put_file(NODE, b"", 0o600);
-    system.put_file(SHARE, b"FLANNEL_SUBNET=10.244.3.1/24\n", 0o644);
-    system.make_network(&network()).unwrap();
+    let system = node();
     let looks = Cell::new(0);
     let is_told_to_stop = || {
         looks.set(looks.get() + 1);

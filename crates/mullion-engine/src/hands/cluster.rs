@@ -93,7 +93,7 @@ impl Hands<'_> {
         fingerprint: &Fingerprint,
     ) -> Result<(), StepError> {
         // What runs on all nodes is written for what they stand on, also where this run changes none of them. One that
-        // does not answer now is no reason to write nothing: its ground is that of the others.
+        // does not answer now is no reason to write nothing: it counts as a plain computer.
         for (machine, _) in &self.roster()?.addresses {
             let _ = self.find_ground(machine);
         }

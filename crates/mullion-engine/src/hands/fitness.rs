@@ -148,8 +148,10 @@ impl Hands<'_> {
     ) -> Result<(), StepError> {
         let group = self.wanted_group(machine)?;
         let faults = inspect_windows::unfit(facts, group, prior, now());
-        let is_ours = facts.claim.is_some() || facts.kubeadm.is_some();
-        if !faults.is_empty() && !is_ours && self.remove_agent(machine, attendant).is_ok() {
+        if !faults.is_empty()
+            && !inspect_windows::is_ours(facts)
+            && self.remove_agent(machine, attendant).is_ok()
+        {
             self.give_up(machine)?;
         }
         verdict(machine, faults)

@@ -20,7 +20,7 @@ pub(super) fn unfit(facts: &Facts, group: &Group, prior: Prior, now: u64) -> Vec
             group.system.os()
         )];
     };
-    let is_ours = facts.claim.is_some() || facts.kubeadm.is_some();
+    let is_ours = is_ours(facts);
     let body = Body {
         architecture: facts.architecture.clone(),
         cpus: facts.cpus.into(),
@@ -45,6 +45,11 @@ pub(super) fn unfit(facts: &Facts, group: &Group, prior: Prior, now: u64) -> Vec
         faults.push(format!("it waits for a restart: {why}; restart it first"));
     }
     faults
+}
+
+/// Whether an agent of ours has done something there.
+pub(super) fn is_ours(facts: &Facts) -> bool {
+    facts.claim.is_some() || facts.kubeadm.is_some()
 }
 
 /// What there is of a Kubernetes.

@@ -1,5 +1,5 @@
-//! What a stand-in for Windows is told otherwise: the catalog's table of its driver, how its twin of kube-router is called,
-//! and nothing else.
+//! What a stand-in for Windows is told otherwise: the catalog's table of its driver, how its twin of kube-router is
+//! called, and nothing else.
 
 use mullion_catalog::{BlueprintPart, Differs};
 use mullion_spec::words::Cni;
@@ -7,6 +7,7 @@ use mullion_wire::{Blueprint, Exclusions, Service, ServiceState, Windows};
 use serde_json::json;
 
 use super::kubelet::{patch, patch_path};
+use super::sort;
 use crate::objects::policy;
 use crate::setting::{Seat, Setting};
 use crate::system::text_file;
@@ -61,10 +62,8 @@ pub(super) fn add_policy(blueprint: &mut Blueprint, setting: &Setting<'_>) {
     if network.cni == Cni::Flannel && network.policy {
         let flags = policy::flags(setting).join("\n");
         let file = text_file(POLICY_FLAGS, format!("{flags}\n"));
-        let place = blueprint
-            .files
-            .partition_point(|other| other.path < file.path);
-        blueprint.files.insert(place, file);
+        blueprint.files.push(file);
+        sort(&mut blueprint.files);
     }
 }
 

@@ -198,7 +198,8 @@ pub(super) fn response(map: &Map, call: &str, bytes: Bytes) -> Result<Bytes, Sta
     }
 }
 
-fn read<M: Message + Default>(bytes: &Bytes) -> Result<M, Status> {
+/// Reads a message.
+pub(super) fn read<M: Message + Default>(bytes: &Bytes) -> Result<M, Status> {
     M::decode(bytes.clone())
         .map_err(|error| Status::internal(format!("the message cannot be read: {error}")))
 }

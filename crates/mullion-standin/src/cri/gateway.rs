@@ -209,10 +209,14 @@ impl Gateway {
         let mut runtime = client::Grpc::new(self.runtime.clone())
             .max_decoding_message_size(LARGEST)
             .max_encoding_message_size(LARGEST);
-        let ready = runtime.ready().await;
-        ready.map_err(|error| Status::unavailable(format!("the runtime is away: {error}")))?;
+        runtime.ready().await.map_err(|error| away(&error))?;
         Ok(runtime)
     }
+}
+
+/// What is told where the Linux runtime does not answer.
+pub(super) fn away(error: &tonic::transport::Error) -> Status {
+    Status::unavailable(format!("the runtime is away: {error}"))
 }
 
 /// A stream that may not be there, and then has ended.

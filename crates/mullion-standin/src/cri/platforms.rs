@@ -12,6 +12,8 @@ use tonic::metadata::MetadataValue;
 use tonic::transport::Channel;
 use tonic::{Code, Request, Status, client};
 
+use super::calls::read;
+use super::gateway::away;
 use super::raw::Raw;
 use super::version::OsVersion;
 
@@ -123,7 +125,7 @@ pub(super) async fn of_image(
         Err(error) if error.code() == Code::NotFound => return Ok(None),
         Err(error) => return Err(error),
     };
-    let found = GotImage::decode(found).map_err(|error| unread(&error))?;
+    let found: GotImage = read(&found)?;
     let target = found.image.and_then(|image| image.target);
     let target = target.ok_or_else(|| Status::internal("an image without a manifest"))?;
     let top: Manifests = json(runtime, target.digest).await?;
@@ -156,11 +158,7 @@ async fn json<T: for<'a> Deserialize<'a>>(runtime: &Channel, digest: String) -> 
     let mut pieces = answer.into_inner();
     let mut text = Vec::new();
     while let Some(piece) = pieces.next().await {
-        text.extend(
-            Content::decode(piece?)
-                .map_err(|error| unread(&error))?
-                .data,
-        );
+        text.extend(read::<Content>(&piece?)?.data);
         if text.len() > LARGEST {
             return Err(Status::resource_exhausted("a manifest of more than 4 MiB"));
         }
@@ -186,12 +184,4 @@ fn request(message: &impl Message) -> Request<Bytes> {
     let space = MetadataValue::from_static(SPACE);
     request.metadata_mut().insert("containerd-namespace", space);
     request
-}
-
-fn away(error: &tonic::transport::Error) -> Status {
-    Status::unavailable(format!("the runtime is away: {error}"))
-}
-
-fn unread(error: &prost::DecodeError) -> Status {
-    Status::internal(format!("the message cannot be read: {error}"))
 }

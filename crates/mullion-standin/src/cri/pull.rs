@@ -108,11 +108,10 @@ impl Gateway {
         pull: &Bytes,
         metadata: &MetadataMap,
     ) -> Result<Option<Bytes>, Status> {
-        let unread = |error| Status::internal(format!("the message cannot be read: {error}"));
         let Next::Ask(pull) = calls::request(&self.map(), calls::PULL, pull.clone())? else {
             return Ok(None);
         };
-        let pull = PullImageRequest::decode(pull).map_err(unread)?;
+        let pull: PullImageRequest = calls::read(&pull)?;
         let question = ImageStatusRequest {
             image: pull.image,
             verbose: false,
@@ -121,7 +120,7 @@ impl Gateway {
         let answer = self
             .ask(calls::IMAGE_STATUS, metadata.clone(), question)
             .await?;
-        let found = ImageStatusResponse::decode(answer).map_err(unread)?.image;
+        let found = calls::read::<ImageStatusResponse>(&answer)?.image;
         Ok(found.map(|image| {
             let answer = PullImageResponse {
                 image_ref: image.id,

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::windows::io::AsRawHandle as _;
 use std::os::windows::process::CommandExt as _;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 
 use windows::Win32::Foundation::{CloseHandle, HANDLE};
 use windows::Win32::System::JobObjects::{
@@ -130,20 +130,28 @@ impl Programs for Windows {
             feed(&mut child, program.input.clone());
         }
         let lines = listen(output).map_err(not_started)?;
-        let end = &mut |child: &mut Child| match &job {
-            Some(job) => job.end(),
-            None => {
-                // It may have ended this very moment.
-                let _ = child.kill();
-            }
-        };
-        let status = watch(program, child, &lines, end, on_line)?;
-        Ok(Ended::Status(status.code().unwrap_or(-1)))
+        let end = &mut |child: &mut Child| end(job.as_ref(), child);
+        watch(program, child, &lines, end, on_line).map(ended)
     }
 
     fn shell(&self, line: &str) -> Program {
         Program::new(SHELL, SHELL_ARGS.into_iter().chain([line]))
     }
+}
+
+/// Ends a program, with everything that it started where it has a job.
+fn end(job: Option<&Job>, child: &mut Child) {
+    match job {
+        Some(job) => job.end(),
+        None => {
+            // It may have ended this very moment.
+            let _ = child.kill();
+        }
+    }
+}
+
+fn ended(status: ExitStatus) -> Ended {
+    Ended::Status(status.code().unwrap_or(-1))
 }
 
 /// A program that runs beside the agent.
@@ -172,17 +180,11 @@ pub(super) fn start(path: &str, args: &[String]) -> Result<Box<dyn RunningProgra
 impl RunningProgram for Beside {
     fn ended(&mut self) -> Result<Option<Ended>, SystemError> {
         let status = self.child.try_wait().map_err(SystemError::File)?;
-        Ok(status.map(|status| Ended::Status(status.code().unwrap_or(-1))))
+        Ok(status.map(ended))
     }
 
     fn end(&mut self) {
-        match &self.job {
-            Some(job) => job.end(),
-            None => {
-                // It may have ended this very moment.
-                let _ = self.child.kill();
-            }
-        }
+        end(self.job.as_ref(), &mut self.child);
         let _ = self.child.wait();
     }
 }
