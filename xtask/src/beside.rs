@@ -64,7 +64,8 @@ impl Drop for Beside {
     /// Calls it off: nobody waits for it any more.
     fn drop(&mut self) {
         if let Ok(None) = self.child.try_wait() {
-            let _ = kill_process(Pid::from_child(&self.child), Signal::INT);
+            // Who is started in the background of a script is deaf to an interrupt, and so is what it starts.
+            let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
             let _ = self.child.wait();
         }
     }

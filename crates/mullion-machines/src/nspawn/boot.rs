@@ -16,7 +16,7 @@ use rustix::process::Pid;
 use super::cgroup::Group;
 use super::place::{Home, Label, ON_DISK};
 use super::process::{PROGRAM, Running, leader_below, root_argument};
-use super::{exec, names};
+use super::{exec, names, unit};
 use crate::driver::Stop;
 use crate::error::DriverError;
 use crate::quirks::{Init, cgroup_mounts, quirks};
@@ -34,16 +34,16 @@ const UNSEEN: Duration = Duration::from_millis(500);
 const SHUTDOWN: Duration = Duration::from_secs(30);
 
 /// How long the kernel may take to end what was killed.
-const KILLED: Duration = Duration::from_secs(10);
+pub(super) const KILLED: Duration = Duration::from_secs(10);
 
 /// How often a state is looked at.
-const PAUSE: Duration = Duration::from_millis(15);
+pub(super) const PAUSE: Duration = Duration::from_millis(15);
 
 /// How much of a console is kept from earlier starts.
 const CONSOLE: u64 = 1 << 20;
 
 /// What the container program ends with when the machine wants to be started anew.
-const AGAIN: i32 = 133;
+pub(super) const AGAIN: i32 = 133;
 
 /// Mounts a machine's clone and becomes the container program. In a mount name space of its own.
 const BECOME: &str = "\
@@ -90,7 +90,7 @@ done
 pub(super) fn start(home: &Home, label: &Label, attendant: &dyn Attend) -> Result<(), DriverError> {
     let mut child = match quirks()?.init {
         Init::Systemd => {
-            through_systemd(home, label)?;
+            unit::start(home, label)?;
             None
         }
         Init::Other => {
@@ -194,6 +194,9 @@ pub(super) fn end(
         }
         std::thread::sleep(PAUSE);
     }
+    if quirks()?.init == Init::Systemd {
+        unit::forget(label)?;
+    }
     group(label)?.remove()?;
     let container = names::container(&label.cluster, &label.name);
     // The container program leaves it behind where it is killed.
@@ -261,7 +264,7 @@ fn container(home: &Home, label: &Label) -> Vec<String> {
 
 /// What the container program must be told by its environment: system calls as they come, a kernel's settings
 /// that kubelet may write, and no locks of its own, which would stay behind when it is killed.
-const ENVIRONMENT: [(&str, &str); 3] = [
+pub(super) const ENVIRONMENT: [(&str, &str); 3] = [
     ("SYSTEMD_SECCOMP", "0"),
     ("SYSTEMD_NSPAWN_API_VFS_WRITABLE", "yes"),
     ("SYSTEMD_NSPAWN_LOCK", "0"),
@@ -271,7 +274,7 @@ const ENVIRONMENT: [(&str, &str); 3] = [
 const APART: [&str; 6] = ["unshare", "--mount", "--propagation", "slave", "sh", "-c"];
 
 /// A command that mounts a machine's clone and becomes the container program.
-fn becoming(home: &Home, label: &Label) -> Vec<String> {
+pub(super) fn becoming(home: &Home, label: &Label) -> Vec<String> {
     let mut args = APART.map(String::from).to_vec();
     args.extend([
         BECOME.into(),
@@ -317,41 +320,8 @@ fn detached(home: &Home, label: &Label, group: &Group) -> Result<Child, DriverEr
         .map_err(|error| exec::not_started("setsid", error))
 }
 
-/// Starts a machine as a service of this computer's systemd, which then keeps it and its control group.
-fn through_systemd(home: &Home, label: &Label) -> Result<(), DriverError> {
-    drop(open_console(&home.console())?);
-    let args = service(home, label);
-    let args: Vec<_> = args.iter().map(String::as_str).collect();
-    exec::run("systemd-run", &args)?;
-    Ok(())
-}
-
-/// A machine as a service of this computer's systemd.
-fn service(home: &Home, label: &Label) -> Vec<String> {
-    let console = home.console().display().to_string();
-    let mut args: Vec<String> = vec![
-        format!("--unit={}", names::unit(&label.cluster, &label.name)),
-        "--collect".into(),
-        "--quiet".into(),
-        "--property=Type=exec".into(),
-        "--property=Delegate=yes".into(),
-        "--property=KillMode=mixed".into(),
-        format!("--property=RestartForceExitStatus={AGAIN}"),
-        format!("--property=SuccessExitStatus={AGAIN}"),
-        "--property=TasksMax=infinity".into(),
-        format!("--property=StandardOutput=append:{console}"),
-        format!("--property=StandardError=append:{console}"),
-        format!("--property=CPUQuota={}%", u64::from(label.size.cpus) * 100),
-        format!("--property=MemoryMax={}", label.size.memory.bytes()),
-        format!("--setenv=PATH={}", exec::PATH),
-    ];
-    args.extend(ENVIRONMENT.map(|(name, value)| format!("--setenv={name}={value}")));
-    args.extend(becoming(home, label));
-    args
-}
-
 /// The console's file, begun anew when it has grown large.
-fn open_console(path: &Path) -> Result<File, DriverError> {
+pub(super) fn open_console(path: &Path) -> Result<File, DriverError> {
     let is_large = fs_err::metadata(path).is_ok_and(|meta| meta.len() > CONSOLE);
     if is_large {
         fs_err::remove_file(path)?;
@@ -399,55 +369,7 @@ fn plain(line: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use mullion_plan::{Fingerprint, Size, TemplateId};
-    use mullion_spec::value::ByteSize;
-
-    use super::super::place::LabelVersion;
     use super::*;
-
-    #[test]
-    fn as_a_service_a_machine_has_its_size_and_is_started_anew_when_it_wants_to_be() {
-        let home = Home {
-            folder: "/place/m".into(),
-        };
-        let label = Label {
-            version: LabelVersion::V1,
-            cluster: "dev".parse().unwrap(),
-            name: "lin1".parse().unwrap(),
-            guise: crate::nspawn::Guise::Linux,
-            template: TemplateId {
-                name: "linux".into(),
-                fingerprint: Fingerprint::of(&1),
-            },
-            template_path: "/templates/linux".into(),
-            address: [10, 9, 0, 11].into(),
-            network: "10.9.0.0/24".parse().unwrap(),
-            size: Size {
-                cpus: 2,
-                memory: ByteSize::gib(2),
-                disk: ByteSize::gib(20),
-            },
-            whole: true,
-            ran: false,
-            host_key: None,
-        };
-        let args = service(&home, &label);
-        for wanted in [
-            "--unit=mullion-dev-lin1.service",
-            "--property=Delegate=yes",
-            "--property=CPUQuota=200%",
-            "--property=MemoryMax=2147483648",
-            "--property=RestartForceExitStatus=133",
-            "--setenv=SYSTEMD_SECCOMP=0",
-            "lowerdir=/templates/linux/root,upperdir=/place/m/disk/upper,workdir=/place/m/disk/work",
-            "--directory=/place/m/disk/root",
-            "--hostname=lin1",
-            "--bind=/place/m/disk/etcd:/var/lib/etcd",
-        ] {
-            assert!(args.iter().any(|arg| arg == wanted), "{wanted}: {args:#?}");
-        }
-        assert_eq!(args.last().unwrap(), "--boot");
-    }
 
     #[test]
     fn a_consoles_tail_has_no_colours_and_no_empty_lines() {

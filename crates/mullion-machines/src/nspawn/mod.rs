@@ -27,6 +27,7 @@ mod place;
 mod process;
 mod seed;
 mod share;
+mod unit;
 
 use std::path::{Path, PathBuf};
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use mullion_wire::Sha256Digest;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::lab::{Lab, PLACE};
+use crate::lab::{Lab, place};
 use crate::ran::tool;
 use crate::trial::until;
 
@@ -191,10 +191,11 @@ impl Others {
         let told = told.split(',').filter(|word| !word.is_empty());
         let mut words: Vec<_> = told.map(str::to_owned).collect();
         for (top, end) in [("clusters", ""), ("locks", ".lock")] {
-            let here = folder(&Path::new(PLACE).join(top));
+            let here = folder(&place().join(top));
             let names = here.iter().filter_map(|name| name.strip_suffix(end));
             let theirs = names.filter(|cluster| !clusters.contains(*cluster));
-            words.extend(theirs.map(|cluster| format!("{PLACE}/{top}/{cluster}{end}")));
+            let place = place().display().to_string();
+            words.extend(theirs.map(|cluster| format!("{place}/{top}/{cluster}{end}")));
         }
         let bridges = tool("ip", &["-details", "address"]);
         let labels = bridges.split("mullion.dev/cluster=").skip(1);

@@ -294,7 +294,7 @@ fn a_full_disk_is_told_and_recovered_from() {
     let mut trial = Trial::begin("a_full_disk_is_told_and_recovered_from");
     let (place, state) = (Disk::new("48m"), Disk::new("16k"));
     // Templates are as everybody's: only what is new must find room.
-    let templates = Path::new(crate::lab::PLACE).join("templates");
+    let templates = crate::lab::place().join("templates");
     fs_err::os::unix::fs::symlink(templates, place.folder.path().join("templates")).unwrap();
     let mut lab = Lab::new(
         "full",

@@ -1,7 +1,7 @@
 //! A cluster of a test's own: a folder with its file, a state folder, a name that nobody else has.
 
 use std::cell::{Cell, RefCell};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -15,8 +15,11 @@ use crate::trial::say;
 /// No command may take longer: a test that waits for ever tells nothing.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(15);
 
-/// Where machines of this computer are.
-pub(crate) const PLACE: &str = "/var/lib/mullion";
+/// Where machines of this computer are, as the program has it.
+pub(crate) fn place() -> PathBuf {
+    let named = std::env::var_os("MULLION_PLACE");
+    named.map_or_else(|| "/var/lib/mullion".into(), PathBuf::from)
+}
 
 /// The file of [`Lab::built_in`].
 pub(crate) const BUILT_IN: &str =
@@ -111,11 +114,8 @@ impl Lab {
             .environment
             .iter()
             .find(|(name, _)| name == "MULLION_PLACE");
-        let place = named.map_or(PLACE, |(_, place)| place);
-        let machines = Path::new(place)
-            .join("clusters")
-            .join(&self.name)
-            .join("machines");
+        let place = named.map_or_else(place, |(_, place)| place.into());
+        let machines = place.join("clusters").join(&self.name).join("machines");
         machines.join(machine)
     }
 

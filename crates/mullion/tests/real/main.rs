@@ -32,6 +32,7 @@ mod restart;
 mod secrets;
 mod several;
 mod snapshot;
+mod systemd;
 mod three;
 mod trial;
 mod whole;

@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::computer::{Others, folder, hierarchies, processes, shown};
-use crate::lab::PLACE;
+use crate::lab::place;
 
 /// What there is, by kind, one line each.
 pub(crate) struct Snapshot {
@@ -159,10 +159,10 @@ fn packet_rules() -> BTreeSet<String> {
 
 fn files() -> BTreeSet<String> {
     let mut found = BTreeSet::new();
-    let shared = ["clusters", "locks"].map(|name| Path::new(PLACE).join(name));
+    let shared = ["clusters", "locks"].map(|name| place().join(name));
     let [clusters, locks] = shared.clone();
     let tops = [
-        PathBuf::from(PLACE),
+        place(),
         clusters,
         locks,
         "/run/netns".into(),

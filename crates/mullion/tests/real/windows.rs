@@ -75,6 +75,8 @@ fn a_mixed_cluster_comes_up_works_and_goes() {
     policies_are_obeyed(&lab, ["win1", "lin1"]);
     trial.lap("policies are obeyed on both systems");
 
+    a_killed_kubelet_is_started_again(&lab);
+    trial.lap("its kubelet was killed, and `up` started it again");
     let before = identity(&lab, "win1");
     let _ = lab.run(&["node", "reboot", "win1", "--yes"]).good();
     until("it is Ready again", SETTLE, || {
@@ -96,6 +98,18 @@ fn a_mixed_cluster_comes_up_works_and_goes() {
     let _ = lab.down().says(&["nothing is left"]);
     trial.nothing_is_left();
     trial.lap("down leaves nothing");
+}
+
+/// A kubelet that was killed is told as a difference, and `up` starts it over the sockets that it left behind.
+#[track_caller]
+fn a_killed_kubelet_is_started_again(lab: &Lab) {
+    let kill = "taskkill /F /IM kubelet.exe";
+    let _ = lab.run(&["ssh", "win1", "--", kill]).good();
+    let differences = &lab.status()["differences"];
+    assert!(differences.to_string().contains("win1"), "{differences:#}");
+    let _ = lab.up().says(&["win1"]);
+    lab.is_up(&NODES);
+    let _ = lab.has_nothing_to_do();
 }
 
 /// A stand-in is emptied and joined anew, leaves with its machine, and comes back.

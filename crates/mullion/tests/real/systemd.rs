@@ -1,0 +1,203 @@
+//! A computer whose first process is systemd, as it is for most people. Where it is another one here, the test makes
+//! such a computer within this one.
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use mullion::environment::Environment;
+
+use crate::computer::hierarchies;
+use crate::kube::SETTLE;
+use crate::lab::{Lab, place, program};
+use crate::ran::tool;
+use crate::trial::{Trial, say, until};
+
+/// What shows that systemd is the first process.
+const MARK: &str = "/run/systemd/system";
+
+/// The control group, in each hierarchy, in which the computer within is.
+const GROUP: &str = "mullion-real-computer";
+
+/// Becomes systemd as the first process of a computer that has this one's programs, a network of its own, and control
+/// groups below ours. What is given is the same folder on both; everything else that it writes is in memory.
+///
+/// It starts nothing by itself: this computer's services are none of its own.
+const BECOME: &str = r#"
+set -eu
+mount -t tmpfs -o mode=755 tmpfs /mnt
+mkdir /mnt/upper /mnt/work /mnt/root
+mount -t overlay -o lowerdir=/,upperdir=/mnt/upper,workdir=/mnt/work overlay /mnt/root
+cd /mnt/root
+for folder; do
+  mkdir -p ".$folder"
+  mount --rbind "$folder" ".$folder"
+done
+mount -t proc proc proc
+mount -t sysfs sysfs sys
+mount --rbind /dev dev
+mount -t tmpfs -o mode=755 tmpfs run
+for folder in lib/systemd/system-generators lib/systemd/system/*.wants etc/systemd/system/*.wants; do
+  [ ! -d "$folder" ] || mount -t tmpfs tmpfs "$folder"
+done
+ip link set lo up
+echo [Unit] > etc/systemd/system/nothing.target
+groups=$(grep -E '^cgroup2? ' /proc/self/mounts)
+[ -e /sys/fs/cgroup/cgroup.procs ] || mount -t tmpfs -o mode=755 tmpfs sys/fs/cgroup
+echo "$groups" | while read -r _ at kind options _; do
+  case $kind in
+  cgroup) own=none,$(echo "$options" | tr , '\n' | grep -E '^name=' || true)
+          [ "$own" != none, ] || own=$(echo "$options" | sed -E 's/^(rw|ro)(,(nosuid|nodev|noexec|relatime))*,//') ;;
+  *) own=rw ;;
+  esac
+  mkdir -p ".$at"
+  mount -t "$kind" -o "$own" "$kind" ".$at"
+done
+mkdir old
+pivot_root . old
+umount -l /old
+exec env -i container=other PATH=/usr/sbin:/usr/bin:/sbin:/bin /lib/systemd/systemd --unit=nothing.target --log-target=null
+"#;
+
+/// A computer within this one.
+struct Within {
+    outer: Child,
+    first: String,
+}
+
+impl Within {
+    /// Starts one that has these folders of ours.
+    fn start(folders: &[&Path]) -> Self {
+        let mut enter = String::from("set -eu\n");
+        for hierarchy in hierarchies() {
+            let group = hierarchy.join(GROUP);
+            fs_err::create_dir_all(&group).unwrap();
+            for file in ["cpuset.cpus", "cpuset.mems"] {
+                // A group of this kind begins with none, and could hold no process.
+                if let Ok(all) = fs_err::read(hierarchy.join(file)) {
+                    fs_err::write(group.join(file), all).unwrap();
+                }
+            }
+            enter += &format!("echo $$ > {}/cgroup.procs\n", group.display());
+        }
+        enter += "exec unshare --mount --propagation=private --pid --fork --kill-child --uts --ipc --net --cgroup \
+                  bash -c \"$0\" computer \"$@\"";
+        let outer = Command::new("bash")
+            .args(["-c", &enter, BECOME])
+            .args(folders)
+            .stdin(Stdio::null())
+            .spawn()
+            .unwrap();
+        let parent = outer.id().to_string();
+        let first = until("systemd answers", SETTLE, || {
+            let first = Command::new("pgrep")
+                .args(["-P", &parent, "-x", "systemd"])
+                .output();
+            let first = String::from_utf8(first.unwrap().stdout).unwrap();
+            let first = first.trim().to_owned();
+            if first.is_empty() {
+                return Err("there is no such process".to_owned());
+            }
+            let words = Self::words(&first, Path::new("/"));
+            let asked = Command::new(&words[0])
+                .args(&words[1..])
+                .args(["systemctl", "is-active", "nothing.target"])
+                .output()
+                .unwrap();
+            let answer = String::from_utf8_lossy(&asked.stdout).trim().to_owned();
+            (answer == "active").then_some(first).ok_or(answer)
+        });
+        Self { outer, first }
+    }
+
+    /// What begins a command that is run there, in that folder.
+    fn words(first: &str, folder: &Path) -> Vec<String> {
+        let all = format!(
+            "nsenter --target={first} --mount --uts --ipc --net --pid --cgroup --wdns={}",
+            folder.display()
+        );
+        all.split(' ').map(str::to_owned).collect()
+    }
+
+    /// What a program of that computer wrote.
+    fn tool(&self, words: &[&str]) -> String {
+        let begin = Self::words(&self.first, Path::new("/"));
+        let mut all: Vec<_> = begin[1..].iter().map(String::as_str).collect();
+        all.extend(words);
+        tool(&begin[0], &all)
+    }
+}
+
+impl Drop for Within {
+    fn drop(&mut self) {
+        let _ = self.outer.kill();
+        let _ = self.outer.wait();
+        for hierarchy in hierarchies() {
+            let group = hierarchy.join(GROUP);
+            let _ = Command::new("find")
+                .arg(&group)
+                .args(["-depth", "-type", "d", "-exec", "rmdir", "{}", ";"])
+                .stderr(Stdio::null())
+                .status();
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs root and real machines; cargo xtask test --slow runs it"]
+fn machines_are_services_where_systemd_is_the_first_process() {
+    let mut trial = Trial::begin("machines_are_services_where_systemd_is_the_first_process");
+    if Path::new(MARK).exists() {
+        say("  it is here: every other test shows it");
+        return;
+    }
+    let environment = Environment::new(".".into(), |name| std::env::var_os(name));
+    fs_err::create_dir_all(place()).unwrap();
+    let within = Within::start(&[
+        &std::env::temp_dir(),
+        &place(),
+        &environment.cache,
+        program().parent().unwrap(),
+    ]);
+    let mut lab = Lab::linux("systemd", 1);
+    lab.through = Within::words(&within.first, &lab.path(""));
+    trial.lap("a computer within this one");
+    let nodes = ["cp1", "lin1"];
+    let _ = lab.up();
+    lab.is_up(&nodes);
+    let _ = lab.has_nothing_to_do();
+    let unit = format!("mullion-{}-lin1.service", lab.name);
+    let property = |name: &str| {
+        let asked = format!("--property={name}");
+        let told = within.tool(&["systemctl", "show", "--value", &asked, &unit]);
+        told.trim().to_owned()
+    };
+    assert_eq!(property("ActiveState"), "active");
+    trial.lap("up: machines are its services");
+
+    let _ = lab.run(&["node", "reboot", "lin1", "--yes"]).good();
+    lab.is_up(&nodes);
+    trial.lap("node reboot");
+    let before = property("NRestarts");
+    let _ = lab.run(&["ssh", "lin1", "--", "systemctl reboot"]);
+    until("systemd starts it anew", SETTLE, || {
+        let now = property("NRestarts");
+        (now != before).then_some(()).ok_or(now)
+    });
+    lab.ready(&nodes);
+    trial.lap("it started itself anew");
+    let _ = within.tool(&["systemctl", "kill", "--signal=KILL", &unit]);
+    until("its end is seen", SETTLE, || {
+        let state = lab.status()["machines"][1]["state"].clone();
+        (state == "off").then_some(()).ok_or(state.to_string())
+    });
+    let _ = lab.up();
+    lab.is_up(&nodes);
+    trial.lap("killed, and repaired by `up`");
+    let _ = lab.down().says(&["nothing is left"]);
+    let units = within.tool(&["systemctl", "list-units", "--all", "--plain", "--no-legend"]);
+    assert!(!units.contains("mullion-"), "{units}");
+    lab.through.clear();
+    drop(within);
+    trial.nothing_is_left();
+    trial.lap("down leaves nothing");
+}
