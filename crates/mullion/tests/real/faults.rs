@@ -1,6 +1,5 @@
 //! What goes wrong on the way, how it is told, and that the next run goes on.
 
-use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 

@@ -1,7 +1,7 @@
 //! What there is on this computer that a cluster could leave behind.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
@@ -183,8 +183,8 @@ fn files() -> BTreeSet<String> {
             found.insert(top.join(name).display().to_string());
         }
     }
-    // The folders themselves are there as long as any cluster is.
-    for folder in shared {
+    // Two of these folders are there as long as any cluster is; templates stay, and the first cluster ever makes them.
+    for folder in shared.into_iter().chain([place().join("templates")]) {
         found.remove(&folder.display().to_string());
     }
     found

@@ -3,6 +3,7 @@
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use mullion::environment::Environment;
 
@@ -131,13 +132,17 @@ impl Drop for Within {
     fn drop(&mut self) {
         let _ = self.outer.kill();
         let _ = self.outer.wait();
+        let patience = Instant::now() + Duration::from_secs(10);
         for hierarchy in hierarchies() {
             let group = hierarchy.join(GROUP);
-            let _ = Command::new("find")
-                .arg(&group)
-                .args(["-depth", "-type", "d", "-exec", "rmdir", "{}", ";"])
-                .stderr(Stdio::null())
-                .status();
+            // The kernel lets go of a group's last process after its end, not with it.
+            while group.exists() && Instant::now() < patience {
+                let _ = Command::new("find")
+                    .arg(&group)
+                    .args(["-depth", "-type", "d", "-exec", "rmdir", "{}", ";"])
+                    .stderr(Stdio::null())
+                    .status();
+            }
         }
     }
 }
@@ -187,7 +192,7 @@ fn machines_are_services_where_systemd_is_the_first_process() {
     trial.lap("it started itself anew");
     let _ = within.tool(&["systemctl", "kill", "--signal=KILL", &unit]);
     until("its end is seen", SETTLE, || {
-        let state = lab.status()["machines"][1]["state"].clone();
+        let state = lab.status()["machines"][1]["machine"].clone();
         (state == "off").then_some(()).ok_or(state.to_string())
     });
     let _ = lab.up();
