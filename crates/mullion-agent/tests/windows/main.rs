@@ -168,6 +168,19 @@ fn an_authority_comes_into_the_store_once_and_goes_again() {
 }
 
 #[test]
+#[ignore = "changes the Windows that it runs on, and puts it back; cargo xtask test runs it"]
+fn what_runs_at_the_next_start_is_scheduled_once_and_taken_away() {
+    let own = Own::new();
+    assert_eq!(own.unschedule_start().unwrap(), Removed::Nothing);
+    for _ in 0..2 {
+        own.schedule_start("C:/Program Files/mullion-agent/mullion-agent.exe", "resume")
+            .unwrap();
+    }
+    assert_eq!(own.unschedule_start().unwrap(), Removed::Gone);
+    assert_eq!(own.unschedule_start().unwrap(), Removed::Nothing);
+}
+
+#[test]
 fn the_event_log_takes_what_it_is_told() {
     let own = Own::new();
     for entry in [LogEntry::Applied, LogEntry::Failed, LogEntry::PutBack] {
