@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use mullion_wire::{Blueprint, File, Mark, Service, ServiceState};
 
 use crate::failure::AgentError;
+use crate::resume;
 use crate::state::{self, Applied, Laid, WindowsApplied};
 use crate::system::{Family, PackageLists, SystemError, aside};
 use crate::work::Work;
@@ -48,6 +49,7 @@ pub(crate) fn apply(
     work.state.machine = Some(blueprint.machine.clone());
     // From the first change on, so that what is cut off can be told from what is another's.
     work.state.claim = Some(mark.clone());
+    resume::forget_other(work, blueprint, mark)?;
     work.save()?;
     install_packages(work, blueprint)?;
 
@@ -78,7 +80,8 @@ pub(crate) fn apply(
             .doing("the rest follows once the machine was started anew");
         // Every file is in its place; services that read them are owed their restart until then.
         work.state.pending.staged.clear();
-        return work.touch();
+        work.touch()?;
+        return resume::schedule(work, blueprint, mark);
     }
     services::ensure(work, &wanted)?;
     finish(work, blueprint, mark, &wanted)
@@ -153,6 +156,7 @@ fn finish(
         let found = services.filter(|service| service.state == state);
         found.map(|service| service.name.clone()).collect()
     };
+    resume::unschedule(work)?;
     work.state.pending = state::Pending::default();
     work.state.applied = Some(Applied {
         blueprint: blueprint.digest(),

@@ -12,6 +12,8 @@
 //!   like; and only those services whose files or definitions changed.
 //! - *kubeadm*: its configuration exists in memory-backed files while it runs; half-made work of a killed run is
 //!   cleared first.
+//! - *resume*: on Windows an apply that waits for a start of the machine is kept, and a task runs the agent at that start
+//!   to go on with it. Whoever is second, the task or the controller, waits for the first and finds it done.
 //! - *revert*: the way back, from what was written down.
 //!
 //! # Invariants
@@ -46,6 +48,7 @@ mod kubeadm;
 mod mask;
 mod pem;
 mod report;
+mod resume;
 mod revert;
 mod serve;
 mod state;
@@ -56,6 +59,7 @@ mod work;
 
 pub use attend::{Attendance, Standing, attend};
 pub use failure::AgentError;
+pub use resume::resume;
 pub use serve::{Outcome, serve};
 
 /// The agent's version, without the digest of its program.

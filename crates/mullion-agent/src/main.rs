@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 use mullion_agent::system::{Files as _, OnlyWindows as _, Own, System as _};
-use mullion_agent::{Attendance, Outcome, attend, serve};
+use mullion_agent::{Attendance, Outcome, attend, resume, serve};
 
 /// Makes one machine what its blueprint says.
 #[derive(Debug, Parser)]
@@ -21,7 +21,13 @@ enum Command {
     /// Read one request from standard input, fulfil it, write events to standard output
     Serve {
         /// Seconds to wait for another agent that works on this machine
-        #[arg(long, value_name = "SECONDS", default_value_t = 15)]
+        #[arg(long, value_name = "SECONDS", default_value_t = 120)]
+        wait: u64,
+    },
+    /// Go on with the blueprint that waited for a start of the machine; a task runs this at that start
+    Resume {
+        /// Seconds to wait for another agent that works on this machine
+        #[arg(long, value_name = "SECONDS", default_value_t = 600)]
         wait: u64,
     },
     /// Print the SHA-256 digest of a file
@@ -44,6 +50,12 @@ fn main() -> ExitCode {
         Command::Serve { wait } => {
             let wait = Duration::from_secs(wait);
             match serve(&system, &mut io::stdin().lock(), &mut io::stdout(), wait) {
+                Outcome::Done => ExitCode::SUCCESS,
+                Outcome::Failed => ExitCode::FAILURE,
+            }
+        }
+        Command::Resume { wait } => {
+            match resume(&system, &mut io::stdout(), Duration::from_secs(wait)) {
                 Outcome::Done => ExitCode::SUCCESS,
                 Outcome::Failed => ExitCode::FAILURE,
             }

@@ -7,6 +7,7 @@ use crate::apply::{
     settings_back, windows, withdraw_services,
 };
 use crate::failure::AgentError;
+use crate::resume;
 use crate::state::State;
 use crate::work::Work;
 
@@ -38,6 +39,7 @@ fn put_back(work: &mut Work<'_, '_>) -> Result<(), AgentError> {
     }
     work.touch()?;
 
+    resume::unschedule(work)?;
     withdraw_services(work, &names)?;
     remove_staged(work)?;
     for path in &paths {

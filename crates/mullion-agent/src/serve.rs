@@ -42,14 +42,25 @@ pub fn serve(
             return Outcome::Failed;
         }
     };
-    let (end, outcome) = match fulfil(system, &request, &mut report, wait) {
+    let fulfilled = fulfil(system, &request, &mut report, wait);
+    conclude(system, &request, &mut report, fulfilled)
+}
+
+/// Tells how a request ended, in the event log too.
+pub(crate) fn conclude(
+    system: &dyn System,
+    request: &Request,
+    report: &mut Report<'_>,
+    fulfilled: Result<Option<String>, AgentError>,
+) -> Outcome {
+    let (end, outcome) = match fulfilled {
         Ok(reboot) => {
             let changed = report.count();
             (Event::Done { changed, reboot }, Outcome::Done)
         }
         Err(error) => (error.event(), Outcome::Failed),
     };
-    if let Some((entry, words)) = entry(&request, &end) {
+    if let Some((entry, words)) = entry(request, &end) {
         // What was done is done, whether or not the log takes it.
         let _ = system.log_event(entry, &words);
     }
@@ -91,6 +102,15 @@ fn fulfil(
     if let Some(words) = changes_something(request) {
         system.lock(words, wait)?;
     }
+    fulfil_locked(system, request, report)
+}
+
+/// Fulfils a request for which the lock is held where it needs it.
+pub(crate) fn fulfil_locked(
+    system: &dyn System,
+    request: &Request,
+    report: &mut Report<'_>,
+) -> Result<Option<String>, AgentError> {
     let mut work = Work::begin(system, report)?;
     if changes_something(request).is_some() {
         work.remove_secrets()?;

@@ -17,6 +17,7 @@ use crate::linux::LinuxFile;
 use crate::modules::ModulesFile;
 use crate::patches::Patch;
 use crate::requirements::RequirementsFile;
+use crate::time_zones::TimeZonesFile;
 use crate::updates::UpdatesFile;
 use crate::windows::WindowsFile;
 
@@ -37,6 +38,7 @@ pub struct Catalog {
     pub(crate) patches: Vec<Patch>,
     pub(crate) recipes: RecipesFile,
     pub(crate) requirements: RequirementsFile,
+    pub(crate) time_zones: TimeZonesFile,
     pub(crate) updates: UpdatesFile,
     pub(crate) windows: WindowsFile,
 }
@@ -105,6 +107,7 @@ impl Catalog {
             ],
             recipes: embedded!("recipes.toml")?,
             requirements: embedded!("requirements.toml")?,
+            time_zones: embedded!("time_zones.toml")?,
             updates: embedded!("updates.toml")?,
             windows: embedded!("windows.toml")?,
         })

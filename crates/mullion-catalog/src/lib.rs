@@ -61,6 +61,7 @@ mod patches;
 #[cfg(test)]
 mod references;
 mod requirements;
+mod time_zones;
 mod total;
 mod updates;
 mod why;

@@ -261,6 +261,14 @@ impl Catalog {
             format!("{} days", self.evaluation_days()),
             &self.windows.evaluation_source,
         ));
+        rows.push(row(
+            "time zones",
+            format!(
+                "{} of Windows, with IANA's names",
+                self.time_zones.zone.len()
+            ),
+            &self.time_zones.source,
+        ));
         rows.extend(self.windows.registry.iter().map(|value| {
             let text = format!("{} = {} ({})", value.name, value.data, value.reason);
             row(

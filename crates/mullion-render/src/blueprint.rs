@@ -52,15 +52,8 @@ pub fn node_blueprint(
         .files
         .extend(containerd::files(setting, seat)?);
     draft.blueprint.files.extend(kubelet::files(seat.ground));
-    for patch in &setting.cluster().kubernetes.patches {
-        let name = patch.file_name().and_then(|name| name.to_str());
-        let name = name.ok_or_else(|| RenderError::Nameless(patch.clone()))?;
-        draft.blueprint.files.push(File {
-            path: format!("{}/{name}", kubelet::PATCHES_FOLDER),
-            content: setting.contents_of(patch)?,
-            mode: 0o600,
-        });
-    }
+    let patches = kubelet::patches(setting, kubelet::PATCHES_FOLDER)?;
+    draft.blueprint.files.extend(patches);
     let mut runtime: BTreeSet<_> = [containerd::CONFIG, containerd::UNIT]
         .map(str::to_owned)
         .into();

@@ -3,7 +3,8 @@
 use mullion_wire::File;
 use serde_json::{Map, Value, json};
 
-use crate::setting::Ground;
+use crate::error::RenderError;
+use crate::setting::{Ground, Setting};
 use crate::system::text_file;
 
 pub(crate) const UNIT: &str = "/etc/systemd/system/kubelet.service";
@@ -21,6 +22,21 @@ pub(crate) fn files(ground: Ground) -> Vec<File> {
     let mut patch = format!("{:#}", ground_patch(ground));
     patch.push('\n');
     vec![text_file(UNIT, unit()), text_file(GROUND_PATCH, patch)]
+}
+
+/// The file's own patches, laid into the folder where kubeadm looks for them.
+pub(crate) fn patches(setting: &Setting<'_>, folder: &str) -> Result<Vec<File>, RenderError> {
+    let patches = setting.cluster().kubernetes.patches.iter();
+    let files = patches.map(|patch| {
+        let name = patch.file_name().and_then(|name| name.to_str());
+        let name = name.ok_or_else(|| RenderError::Nameless(patch.clone()))?;
+        Ok(File {
+            path: format!("{folder}/{name}"),
+            content: setting.contents_of(patch)?,
+            mode: 0o600,
+        })
+    });
+    files.collect()
 }
 
 /// Kubelet is started with the machine, but not before kubeadm wrote its configuration: until then it could only fail,

@@ -26,9 +26,7 @@
 //! # Current limitations
 //!
 //! - Of network plugins, flannel only; no object sets of add-ons and admission policies.
-//! - On Windows, the file's patches of kubelet's configuration are not applied, and of IANA's names for time zones only
-//!   `UTC` is understood. Values of the registry for machines with a static address are not set: nobody says which have
-//!   one.
+//! - Values of the registry for Windows machines with a static address are not set: nobody says which have one.
 //! - IPv4 only, as the file.
 //! - A changed ground, or a changed patch of kubelet's configuration, reaches a node when kubeadm runs there again.
 //! - Certificates that are trusted no longer leave their folder, but stay in the system's bundle until it is made anew.

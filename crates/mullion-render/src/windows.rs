@@ -87,6 +87,7 @@ fn of_windows(setting: &Setting<'_>, seat: Seat<'_>) -> Result<Blueprint, Render
     let mut files = programs::files(setting, seat)?;
     files.extend(containerd::files(setting)?);
     files.push(kubelet::patch_file());
+    files.extend(crate::kubelet::patches(setting, PATCHES_FOLDER)?);
     let mut services = vec![
         containerd::service(setting, seat),
         kubelet::service(setting, seat)?,

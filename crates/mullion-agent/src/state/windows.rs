@@ -29,6 +29,9 @@ pub(crate) struct WindowsState {
     pub(crate) ports: Vec<DynamicPorts>,
     /// The network of HNS that was made.
     pub(crate) network: Option<String>,
+    /// Whether the agent is to go on by itself at the next start.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) is_scheduled: bool,
 }
 
 impl WindowsState {

@@ -147,6 +147,15 @@ pub trait OnlyWindows {
     fn distrust(&self, _certificate: &Sha256Digest) -> Result<Removed, SystemError> {
         Ok(Removed::Nothing)
     }
+    /// Has a program run with these arguments at every start of the machine, as the system itself, in place of what was
+    /// scheduled before.
+    fn schedule_start(&self, _program: &str, _arguments: &str) -> Result<(), SystemError> {
+        refuse("a task scheduler")
+    }
+    /// Schedules nothing any more.
+    fn unschedule_start(&self) -> Result<Removed, SystemError> {
+        Ok(Removed::Nothing)
+    }
     /// Writes an entry into the event log. A system that has none takes it as written: it has a log of its own.
     fn log_event(&self, _entry: LogEntry, _words: &str) -> Result<(), SystemError> {
         Ok(())

@@ -13,6 +13,7 @@ mod documents;
 mod netsh;
 mod recovery;
 mod sddl;
+mod task;
 
 #[cfg(windows)]
 mod adapters;
@@ -52,6 +53,8 @@ mod service_control;
 mod service_main;
 #[cfg(windows)]
 mod services;
+#[cfg(windows)]
+mod tasks;
 
 #[cfg(windows)]
 pub use own::Windows;

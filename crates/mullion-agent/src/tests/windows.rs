@@ -3,6 +3,7 @@
 mod authorities;
 mod event_log;
 mod restarts;
+mod resuming;
 
 use std::collections::BTreeMap;
 

@@ -15,7 +15,7 @@ use mullion_agent::system::{
     Ended, Files as _, Kind, LogEntry, OnlyWindows as _, Program, Programs as _, Removed,
     System as _, SystemError,
 };
-use mullion_wire::RegistryData;
+use mullion_wire::{RegistryData, Sha256Digest};
 
 const KEY: &str = r"HKLM\SOFTWARE\Mullion test";
 
@@ -148,6 +148,36 @@ fn adapters_memory_and_disk_are_found() {
         "{windows:?}"
     );
     assert!(!windows.time_zone.is_empty());
+}
+
+#[test]
+#[ignore = "changes the Windows that it runs on, and puts it back; cargo xtask test runs it"]
+fn an_authority_comes_into_the_store_once_and_goes_again() {
+    let own = Own::new();
+    let authority = include_bytes!("authority.der");
+    let digest = Sha256Digest::of(authority);
+    assert!(!own.trusts(&digest).unwrap());
+    assert_eq!(own.distrust(&digest).unwrap(), Removed::Nothing);
+    for _ in 0..2 {
+        own.trust(authority).unwrap();
+        assert!(own.trusts(&digest).unwrap());
+    }
+    assert_eq!(own.distrust(&digest).unwrap(), Removed::Gone);
+    assert!(!own.trusts(&digest).unwrap());
+    assert_eq!(own.distrust(&digest).unwrap(), Removed::Nothing);
+}
+
+#[test]
+#[ignore = "changes the Windows that it runs on, and puts it back; cargo xtask test runs it"]
+fn what_runs_at_the_next_start_is_scheduled_once_and_taken_away() {
+    let own = Own::new();
+    assert_eq!(own.unschedule_start().unwrap(), Removed::Nothing);
+    for _ in 0..2 {
+        own.schedule_start("C:/Program Files/mullion-agent/mullion-agent.exe", "resume")
+            .unwrap();
+    }
+    assert_eq!(own.unschedule_start().unwrap(), Removed::Gone);
+    assert_eq!(own.unschedule_start().unwrap(), Removed::Nothing);
 }
 
 #[test]

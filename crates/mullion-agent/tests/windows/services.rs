@@ -72,6 +72,9 @@ fn live(own: &Own, name: &str, command: &str) -> Stopped {
     let stopped = own.stop(name).unwrap();
     assert_eq!(activity(), Activity::Stopped);
     assert_eq!(own.stop(name).unwrap(), Stopped::ByItself);
+    // However it stopped, it is started again when it fails the next time.
+    let found = own.definition(name).unwrap();
+    assert_eq!(found, Some(definition(command)));
     assert_eq!(
         matches!(restarted, Stopped::Ended(_)),
         matches!(stopped, Stopped::Ended(_))

@@ -19,6 +19,7 @@ impl Catalog {
             match &group.system {
                 System::Linux { release } => self.admit_linux(release, index, draft),
                 System::Windows(windows) if !group.numbers.is_empty() => {
+                    self.admit_time_zone(windows, index, draft);
                     if let Some(kubernetes) = kubernetes {
                         self.admit_windows(cluster, kubernetes, windows, group, index, draft);
                     }
@@ -179,6 +180,17 @@ impl Catalog {
             draft.report(with_way_out(cluster, finding));
         }
         self.admit_updates(cluster, windows, index, draft);
+    }
+
+    fn admit_time_zone(&self, windows: &Windows, index: usize, draft: &mut Draft) {
+        let zone = &windows.settings.timezone;
+        if self.windows_time_zone(zone).is_none() {
+            let at = windows_field(draft, index, "timezone");
+            draft.report(
+                Finding::new(&rule::UNKNOWN_TIME_ZONE, at)
+                    .message(format!("the catalog does not know the time zone `{zone}`")),
+            );
+        }
     }
 
     /// Warns of updates that are known to be bad and of which no other in the list mends them.

@@ -38,7 +38,9 @@ pub(super) fn windows(setting: &Setting<'_>, seat: Seat<'_>) -> Windows {
     if !seat.is_existing() {
         // A machine that existed before us keeps its own.
         windows.host_name = Some(seat.name.to_string());
-        windows.time_zone = time_zone(&wanted.settings.timezone);
+        // A model has no zone that the catalog does not know.
+        let zone = Catalog::builtin().windows_time_zone(&wanted.settings.timezone);
+        windows.time_zone = zone.map(str::to_owned);
         windows.page_file = Some(page_file(wanted));
     }
     windows
@@ -85,11 +87,6 @@ fn dynamic_ports() -> Vec<DynamicPorts> {
         first: ports.first,
         count: ports.count,
     }]
-}
-
-/// Windows' own name of a zone; the IANA names, all but `UTC`, have another one.
-fn time_zone(name: &str) -> Option<String> {
-    (!name.contains('/')).then(|| name.to_owned())
 }
 
 /// Of one size, so that what kubelet takes for memory does not change under it.

@@ -191,6 +191,38 @@ fn kubelet_on_windows_is_a_service_that_finds_its_files_whatever_drive_it_is_on(
 }
 
 #[test]
+fn the_files_patches_reach_a_windows_kubelet_after_our_own() {
+    for machines in [REAL, STAND_IN] {
+        let text =
+            format!("kubernetes: {{patches: [own/kubeletconfiguration+merge.yaml]}}\n{machines}");
+        let model = scene::model(&text, "1.36");
+        let setting = scene::setting(&model, scene::container());
+        let blueprint = windows_blueprint(&setting, &name("win1")).unwrap();
+        let config = join_config(&setting, &name("win1"), &scene::join_keys()).unwrap();
+        let config: serde_json::Value = serde_json::from_str(config.reveal()).unwrap();
+        let folder = config["patches"]["directory"].as_str().unwrap();
+        let patches: Vec<_> = blueprint
+            .files
+            .iter()
+            .filter_map(|file| file.path.strip_prefix(folder))
+            .collect();
+        // kubeadm takes them in the order of their names, and the later one wins.
+        assert_eq!(
+            patches,
+            [
+                "/kubeletconfiguration!ground+merge.json",
+                "/kubeletconfiguration+merge.yaml"
+            ]
+        );
+        let own = format!("{folder}{}", patches[1]);
+        assert_eq!(
+            self::text(&blueprint, &own),
+            "what is in own/kubeletconfiguration+merge.yaml\n"
+        );
+    }
+}
+
+#[test]
 fn containerd_on_windows_has_one_place_for_plugins_and_a_log() {
     let model = scene::model(STAND_IN, "1.36");
     let setting = scene::setting(&model, scene::container());
@@ -436,6 +468,21 @@ fn only_machines_that_we_make_get_a_name_a_zone_and_a_page_file() {
         .unwrap();
     assert_eq!((windows.host_name, windows.time_zone), (None, None));
     assert_eq!(windows.page_file, None);
+}
+
+#[test]
+fn a_time_zone_is_written_as_windows_calls_it() {
+    for (zone, windows) in [
+        ("Europe/Vienna", "W. Europe Standard Time"),
+        ("America/New_York", "Eastern Standard Time"),
+        ("Tokyo Standard Time", "Tokyo Standard Time"),
+    ] {
+        let model = scene::model(&format!("windows: {{timezone: {zone}}}\n{MADE}"), "1.36");
+        let setting = scene::setting(&model, scene::container());
+        let blueprint = windows_blueprint(&setting, &name("win1")).unwrap();
+        let found = blueprint.windows.unwrap().time_zone;
+        assert_eq!(found.as_deref(), Some(windows));
+    }
 }
 
 #[test]

@@ -47,4 +47,9 @@ rules! {
         why "Some updates broke networking or containers on Windows nodes. The catalog names them, the network plugins with which the fault shows, and the update that mends it; where the fault does not show with the cluster's plugin, this is a note."
         do "install the update that mends it instead, or any later one"
         e.g. "machines: {linux: 1, windows: 1}\nnetwork: {cni: none}\nwindows: {updates: [KB5040437]}\n";
+    UNKNOWN_TIME_ZONE "E0510" "unknown-time-zone" Error
+        "the catalog does not know this time zone"
+        why "Windows has names of its own for time zones and refuses any other; the catalog knows which of them a place keeps."
+        do "name a larger place of the same zone, such as `Europe/Berlin`, or the zone as Windows does, such as `W. Europe Standard Time`"
+        e.g. "machines: {linux: 1, windows: 1}\nwindows: {timezone: Europe/Atlantis}\n";
 }

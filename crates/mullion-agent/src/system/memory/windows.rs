@@ -32,6 +32,8 @@ pub struct MemoryWindows {
     pub networks: BTreeMap<String, OverlayNetwork>,
     /// Root authorities that the machine trusts.
     pub trusted: BTreeSet<Sha256Digest>,
+    /// What is run at every start of the machine.
+    pub at_start: Option<String>,
     /// How often the machine was started.
     pub starts: u32,
 }
@@ -50,6 +52,7 @@ impl MemoryWindows {
             .into(),
             networks: BTreeMap::new(),
             trusted: BTreeSet::new(),
+            at_start: None,
             starts: 1,
         }
     }
@@ -401,6 +404,24 @@ impl OnlyWindows for Memory {
         }
         self.operate(format!("distrust {certificate}"))?;
         self.inner.borrow_mut().windows.trusted.remove(certificate);
+        Ok(Removed::Gone)
+    }
+
+    fn schedule_start(&self, program: &str, arguments: &str) -> Result<(), SystemError> {
+        self.only_on_windows("a task scheduler")?;
+        self.operate(format!("schedule {program} {arguments}"))?;
+        let line = format!("{program} {arguments}");
+        self.inner.borrow_mut().windows.at_start = Some(line);
+        Ok(())
+    }
+
+    fn unschedule_start(&self) -> Result<Removed, SystemError> {
+        self.live()?;
+        if self.inner.borrow().windows.at_start.is_none() {
+            return Ok(Removed::Nothing);
+        }
+        self.operate("unschedule".to_owned())?;
+        self.inner.borrow_mut().windows.at_start = None;
         Ok(Removed::Gone)
     }
 

@@ -2,9 +2,10 @@
 
 use mullion_wire::Sha256Digest;
 use windows::Win32::Security::Cryptography::{
-    CERT_CONTEXT, CERT_OPEN_STORE_FLAGS, CERT_STORE_ADD_USE_EXISTING, CERT_STORE_PROV_SYSTEM_W,
-    CERT_STORE_READONLY_FLAG, CERT_SYSTEM_STORE_LOCAL_MACHINE, CertAddEncodedCertificateToStore,
-    CertCloseStore, CertDeleteCertificateFromStore, CertEnumCertificatesInStore,
+    CERT_CONTEXT, CERT_CONTROL_STORE_FLAGS, CERT_OPEN_STORE_FLAGS, CERT_STORE_ADD_USE_EXISTING,
+    CERT_STORE_CTRL_COMMIT, CERT_STORE_PROV_SYSTEM_W, CERT_STORE_READONLY_FLAG,
+    CERT_SYSTEM_STORE_LOCAL_MACHINE, CertAddEncodedCertificateToStore, CertCloseStore,
+    CertControlStore, CertDeleteCertificateFromStore, CertEnumCertificatesInStore,
     CertFreeCertificateContext, CertOpenStore, HCERTSTORE, X509_ASN_ENCODING,
 };
 
@@ -16,7 +17,7 @@ struct Store(HCERTSTORE);
 
 impl Drop for Store {
     fn drop(&mut self) {
-        // Every change is written when it is made.
+        // Every change was written by then.
         let _ = unsafe { CertCloseStore(Some(self.0), 0) };
     }
 }
@@ -60,6 +61,13 @@ impl Store {
         opened.map(Self).map_err(failed("CertOpenStore Root"))
     }
 
+    /// Writes changes down. Windows does so as they are made; Wine 10 forgets a removal otherwise.
+    fn commit(&self) -> Result<(), SystemError> {
+        let none = CERT_CONTROL_STORE_FLAGS(0);
+        unsafe { CertControlStore(self.0, none, CERT_STORE_CTRL_COMMIT, None) }
+            .map_err(failed("CertControlStore Root"))
+    }
+
     fn find(&self, certificate: &Sha256Digest) -> Option<Found> {
         let mut found: Option<Found> = None;
         loop {
@@ -94,7 +102,8 @@ pub(super) fn add(certificate: &[u8]) -> Result<(), SystemError> {
             None,
         )
     };
-    added.map_err(failed("CertAddEncodedCertificateToStore Root"))
+    added.map_err(failed("CertAddEncodedCertificateToStore Root"))?;
+    store.commit()
 }
 
 pub(super) fn remove(certificate: &Sha256Digest) -> Result<Removed, SystemError> {
@@ -104,5 +113,6 @@ pub(super) fn remove(certificate: &Sha256Digest) -> Result<Removed, SystemError>
     };
     let removed = unsafe { CertDeleteCertificateFromStore(found.into_call()) };
     removed.map_err(failed("CertDeleteCertificateFromStore Root"))?;
+    store.commit()?;
     Ok(Removed::Gone)
 }

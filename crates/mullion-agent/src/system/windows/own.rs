@@ -23,7 +23,7 @@ use super::super::{
 use super::files::real;
 use super::{
     adapters, authorities, describe, event_log, features, firewall, hive, names, netsh, networks,
-    programs, service_main, services,
+    programs, service_main, services, tasks,
 };
 
 /// A service whose processes take longer to stop does not stop by itself.
@@ -337,6 +337,14 @@ impl OnlyWindows for Windows {
 
     fn distrust(&self, certificate: &Sha256Digest) -> Result<Removed, SystemError> {
         authorities::remove(certificate)
+    }
+
+    fn schedule_start(&self, program: &str, arguments: &str) -> Result<(), SystemError> {
+        tasks::register(program, arguments)
+    }
+
+    fn unschedule_start(&self) -> Result<Removed, SystemError> {
+        tasks::remove()
     }
 
     fn log_event(&self, entry: LogEntry, words: &str) -> Result<(), SystemError> {

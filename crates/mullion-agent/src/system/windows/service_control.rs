@@ -195,6 +195,19 @@ impl Control {
 
     /// Says what happens when it ends by itself.
     pub(super) fn set_recovery(&self, recovery: &Recovery) -> Result<bool, SystemError> {
+        let told = self.set_actions(recovery)?;
+        // A program that ends with an error has failed as well as one that crashed.
+        let has_actions = !recovery.restart_after_ms.is_empty();
+        self.tell(
+            SERVICE_CONFIG_FAILURE_ACTIONS_FLAG,
+            &SERVICE_FAILURE_ACTIONS_FLAG {
+                fFailureActionsOnNonCrashFailures: has_actions.into(),
+            },
+        )?;
+        Ok(told)
+    }
+
+    fn set_actions(&self, recovery: &Recovery) -> Result<bool, SystemError> {
         let mut actions: Vec<_> = recovery
             .restart_after_ms
             .iter()
@@ -208,7 +221,7 @@ impl Control {
         if actions.is_empty() {
             actions.push(SC_ACTION::default());
         }
-        let told = self.tell(
+        self.tell(
             SERVICE_CONFIG_FAILURE_ACTIONS,
             &SERVICE_FAILURE_ACTIONSW {
                 dwResetPeriod: recovery.reset_after_s,
@@ -217,15 +230,7 @@ impl Control {
                 cActions: count,
                 lpsaActions: actions.as_mut_ptr(),
             },
-        )?;
-        // A program that ends with an error has failed as well as one that crashed.
-        self.tell(
-            SERVICE_CONFIG_FAILURE_ACTIONS_FLAG,
-            &SERVICE_FAILURE_ACTIONS_FLAG {
-                fFailureActionsOnNonCrashFailures: (count > 0).into(),
-            },
-        )?;
-        Ok(told)
+        )
     }
 
     /// Says whether it waits a while after the start of the machine.
@@ -309,7 +314,15 @@ impl Control {
 
     /// Stops it, and waits until none of its processes runs: their files are replaced next. Gives back those that
     /// outlived their time and were ended.
-    pub(super) fn stop(&self, within: Duration) -> Result<Vec<String>, SystemError> {
+    ///
+    /// A service whose process is ended has failed, to Windows, and `recovery` would start it again while its files are
+    /// replaced: it is taken away for that while. Where the agent is killed in it, the definition is no longer as it
+    /// was applied, and the next apply makes it so.
+    pub(super) fn stop(
+        &self,
+        within: Duration,
+        recovery: Option<&Recovery>,
+    ) -> Result<Vec<String>, SystemError> {
         // One that is being started takes no word until it runs or has failed.
         if self.status()?.dwCurrentState == SERVICE_START_PENDING {
             let _ = self.wait("started", SERVICE_RUNNING, SERVICE_START_PENDING);
@@ -342,6 +355,20 @@ impl Control {
             }
             thread::sleep(PAUSE);
         }
+        let Some(recovery) = recovery else {
+            return self.end(&processes);
+        };
+        self.set_actions(&Recovery {
+            restart_after_ms: Vec::new(),
+            reset_after_s: recovery.reset_after_s,
+        })?;
+        let ended = self.end(&processes);
+        self.set_actions(recovery)?;
+        ended
+    }
+
+    /// Ends its processes, and waits until it is known as stopped.
+    fn end(&self, processes: &Processes) -> Result<Vec<String>, SystemError> {
         let ended = processes.end(ENDING)?;
         let until = Instant::now() + NOTICED;
         while self.status()?.dwCurrentState != SERVICE_STOPPED && Instant::now() < until {

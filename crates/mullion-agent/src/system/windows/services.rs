@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use mullion_wire::{Definition, RegistryData, Start};
+use mullion_wire::{Definition, Recovery, RegistryData, Start};
 use windows::Win32::System::Services::{
     SERVICE_CONTINUE_PENDING, SERVICE_RUNNING, SERVICE_START_PENDING, SERVICE_STOP_PENDING,
 };
@@ -118,15 +118,26 @@ fn stop(name: &str, within: Duration) -> Result<(Stopped, Vec<String>), SystemEr
     let dependents = control.dependents()?;
     let mut ended = Vec::new();
     for dependent in &dependents {
-        ended.extend(Control::take(dependent)?.stop(within)?);
+        let recovery = recovery_of(dependent)?;
+        ended.extend(Control::take(dependent)?.stop(within, recovery.as_ref())?);
     }
-    ended.extend(control.stop(within)?);
+    ended.extend(control.stop(within, recovery_of(name)?.as_ref())?);
     let stopped = if ended.is_empty() {
         Stopped::ByItself
     } else {
         Stopped::Ended(ended)
     };
     Ok((stopped, dependents))
+}
+
+/// What starts a service again when it fails; none where nothing does, or something that could not be put back as it is.
+fn recovery_of(name: &str) -> Result<Option<Recovery>, SystemError> {
+    let actions = hive::value(&key(name), FAILURE_ACTIONS)?.map(|value| value.bytes);
+    let found = actions.map(|bytes| (recovery::read(&bytes), bytes));
+    Ok(found
+        .filter(|(recovery, bytes)| recovery::write(recovery) == *bytes)
+        .map(|(recovery, _)| recovery)
+        .filter(|recovery| !recovery.restart_after_ms.is_empty()))
 }
 
 /// How a service is defined.

@@ -1,0 +1,123 @@
+//! Going on after a start of the machine, without the controller.
+
+use std::time::Duration;
+
+use mullion_wire::{Content, Request};
+
+use super::{apply, ask_well, blueprint, check, facts, fresh};
+use crate::serve::Outcome;
+use crate::system::Files as _;
+use crate::system::memory::Memory;
+use crate::tests::killed::outlive_every_kill;
+
+const KEPT: &str = "C:/Program Files/mullion/resume.json";
+
+fn resume(machine: &Memory) -> Outcome {
+    crate::resume(machine, &mut Vec::new(), Duration::ZERO)
+}
+
+/// A machine that was told to become the blueprint's, waited for its start, and had it.
+fn started() -> Memory {
+    let machine = fresh();
+    ask_well(&machine, &apply(&blueprint()));
+    machine.restart_machine();
+    machine
+}
+
+fn check_scheduled(machine: &Memory) {
+    let line = machine.windows_parts().at_start.unwrap();
+    assert!(line.ends_with("mullion-agent.exe resume"), "{line}");
+    // A blueprint can hold what only administrators may read.
+    assert_eq!(machine.look(KEPT).unwrap().unwrap().mode, 0o600);
+}
+
+fn check_done(machine: &Memory) {
+    assert_eq!(facts(machine).blueprint, Some(blueprint().digest()));
+    assert_eq!(machine.windows_parts().at_start, None);
+    assert_eq!(machine.look(KEPT).unwrap(), None);
+    check(blueprint())(machine);
+}
+
+#[test]
+fn a_machine_gets_to_the_end_by_itself_and_then_schedules_nothing() {
+    let machine = fresh();
+    ask_well(&machine, &apply(&blueprint()));
+    check_scheduled(&machine);
+    // Before that start there is nothing more to be done, and it stays scheduled.
+    assert_eq!(resume(&machine), Outcome::Done);
+    check_scheduled(&machine);
+    machine.restart_machine();
+    assert_eq!(resume(&machine), Outcome::Done);
+    check_done(&machine);
+    let operations = machine.log().len();
+    assert_eq!(resume(&machine), Outcome::Done);
+    let again = machine.log()[operations..].join("\n");
+    assert!(
+        !again.contains("write") && !again.contains("schedule"),
+        "{again}"
+    );
+    check_done(&machine);
+}
+
+#[test]
+fn whoever_of_the_task_and_the_controller_is_second_finds_it_done() {
+    let machine = started();
+    ask_well(&machine, &apply(&blueprint()));
+    check_done(&machine);
+    assert_eq!(resume(&machine), Outcome::Done);
+    check_done(&machine);
+    let machine = started();
+    assert_eq!(resume(&machine), Outcome::Done);
+    let (changed, _) = ask_well(&machine, &apply(&blueprint()));
+    assert_eq!(changed, 0);
+    check_done(&machine);
+}
+
+#[test]
+fn what_waits_is_the_last_blueprint_and_a_revert_takes_it_away() {
+    let machine = fresh();
+    ask_well(&machine, &apply(&blueprint()));
+    let mut next = blueprint();
+    for file in &mut next.files {
+        if let Content::Text(text) = &mut file.content {
+            text.push('\n');
+        }
+    }
+    ask_well(&machine, &apply(&next));
+    check_scheduled(&machine);
+    machine.restart_machine();
+    assert_eq!(resume(&machine), Outcome::Done);
+    assert_eq!(facts(&machine).blueprint, Some(next.digest()));
+
+    let machine = fresh();
+    ask_well(&machine, &apply(&blueprint()));
+    ask_well(&machine, &Request::Revert);
+    assert_eq!(machine.look(KEPT).unwrap(), None);
+    assert_eq!(machine.windows_parts().at_start, None);
+}
+
+#[test]
+fn an_apply_that_is_killed_while_it_schedules_does_so_the_next_time() {
+    outlive_every_kill(&fresh, &apply(&blueprint()), &check_scheduled);
+}
+
+#[test]
+fn going_on_survives_a_kill_at_every_operation() {
+    let unharmed = started();
+    let before = unharmed.log().len();
+    assert_eq!(resume(&unharmed), Outcome::Done);
+    let operations = (unharmed.log().len() - before) as u64;
+    assert!(operations > 5, "{operations} operations");
+    for at in 1..=operations {
+        let machine = started();
+        machine.kill_at(at);
+        resume(&machine);
+        machine.revive();
+        // By the task, or by the controller.
+        if at % 2 == 0 {
+            assert_eq!(resume(&machine), Outcome::Done, "killed at {at}");
+        }
+        ask_well(&machine, &apply(&blueprint()));
+        check_done(&machine);
+    }
+}
