@@ -72,6 +72,15 @@ pub enum XtaskError {
         #[source]
         cause: Box<dyn Error + Send + Sync>,
     },
+    /// The cache lacks a program that a test runs.
+    #[error("the cache has no {0}")]
+    NotCached(String),
+    /// No cluster is made of a program that a test runs.
+    #[error("the built-in cluster has no `{0}` for Windows")]
+    NotWanted(&'static str),
+    /// A file that is ours is refused.
+    #[error("{0} is refused")]
+    NoModel(&'static str),
     /// Neither the variable nor a home folder says where cargo keeps its programs.
     #[error(
         "cargo's own folder cannot be found: `CARGO_HOME` is not set and there is no home folder"
@@ -98,9 +107,14 @@ impl XtaskError {
                 Some("run it again on an idle computer before looking for a cause".into())
             }
             Self::NoCargoHome => Some("set `CARGO_HOME`".into()),
+            Self::NotCached(_) => {
+                Some("run `mullion artifacts fetch` in a folder without a cluster file".into())
+            }
             Self::Answer { .. }
             | Self::File(_)
+            | Self::NoModel(_)
             | Self::NoSuchCase(_)
+            | Self::NotWanted(_)
             | Self::Part { .. }
             | Self::Told => None,
         }

@@ -1,23 +1,29 @@
 //! What real Windows programs ask of the Host Network Service: the calls that the shims record, beside the calls that
-//! are expected.
+//! are expected. Programs are told what the blueprint of a Windows machine tells them: a flag that changes there is one
+//! that runs here.
 //!
 //! `MULLION_WINDOWS_RUNNER` names a program that runs Windows programs, and `MULLION_TEST_WINDOWS` a folder with
 //! `flanneld.exe`, `kube-proxy.exe` and `mullion-agent.exe`, which that program can reach.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod api_server;
+mod told;
 
-use std::path::{Path, PathBuf};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use mullion_catalog::Catalog;
-use mullion_spec::words::{Backend, Cni};
-use mullion_wire::{AdapterChoice, Blueprint, Mark, OverlayNetwork, Request, Windows, write_line};
+use mullion_render::NETWORK_SETTINGS;
+use mullion_wire::{Blueprint, Mark, Request, Windows, write_line};
 use serde_json::{Value, json};
 use xtask::tools;
 
 use api_server::Kind;
+use told::{Bench, Told, on_drive};
+
+/// Variables of a program's environment.
+type Variables = BTreeMap<String, String>;
 
 /// The address of the one node, and of its adapter.
 const NODE: &str = "10.99.7.21";
@@ -99,49 +105,48 @@ fn kinds() -> Vec<Kind> {
 struct Stage {
     programs: PathBuf,
     folder: PathBuf,
+    bench: Bench,
 }
 
 impl Stage {
-    /// A file of the stage as Windows programs name it.
-    fn windows(path: &Path) -> String {
-        format!("Z:{}", path.display().to_string().replace('/', "\\"))
-    }
-
-    fn write(&self, name: &str, text: &str) -> String {
-        let path = self.folder.join(name);
-        fs_err::write(&path, text).unwrap();
-        Self::windows(&path)
-    }
-
     fn calls(&self) -> PathBuf {
         self.folder.join("calls.jsonl")
     }
 
     /// Starts a program. It shares networks with those before it, and writes its words into a file.
-    fn start(&self, program: &str, arguments: &[String], input: Stdio) -> Running {
+    fn start(&self, program: &str, arguments: &[String], environment: &Variables) -> Running {
+        let child = self.command(program, arguments, environment).spawn();
+        Running(child.unwrap())
+    }
+
+    fn command(&self, program: &str, arguments: &[String], environment: &Variables) -> Command {
         let log = fs_err::File::create(self.folder.join(format!("{program}.log"))).unwrap();
         let log = log.into_parts().0;
-        let child = Command::new(std::env::var_os("MULLION_WINDOWS_RUNNER").unwrap())
+        let mut command = Command::new(std::env::var_os("MULLION_WINDOWS_RUNNER").unwrap());
+        command
             .arg(self.programs.join(program))
             .args(arguments)
             .current_dir(&self.folder)
             .env("MULLION_RUNNER_NETWORK", "callers")
-            .env("MULLION_CALLS", Self::windows(&self.calls()))
-            .env(
-                "MULLION_SHIM_STATE",
-                Self::windows(&self.folder.join("state")),
-            )
+            .env("MULLION_CALLS", on_drive(&self.calls()))
+            .env("MULLION_SHIM_STATE", on_drive(&self.folder.join("state")))
             .env(
                 "WINEDLLOVERRIDES",
                 "iphlpapi,pdh,vmcompute,computenetwork,dismapi=n",
             )
-            .env("NODE_NAME", "win1")
-            .stdin(input)
+            .envs(environment)
+            .stdin(Stdio::null())
             .stdout(log.try_clone().unwrap())
-            .stderr(log)
-            .spawn()
-            .unwrap();
-        Running(child)
+            .stderr(log);
+        command
+    }
+
+    /// Starts the program that a service of the agent's attends to, as the agent would.
+    fn attend(&self, told: &Told, service: &str) -> Running {
+        let program = told.attended(service).program;
+        let name = program.path.rsplit('/').next().unwrap();
+        let arguments: Vec<_> = program.args.iter().map(|it| self.bench.adapt(it)).collect();
+        self.start(name, &arguments, &told.definition(service).environment)
     }
 
     /// Waits until a program has changed as much as is expected, and compares.
@@ -160,6 +165,20 @@ impl Stage {
         let log = fs_err::read_to_string(self.folder.join(format!("{program}.log")));
         let shown = serde_json::to_string_pretty(&found).unwrap();
         assert_eq!(found, expected, "{shown}\n{}", log.unwrap_or_default());
+    }
+
+    /// Waits until a file of the Windows machine says something.
+    fn says(&self, path: &str, words: &str) {
+        let begun = Instant::now();
+        let place = self.bench.place(path);
+        loop {
+            let text = fs_err::read_to_string(&place).unwrap_or_default();
+            if text.lines().any(|line| line.trim() == words) {
+                return;
+            }
+            assert!(begun.elapsed() < PATIENCE, "{path}: {text}");
+            std::thread::sleep(Duration::from_millis(200));
+        }
     }
 
     /// The calls of a program that changed something, ids numbered in the order in which they came up.
@@ -247,53 +266,35 @@ fn real_programs_ask_for_the_networks_that_are_expected() {
     let folder = tempfile::tempdir_in(&programs).unwrap();
     let stage = Stage {
         programs,
+        bench: Bench {
+            drive: folder.path().join("drive"),
+        },
         folder: folder.path().to_owned(),
     };
+    let told = Told::render();
     let server = api_server::serve(kinds());
-    let kubeconfig = stage.write("kubeconfig", &kubeconfig(&server));
+    // kubelet's, which kubeadm and the API server would have made.
+    let own = "C:/etc/kubernetes/kubelet.conf";
+    stage.bench.write(own, &kubeconfig(&server));
+    stage
+        .bench
+        .write(NETWORK_SETTINGS, told.text(NETWORK_SETTINGS));
 
-    let network = json!({
-        "Network": "10.244.0.0/16",
-        "Backend": {"Type": "vxlan", "VNI": 4096, "Port": 4789},
-    });
-    let network = stage.write("net-conf.json", &network.to_string());
-    let flannel = stage.start(
-        "flanneld.exe",
-        &[
-            "--kube-subnet-mgr".into(),
-            format!("--kubeconfig-file={kubeconfig}"),
-            format!("--iface={NODE}"),
-            "--ip-masq".into(),
-            format!("--net-config-path={network}"),
-        ],
-        Stdio::null(),
-    );
+    let flannel = stage.attend(&told, "flanneld");
     stage.expect("flanneld.exe", "flanneld.json");
+    stage.says(&told.attended("flanneld").share, told::SHARE);
     drop(flannel);
 
-    let proxy = stage.start(
-        "kube-proxy.exe",
-        &[
-            format!("--kubeconfig={kubeconfig}"),
-            "--hostname-override=win1".into(),
-            "--proxy-mode=kernelspace".into(),
-            "--network-name=flannel.4096".into(),
-            "--source-vip=10.244.32.254".into(),
-            "--enable-dsr=true".into(),
-            "--cluster-cidr=10.244.0.0/16".into(),
-        ],
-        Stdio::null(),
-    );
+    let proxy = stage.attend(&told, "kube-proxy");
     stage.expect("kube-proxy.exe", "kube-proxy.json");
     drop(proxy);
 
-    stage.write("request", &write_line(&external_network()).unwrap());
-    let request = fs_err::File::open(stage.folder.join("request")).unwrap();
-    let agent = stage.start(
-        "mullion-agent.exe",
-        &["serve".into()],
-        request.into_parts().0.into(),
-    );
+    let request = stage.folder.join("request");
+    let line = write_line(&external_network(told.blueprint())).unwrap();
+    fs_err::write(&request, line).unwrap();
+    let request = fs_err::File::open(request).unwrap().into_parts().0;
+    let mut agent = stage.command("mullion-agent.exe", &["serve".into()], &[].into());
+    let agent = Running(agent.stdin(request).spawn().unwrap());
     stage.expect("mullion-agent.exe", "mullion-agent.json");
     drop(agent);
 }
@@ -308,15 +309,13 @@ fn kubeconfig(server: &str) -> String {
     .to_string()
 }
 
-/// A blueprint that asks for the network that the pod network is made over.
-fn external_network() -> Request {
-    let flannel = Catalog::builtin().cni(Cni::Flannel).unwrap();
-    let vxlan = flannel.backend(Backend::Vxlan).unwrap();
-    let beforehand = vxlan.beforehand.as_ref().unwrap();
+/// The blueprint, as far as it asks for the network that the pod network is made over.
+fn external_network(told: &Blueprint) -> Request {
+    let network = told.windows.as_ref().unwrap().network.clone();
     Request::Apply {
         blueprint: Blueprint {
-            version: mullion_wire::VERSION,
-            machine: "win1".into(),
+            version: told.version,
+            machine: told.machine.clone(),
             packages: vec![],
             modules: [].into(),
             sysctls: [].into(),
@@ -325,14 +324,7 @@ fn external_network() -> Request {
             services: vec![],
             firewall: None,
             windows: Some(Windows {
-                network: Some(OverlayNetwork {
-                    name: beforehand.name.clone(),
-                    subnet: beforehand.subnet.clone(),
-                    gateway: beforehand.gateway.clone(),
-                    vsid: beforehand.vsid,
-                    port: vxlan.port.unwrap(),
-                    adapter: AdapterChoice::Outward,
-                }),
+                network: Some(network.unwrap()),
                 ..Windows::default()
             }),
         },

@@ -15,6 +15,7 @@ mod names;
 mod paths;
 mod purity;
 mod rust;
+mod shells;
 mod sources;
 mod unfinished;
 mod unsafety;
@@ -51,6 +52,7 @@ const RULES: &[Rule] = &[
         "drivers are named in the spec, the catalog and their own module only",
         drivers::named_in_place,
     ),
+    ("nothing goes through PowerShell", shells::no_powershell),
     (
         "a crate's documentation ends with its current limitations",
         crate_docs::limitations,

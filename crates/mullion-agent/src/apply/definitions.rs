@@ -43,7 +43,7 @@ pub(super) fn set(work: &mut Work<'_, '_>, wanted: &Wanted<'_>) -> Result<(), Ag
     let mut changes = Vec::new();
     for (name, definition) in &definitions {
         let found = work.system.definition(name)?;
-        if found.as_ref() == Some(definition) {
+        if found.as_ref() == Some(definition) && work.system.is_the_systems(name)? {
             continue;
         }
         if found.is_some() {
@@ -107,6 +107,9 @@ pub(crate) fn drift(
             None => drift.push(format!("the service `{name}` is gone")),
             Some(found) if found != *definition => {
                 drift.push(format!("the service `{name}` is defined otherwise"));
+            }
+            Some(_) if !system.is_the_systems(name)? => {
+                drift.push(format!("the service `{name}` runs under another account"));
             }
             Some(_) => {}
         }

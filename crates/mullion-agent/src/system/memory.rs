@@ -64,6 +64,8 @@ pub struct MemoryService {
     pub ran_as: Option<Definition>,
     /// Whether it has to be ended when it is stopped.
     pub is_stubborn: bool,
+    /// Whether it runs under the account of a user.
+    pub is_a_users: bool,
 }
 
 impl MemoryService {
@@ -75,6 +77,7 @@ impl MemoryService {
             saw: BTreeMap::new(),
             definition: None,
             is_stubborn: false,
+            is_a_users: false,
             ran_as: None,
         }
     }
@@ -232,6 +235,13 @@ impl Memory {
     pub fn make_stubborn(&self, name: &str) {
         if let Some(service) = self.inner.borrow_mut().services.get_mut(name) {
             service.is_stubborn = true;
+        }
+    }
+
+    /// Lets a service run under the account of a user.
+    pub fn give_to_a_user(&self, name: &str) {
+        if let Some(service) = self.inner.borrow_mut().services.get_mut(name) {
+            service.is_a_users = true;
         }
     }
 

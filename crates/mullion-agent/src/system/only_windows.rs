@@ -83,6 +83,10 @@ pub trait OnlyWindows {
     fn define(&self, _name: &str, _definition: &Definition) -> Result<(), SystemError> {
         refuse("a service control manager")
     }
+    /// Whether a service runs as the system itself, which whoever defines one makes it.
+    fn is_the_systems(&self, _name: &str) -> Result<bool, SystemError> {
+        Ok(true)
+    }
     /// Removes a service that does not run, and waits until nobody knows it.
     fn undefine(&self, _name: &str) -> Result<Removed, SystemError> {
         Ok(Removed::Nothing)

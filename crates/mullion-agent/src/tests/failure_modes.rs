@@ -3,7 +3,8 @@
 
 use mullion_wire::{Kubeadm, Request};
 
-use super::fixtures::ask_well;
+use super::fixtures::{apply, ask_well};
+use super::windows;
 use crate::system::Activity;
 use crate::system::memory::Memory;
 
@@ -43,4 +44,32 @@ fn mode_08_what_an_earlier_join_left_is_cleared_and_no_service_makes_it_anew() {
     assert!(at("stop flanneld") < at("clear pods"), "{log:?}");
     assert!(at("clear pods") < at("start flanneld"), "{log:?}");
     assert!(at("start flanneld") < at("start kube-proxy"), "{log:?}");
+}
+
+#[test]
+fn mode_14_a_service_that_is_a_user_s_becomes_the_system_s_own() {
+    let (machine, blueprint) = (windows::ready(), windows::blueprint());
+    ask_well(&machine, &apply(&blueprint));
+    let before = machine.all_services()["containerd"].starts;
+    machine.give_to_a_user("containerd");
+    // Nothing else of it is another.
+    let (changed, events) = ask_well(&machine, &apply(&blueprint));
+    assert!(changed > 0, "{events:?}");
+    let containerd = machine.all_services()["containerd"].clone();
+    assert!(!containerd.is_a_users);
+    assert_eq!(containerd.starts, before + 1, "it runs as the user no more");
+    assert_eq!(ask_well(&machine, &apply(&blueprint)).0, 0);
+}
+
+#[test]
+fn mode_54_an_apply_leaves_services_behind_and_no_program_of_its_own() {
+    let (machine, blueprint) = (windows::ready(), windows::blueprint());
+    ask_well(&machine, &apply(&blueprint));
+    assert_eq!(
+        machine.all_services()["containerd"].activity,
+        Activity::Running
+    );
+    // Windows' SSH server ends those with the session.
+    let left = machine.running_programs();
+    assert!(left.is_empty(), "{left:?}");
 }

@@ -66,7 +66,7 @@ fn bring(machine: &Memory, contents: &[Vec<u8>]) {
     }
 }
 
-fn ready() -> Memory {
+pub(super) fn ready() -> Memory {
     let machine = machine();
     bring(&machine, &[program("c"), program("k"), program("l")]);
     machine
@@ -108,7 +108,7 @@ fn value(key: &str, name: &str, data: RegistryData) -> RegistryValue {
     }
 }
 
-fn blueprint() -> Blueprint {
+pub(super) fn blueprint() -> Blueprint {
     let defined = |name: &str, state, restarted_by: &[&str], command: &str| Service {
         definition: Some(definition(command)),
         ..service(name, state, restarted_by)

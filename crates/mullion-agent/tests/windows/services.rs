@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 
 use mullion_agent::system::windows::Windows as Own;
-use mullion_agent::system::{Activity, OnlyWindows as _, Removed, Services as _, Stopped};
+use mullion_agent::system::{
+    Activity, Ended, OnlyWindows as _, Program, Programs as _, Removed, Services as _, Stopped,
+};
 use mullion_wire::{Definition, Recovery, Start};
 
 pub(crate) fn definition(command: &str) -> Definition {
@@ -55,6 +57,23 @@ fn a_service_is_defined_as_asked_and_leaves_nothing() {
     assert_eq!(own.undefine(name).unwrap(), Removed::Gone);
     assert_eq!(own.undefine(name).unwrap(), Removed::Nothing);
     assert_eq!(own.definition(name).unwrap(), None);
+}
+
+#[test]
+fn mode_14_a_service_is_the_system_s_own_whoever_it_was_made_for() {
+    let (own, name) = (Own::new(), "mullion-test-account");
+    let wanted = definition(r"C:\none.exe");
+    own.define(name, &wanted).unwrap();
+    assert!(own.is_the_systems(name).unwrap(), "as it is made");
+    own.undefine(name).unwrap();
+    let by_others = ["create", name, "binPath=", r"C:\none.exe"];
+    let account = ["obj=", r"NT AUTHORITY\LocalService"];
+    let made = Program::new("sc.exe", by_others.into_iter().chain(account));
+    assert_eq!(own.run(&made, &mut |_| {}).unwrap(), Ended::Status(0));
+    assert!(!own.is_the_systems(name).unwrap());
+    own.define(name, &wanted).unwrap();
+    assert!(own.is_the_systems(name).unwrap(), "as it is made anew");
+    own.undefine(name).unwrap();
 }
 
 /// Starts, restarts, stops and removes a service; gives back how it stopped.

@@ -133,18 +133,52 @@ fn mode_21_a_kube_proxy_that_trips_over_equal_addresses_is_warned_of() {
 
 #[test]
 fn mode_22_what_runs_on_the_machine_itself_asks_the_api_server_at_its_own_address() {
+    for version in scene::versions() {
+        let model = model("2022", &version);
+        let blueprint = crate::windows::blueprint_of(&model);
+        let arguments = |name: &str| attended(&blueprint, name).program.args;
+        let kubelet = definition(&blueprint, "kubelet").command.split(' ');
+        for (program, flag, given) in [
+            ("flanneld", "--kubeconfig-file", arguments("flanneld")),
+            ("kube-proxy", "--kubeconfig", arguments("kube-proxy")),
+            (
+                "kubelet",
+                "--kubeconfig",
+                kubelet.map(str::to_owned).collect(),
+            ),
+        ] {
+            let own = format!("{flag}={KUBECONFIG}");
+            assert!(given.contains(&own), "{version}: {program} {given:?}");
+        }
+        // None of them is told of a Service's address in another way.
+        for service in &blueprint.services {
+            let environment = &service.definition.as_ref().unwrap().environment;
+            assert!(!environment.contains_key("KUBERNETES_SERVICE_HOST"));
+        }
+    }
+    // kubelet's kubeconfig has the server of the discovery file, which is the machine's or the user's own.
     let model = model("2022", "1.36");
     let setting = scene::setting(&model, scene::container());
-    let blueprint = crate::windows::blueprint_of(&model);
-    let flanneld = attended(&blueprint, "flanneld").program.args;
-    assert!(flanneld.contains(&format!("--kubeconfig-file={KUBECONFIG}")));
-    let proxy = attended(&blueprint, "kube-proxy").program.args;
-    assert!(proxy.contains(&format!("--kubeconfig={KUBECONFIG}")));
-    // kubelet's kubeconfig has the server of the discovery file.
-    let server = format!("server: https://{}", setting.endpoint);
     let discovery = discovery(&setting, "AAAA");
-    assert!(discovery.reveal().contains(&server));
-    assert!(!setting.endpoint.to_string().starts_with("10.96."));
+    let mut servers = discovery.reveal().lines().map(str::trim);
+    let server = servers.find_map(|line| line.strip_prefix("server: https://"));
+    let control_plane = &setting.machines[&scene::name("cp1")];
+    let expected = format!("{}:6443", control_plane.address);
+    assert_eq!(server, Some(expected.as_str()));
+    // Nor can the user give one that is a Service's.
+    let with = |endpoint: &str| {
+        format!(
+            "controlPlane: {{endpoint: \"{endpoint}\"}}\n{}",
+            file("2022")
+        )
+    };
+    let with = |endpoint: &str| findings(&with(endpoint).replace("VERSION", "\"1.36\""));
+    assert!(
+        with("10.96.0.1:443").contains(&"E0414"),
+        "{:?}",
+        with("10.96.0.1:443")
+    );
+    assert!(!with("192.0.2.20:6443").contains(&"E0414"));
 }
 
 #[test]

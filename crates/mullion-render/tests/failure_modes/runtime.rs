@@ -3,28 +3,6 @@
 use crate::windows::{CONTAINERD, blueprint, blueprints, definition, text};
 
 #[test]
-fn mode_14_no_service_runs_under_a_user_s_account() {
-    for service in blueprint().services {
-        // A definition has no account: the agent makes every service the system's own.
-        let definition = serde_json::to_value(service.definition.unwrap()).unwrap();
-        let fields = definition.as_object().unwrap().keys();
-        let mut fields: Vec<_> = fields.map(String::as_str).collect();
-        fields.sort_unstable();
-        assert_eq!(
-            fields,
-            [
-                "command",
-                "dependsOn",
-                "displayName",
-                "environment",
-                "recovery",
-                "start"
-            ]
-        );
-    }
-}
-
-#[test]
 fn mode_36_the_folder_of_plugins_has_one_key() {
     for (version, blueprint) in blueprints() {
         let config = text(&blueprint, CONTAINERD);

@@ -1,6 +1,9 @@
 //! Windows itself.
 
-use crate::windows::{blueprint, definition};
+use mullion_wire::{ServiceState, Start};
+
+use crate::scene;
+use crate::windows::{attended, blueprint, blueprint_of, blueprints, definition, file};
 
 #[test]
 fn mode_45_no_feature_asks_the_processor_for_virtual_machines() {
@@ -9,29 +12,58 @@ fn mode_45_no_feature_asks_the_processor_for_virtual_machines() {
 }
 
 #[test]
-fn mode_53_the_login_s_port_is_open_in_every_network() {
-    let open = blueprint().firewall.unwrap().open;
-    let ssh = open.iter().find(|port| port.name == "ssh").unwrap();
-    assert_eq!((ssh.first, ssh.last), (22, 22));
-    assert!(
-        open.iter()
-            .any(|port| port.name == "kubelet" && port.first == 10250)
-    );
+fn mode_53_the_login_s_port_is_opened_whichever_it_is() {
+    let usual = file("2022");
+    let other = usual.replace("user: Administrator", "port: 2222, user: Administrator");
+    assert_ne!(usual, other);
+    for (text, port) in [(usual, 22), (other, 2222)] {
+        let open = blueprint_of(&scene::model(&text, "1.36")).firewall.unwrap();
+        let ssh = open.open.iter().find(|open| open.name == "ssh").unwrap();
+        assert_eq!((ssh.first, ssh.last), (port, port));
+    }
 }
 
+/// How each program that stays answers the service control manager, which ends a service that does not.
+const STAYS: [(&str, &str); 4] = [
+    ("containerd", " --run-service"),
+    ("kubelet", " --windows-service"),
+    ("flanneld", r"\mullion-agent.exe attend "),
+    ("kube-proxy", r"\mullion-agent.exe attend "),
+];
+
 #[test]
-fn mode_54_whatever_stays_is_a_service() {
-    let blueprint = blueprint();
-    for name in ["containerd", "kubelet", "flanneld", "kube-proxy"] {
-        assert!(!definition(&blueprint, name).command.is_empty());
+fn mode_54_whatever_stays_is_a_service_that_starts_with_the_machine() {
+    for (version, blueprint) in blueprints() {
+        for (name, way) in STAYS {
+            let definition = definition(&blueprint, name);
+            let command = &definition.command;
+            assert!(command.contains(way), "{version}: {command}");
+            assert_eq!(definition.start, Start::Automatic, "{version}: {name}");
+            let mut services = blueprint.services.iter();
+            let service = services.find(|service| service.name == name).unwrap();
+            assert_ne!(service.state, ServiceState::Stopped, "{version}: {name}");
+        }
+        // What the agent attends to is what the service is called after.
+        for name in ["flanneld", "kube-proxy"] {
+            let program = attended(&blueprint, name).program.path;
+            assert_eq!(program, format!("C:/k/{name}.exe"), "{version}");
+        }
     }
 }
 
 #[test]
-fn mode_55_nothing_goes_through_powershell() {
-    for service in blueprint().services {
-        let command = service.definition.unwrap().command.to_lowercase();
-        assert!(!command.contains("powershell"), "{command}");
-        assert!(!command.contains("cmd.exe"), "{command}");
+fn mode_55_no_service_goes_through_a_shell() {
+    for (version, blueprint) in blueprints() {
+        let mut commands: Vec<_> = ["flanneld", "kube-proxy"]
+            .map(|name| attended(&blueprint, name).program.path)
+            .into();
+        let services = blueprint.services.into_iter();
+        commands.extend(services.map(|service| service.definition.unwrap().command));
+        for command in commands {
+            let plain = command.to_lowercase();
+            for shell in ["powershell", "pwsh", "cmd.exe", "cmd /", ".ps1", ".bat"] {
+                assert!(!plain.contains(shell), "{version}: {command}");
+            }
+        }
     }
 }

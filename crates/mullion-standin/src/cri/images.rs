@@ -210,7 +210,7 @@ pub(super) fn is_number(reference: &str) -> bool {
 }
 
 /// A reference's registry and repository.
-fn repository(reference: &str) -> &str {
+pub(super) fn repository(reference: &str) -> &str {
     let name = reference.split('@').next().unwrap_or(reference);
     match name.rsplit_once(':') {
         // A port of the registry is no tag.

@@ -5,7 +5,7 @@
 //! | the table, for this build | what stands in for it, which is there and in no registry |
 //! | the table, for other builds or for Linux | refused as on Windows |
 //! | no table, with a manifest for this build of Windows | its Linux one, from its registry |
-//! | no table, without one | fetched, judged, its name removed, and refused as on Windows |
+//! | no table, without one | fetched, judged, removed, and refused as on Windows |
 //! | no table, from a registry that does not answer | refused: nobody knows a Windows image of that name |
 
 use prost::Message as _;
@@ -15,10 +15,11 @@ use tonic::{Code, Status};
 
 use super::calls::{self, Next};
 use super::gateway::Gateway;
-use super::images::{is_number, whole};
+use super::images::{is_number, repository, whole};
 use super::platforms;
 use super::v1::{
     ImageSpec, ImageStatusRequest, ImageStatusResponse, PullImageRequest, PullImageResponse,
+    RemoveImageRequest,
 };
 
 /// How containerd begins when a registry does not answer.
@@ -96,10 +97,46 @@ impl Gateway {
         let Err(refusal) = self.map().pull(&mut judged) else {
             return Ok(Some(answer));
         };
-        // That name alone: kubelets' interface would remove every name of the same image, and what stands in for
-        // Windows may be one of them. The refusal is what has to be told; what is left takes room and no more.
-        let _ = platforms::remove_name(&self.runtime, &whole(&reference)).await;
+        // The refusal is what has to be told; what is left takes room and no more.
+        let _ = self.remove(&whole(&reference), metadata).await;
         Err(refusal.into())
+    }
+
+    /// Removes what a pull brought.
+    ///
+    /// Kubelets' interface removes every name of an image, and what stands in for Windows may be one of them: where the
+    /// image has names from elsewhere, only those of the pull go, which are its own and its digest's.
+    async fn remove(&self, name: &str, metadata: &MetadataMap) -> Result<(), Status> {
+        let image = Some(image(name.to_owned()));
+        let question = ImageStatusRequest {
+            image: image.clone(),
+            verbose: false,
+        };
+        let question = question.encode_to_vec().into();
+        let answer = self
+            .ask(calls::IMAGE_STATUS, metadata.clone(), question)
+            .await?;
+        let found = calls::read::<ImageStatusResponse>(&answer)?.image;
+        let found = found.unwrap_or_default();
+        let own = repository(name);
+        let (tags, digests) = (found.repo_tags, found.repo_digests);
+        let is_tagged_otherwise = tags.iter().any(|tag| tag != name);
+        if !is_tagged_otherwise && digests.iter().all(|digest| repository(digest) == own) {
+            let all = RemoveImageRequest { image };
+            let all = all.encode_to_vec().into();
+            self.ask(calls::REMOVE_IMAGE, metadata.clone(), all).await?;
+            return Ok(());
+        }
+        platforms::remove_name(&self.runtime, name).await?;
+        // Another tag of the repository came with the same name by digest.
+        let mut others = tags.iter().filter(|tag| *tag != name);
+        if others.all(|tag| repository(tag) != own) {
+            let of_pull = |digest: &&String| *digest != name && repository(digest) == own;
+            for digest in digests.iter().filter(of_pull) {
+                platforms::remove_name(&self.runtime, digest).await?;
+            }
+        }
+        Ok(())
     }
 
     /// The answer to a pull of an image that is there. What stands in for Windows images is in no registry.

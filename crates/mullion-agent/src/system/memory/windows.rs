@@ -257,7 +257,15 @@ impl OnlyWindows for Memory {
             .or_insert_with(MemoryService::stopped);
         service.is_enabled = definition.start != Start::OnDemand;
         service.definition = Some(definition.clone());
+        service.is_a_users = false;
         Ok(())
+    }
+
+    fn is_the_systems(&self, name: &str) -> Result<bool, SystemError> {
+        self.live()?;
+        let inner = self.inner.borrow();
+        let service = inner.services.get(name);
+        Ok(service.is_none_or(|service| !service.is_a_users))
     }
 
     fn undefine(&self, name: &str) -> Result<Removed, SystemError> {

@@ -3,8 +3,8 @@
 use mullion_wire::{Firewall, OpenPort, Protocol};
 use windows::Win32::Foundation::{E_NOTIMPL, REGDB_E_CLASSNOTREG, VARIANT_TRUE};
 use windows::Win32::NetworkManagement::WindowsFirewall::{
-    INetFwPolicy2, INetFwRule, INetFwRules, NET_FW_ACTION_ALLOW, NET_FW_PROFILE2_ALL,
-    NET_FW_RULE_DIR_IN, NetFwPolicy2, NetFwRule,
+    INetFwPolicy2, INetFwRule, INetFwRules, NET_FW_ACTION, NET_FW_ACTION_ALLOW,
+    NET_FW_PROFILE2_ALL, NET_FW_RULE_DIR_IN, NET_FW_RULE_DIRECTION, NetFwPolicy2, NetFwRule,
 };
 use windows::Win32::System::Com::{
     CLSCTX_INPROC_SERVER, COINIT_MULTITHREADED, CoCreateInstance, CoInitializeEx, IDispatch,
@@ -20,13 +20,17 @@ use super::call::failed;
 const TCP: i32 = 6;
 const UDP: i32 = 17;
 
-/// A rule as it is compared.
+/// A rule, as it is compared and as it is made.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Rule {
     name: String,
     protocol: i32,
     ports: String,
-    is_open: bool,
+    is_enabled: bool,
+    action: i32,
+    direction: i32,
+    /// The kinds of networks in which it holds, a bit each.
+    profiles: i32,
 }
 
 fn rules() -> Result<INetFwRules, Error> {
@@ -55,7 +59,11 @@ fn wanted_rule(group: &str, port: &OpenPort) -> Rule {
         } else {
             format!("{}-{}", port.first, port.last)
         },
-        is_open: true,
+        is_enabled: true,
+        action: NET_FW_ACTION_ALLOW.0,
+        direction: NET_FW_RULE_DIR_IN.0,
+        // A new network is a public one, until somebody says otherwise.
+        profiles: NET_FW_PROFILE2_ALL.0,
     }
 }
 
@@ -77,17 +85,16 @@ fn of_group(rules: &INetFwRules, group: &str) -> Result<Vec<Rule>, Error> {
         if unsafe { rule.Grouping() }? != *group {
             continue;
         }
-        let is_open = unsafe {
-            rule.Enabled()? == VARIANT_TRUE
-                && rule.Action()? == NET_FW_ACTION_ALLOW
-                && rule.Direction()? == NET_FW_RULE_DIR_IN
-                && rule.Profiles()? == NET_FW_PROFILE2_ALL.0
-        };
-        found.push(Rule {
-            name: unsafe { rule.Name() }?.to_string(),
-            protocol: unsafe { rule.Protocol() }?,
-            ports: unsafe { rule.LocalPorts() }?.to_string(),
-            is_open,
+        found.push(unsafe {
+            Rule {
+                name: rule.Name()?.to_string(),
+                protocol: rule.Protocol()?,
+                ports: rule.LocalPorts()?.to_string(),
+                is_enabled: rule.Enabled()? == VARIANT_TRUE,
+                action: rule.Action()?.0,
+                direction: rule.Direction()?.0,
+                profiles: rule.Profiles()?,
+            }
         });
     }
     found.sort();
@@ -126,11 +133,10 @@ pub(super) fn set(wanted: &Firewall) -> Result<(), SystemError> {
                 // Ports can be given only after the protocol.
                 rule.SetProtocol(wanted_rule.protocol)?;
                 rule.SetLocalPorts(&BSTR::from(&wanted_rule.ports))?;
-                rule.SetDirection(NET_FW_RULE_DIR_IN)?;
-                rule.SetAction(NET_FW_ACTION_ALLOW)?;
-                // A new network is a public one, until somebody says otherwise.
-                rule.SetProfiles(NET_FW_PROFILE2_ALL.0)?;
-                rule.SetEnabled(VARIANT_TRUE)?;
+                rule.SetDirection(NET_FW_RULE_DIRECTION(wanted_rule.direction))?;
+                rule.SetAction(NET_FW_ACTION(wanted_rule.action))?;
+                rule.SetProfiles(wanted_rule.profiles)?;
+                rule.SetEnabled(wanted_rule.is_enabled.into())?;
                 rules.Add(&rule)?;
             }
         }
@@ -157,5 +163,37 @@ pub(super) fn remove(group: &str) -> Result<Removed, SystemError> {
         Ok(removed) => Ok(removed),
         Err(error) if is_missing(&error) => Ok(Removed::Nothing),
         Err(error) => Err(failed("INetFwRules.Remove")(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use windows::Win32::NetworkManagement::WindowsFirewall::{
+        NET_FW_PROFILE2_DOMAIN, NET_FW_PROFILE2_PRIVATE, NET_FW_PROFILE2_PUBLIC,
+    };
+
+    use super::*;
+
+    #[test]
+    fn mode_53_a_port_is_open_in_public_networks_too() {
+        let port = OpenPort {
+            name: "ssh".into(),
+            protocol: Protocol::Tcp,
+            first: 22,
+            last: 22,
+        };
+        let rule = wanted_rule("mullion", &port);
+        for profile in [
+            NET_FW_PROFILE2_PUBLIC,
+            NET_FW_PROFILE2_PRIVATE,
+            NET_FW_PROFILE2_DOMAIN,
+        ] {
+            assert_ne!(rule.profiles & profile.0, 0, "{rule:?}");
+        }
+        assert!(rule.is_enabled);
+        assert_eq!(
+            (rule.action, rule.direction),
+            (NET_FW_ACTION_ALLOW.0, NET_FW_RULE_DIR_IN.0)
+        );
     }
 }

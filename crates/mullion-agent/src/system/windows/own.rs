@@ -275,6 +275,10 @@ impl OnlyWindows for Windows {
         services::define(name, definition)
     }
 
+    fn is_the_systems(&self, name: &str) -> Result<bool, SystemError> {
+        services::is_the_systems(name)
+    }
+
     fn undefine(&self, name: &str) -> Result<Removed, SystemError> {
         services::undefine(name)
     }

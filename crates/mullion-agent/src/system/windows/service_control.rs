@@ -23,7 +23,7 @@ use windows::Win32::System::Services::{
     SERVICE_STATUS_PROCESS, SERVICE_STOP_PENDING, SERVICE_STOPPED, SERVICE_SYSTEM_START,
     SERVICE_WIN32_OWN_PROCESS, SetServiceStatus, StartServiceW,
 };
-use windows::core::{Error, PCWSTR, PWSTR, w};
+use windows::core::{Error, PCWSTR, PWSTR};
 
 use super::super::{Removed, SystemError};
 use super::call::{Wide, failed, is, text};
@@ -64,11 +64,15 @@ pub(super) struct Control {
     name: String,
 }
 
+/// The account of the system itself. A service that is created gets it by itself.
+const SYSTEM: &str = "LocalSystem";
+
 /// What a service was found to be.
 pub(super) struct Config {
     pub(super) display_name: String,
     pub(super) command: String,
     pub(super) is_automatic: bool,
+    pub(super) is_the_systems: bool,
 }
 
 impl Control {
@@ -136,6 +140,7 @@ impl Control {
         let display = Wide::new(&definition.display_name);
         let command = Wide::new(&definition.command);
         let depends = Wide::list(definition.depends_on.iter().map(String::as_str));
+        let account = Wide::new(SYSTEM);
         unsafe {
             ChangeServiceConfigW(
                 self.handle.0,
@@ -147,7 +152,7 @@ impl Control {
                 None,
                 depends.as_ptr(),
                 // Whoever it ran as before: containerd makes containers of the machine's own only as the system.
-                w!("LocalSystem"),
+                account.as_ptr(),
                 PCWSTR::null(),
                 display.as_ptr(),
             )
@@ -256,6 +261,7 @@ impl Control {
             command: unsafe { text(config.lpBinaryPathName) },
             is_automatic: [SERVICE_AUTO_START, SERVICE_BOOT_START, SERVICE_SYSTEM_START]
                 .contains(&config.dwStartType),
+            is_the_systems: unsafe { text(config.lpServiceStartName) }.eq_ignore_ascii_case(SYSTEM),
         })
     }
 

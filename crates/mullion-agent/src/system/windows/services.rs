@@ -167,6 +167,14 @@ pub(super) fn definition(name: &str) -> Result<Option<Definition>, SystemError> 
     }))
 }
 
+/// Whether a service runs as the system itself.
+pub(super) fn is_the_systems(name: &str) -> Result<bool, SystemError> {
+    match Control::find(name)? {
+        Some(control) => Ok(control.config()?.is_the_systems),
+        None => Ok(true),
+    }
+}
+
 /// Defines a service, or makes its definition this one.
 pub(super) fn define(name: &str, definition: &Definition) -> Result<(), SystemError> {
     let control = if Control::find(name)?.is_some() {

@@ -1,5 +1,6 @@
 //! Images that are in no table, judged by their own manifests.
 
+use prost::Message as _;
 use tonic::{Code, Status};
 
 use super::runtime::{Asked, Reply};
@@ -127,12 +128,70 @@ async fn an_image_for_other_builds_or_systems_is_refused_and_removed() {
              10.0.20348.3807 is wanted, {offered}: not found"
         );
         assert_eq!(error.message(), words);
-        let removed: DeleteImage = stage.runtime().asked_for(DELETE_IMAGE);
-        assert_eq!(removed.name, APP);
-        let asked = stage.runtime().asked();
-        let is_wide = |asked: &Asked| asked.call == calls::REMOVE_IMAGE;
-        assert!(!asked.iter().any(is_wide), "other names may be Windows'");
+        assert_eq!(removed(&stage), [format!("all names of {APP}")]);
         assert_eq!(status(&stage, APP).await, None, "{offered}");
+    }
+}
+
+/// What was removed from the runtime's store.
+fn removed(stage: &Stage) -> Vec<String> {
+    let name_of = |asked: Asked| match asked.call.as_str() {
+        DELETE_IMAGE => Some(DeleteImage::decode(asked.bytes).unwrap().name),
+        calls::REMOVE_IMAGE => {
+            let image = RemoveImageRequest::decode(asked.bytes).unwrap().image;
+            Some(format!("all names of {}", image.unwrap().image))
+        }
+        _ => None,
+    };
+    let asked = stage.runtime().asked().into_iter();
+    asked.filter_map(name_of).collect()
+}
+
+/// The store may have the same image under other names, which stand in for Windows.
+#[tokio::test]
+async fn a_refused_image_loses_what_its_pull_brought_and_nothing_else() {
+    let digest = "registry.example.com/shop/app@sha256:a";
+    let whole = [format!("all names of {APP}")];
+    let both = [APP.to_owned(), digest.to_owned()];
+    for (name, tags, digests, expected) in [
+        (APP, &[APP][..], &[digest][..], &whole[..]),
+        (APP, &[APP, "mullion.dev/nano:2022"], &[digest], &both),
+        (
+            APP,
+            &[APP, "mullion.dev/nano:2022"],
+            &[digest, "mullion.dev/nano@sha256:a"],
+            &both,
+        ),
+        (APP, &[APP], &[digest, "mullion.dev/nano@sha256:a"], &both),
+        (
+            APP,
+            &[APP, "registry.example.com/shop/app:1"],
+            &[digest],
+            &both[..1],
+        ),
+        (
+            digest,
+            &["mullion.dev/nano:2022"],
+            &[digest, "mullion.dev/nano@sha256:a"],
+            &both[1..],
+        ),
+    ] {
+        let stage = Stage::new().await;
+        stores(&stage, &[("sha256:a", &list(&entry("linux", "")))]);
+        let image = Some(Image {
+            id: "sha256:1".into(),
+            repo_tags: tags.iter().map(ToString::to_string).collect(),
+            repo_digests: digests.iter().map(ToString::to_string).collect(),
+            ..Image::default()
+        });
+        let answer = ImageStatusResponse {
+            image,
+            ..ImageStatusResponse::default()
+        };
+        stage.runtime().reply_with(calls::IMAGE_STATUS, &answer);
+        let error = pull(&stage, name).await.unwrap_err();
+        assert_eq!(error.code(), Code::NotFound);
+        assert_eq!(removed(&stage), expected, "{name} of {tags:?}");
     }
 }
 
@@ -160,7 +219,7 @@ async fn a_registry_is_believed_and_one_that_does_not_answer_leaves_nothing_know
     let asked = stage.runtime().asked();
     let pulls = asked.iter().filter(|asked| asked.call == calls::PULL);
     for pull in pulls {
-        let pull: PullImageRequest = prost::Message::decode(pull.bytes.clone()).unwrap();
+        let pull = PullImageRequest::decode(pull.bytes.clone()).unwrap();
         assert_eq!(pull.image.unwrap().image, "docker.io/shop/app:latest");
     }
 }
