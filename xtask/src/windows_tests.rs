@@ -74,11 +74,7 @@ mod tests {
         let parts = built_in().unwrap();
         let version = Catalog::builtin().default_kubernetes().to_string();
         assert_eq!(program(&parts, "kube-proxy").unwrap().version, version);
-        assert!(
-            PROGRAMS
-                .iter()
-                .all(|name| program(&parts, name).is_some())
-        );
+        assert!(PROGRAMS.iter().all(|name| program(&parts, name).is_some()));
     }
 
     #[test]
@@ -88,6 +84,9 @@ mod tests {
         let gathered = gather(&store, &built_in().unwrap(), folder.path());
         let told = gathered.unwrap_err().render();
         assert!(told.contains("flanneld"), "{told}");
-        assert!(told.contains("hint: run `mullion artifacts fetch`"), "{told}");
+        assert!(
+            told.contains("hint: run `mullion artifacts fetch`"),
+            "{told}"
+        );
     }
 }

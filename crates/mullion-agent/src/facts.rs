@@ -6,6 +6,7 @@ use crate::apply::{definitions, plain, windows};
 use crate::failure::AgentError;
 use crate::pem::{certificate_digest, expiry};
 use crate::state::Applied;
+use crate::system::registry::awaited_renames;
 use crate::system::{Activity, Kind, Program, System};
 use crate::work::Work;
 
@@ -17,6 +18,7 @@ pub(crate) fn facts(work: &mut Work<'_, '_>) -> Result<Facts, AgentError> {
     let mut facts = work.system.describe()?;
     facts.version = mullion_wire::VERSION;
     facts.reboot_pending = work.restart_pending();
+    facts.next_start = awaited_renames(|key, name| work.system.value(key, name).ok().flatten());
     facts.ran.clone_from(&work.state.ran);
     if let Some(applied) = work.state.applied.clone() {
         facts.drift = drift(work, &applied)?;

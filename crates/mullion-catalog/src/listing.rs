@@ -269,14 +269,16 @@ impl Catalog {
             ),
             &self.time_zones.source,
         ));
-        rows.extend(self.windows.registry.iter().map(|value| {
+        for value in &self.windows.registry {
             let text = format!("{} = {} ({})", value.name, value.data, value.reason);
-            row(
-                format!("{} HKLM\\{}", joined(&value.releases), value.key),
-                text,
-                &value.source,
-            )
-        }));
+            let releases = joined(&value.releases);
+            rows.extend(
+                value
+                    .keys()
+                    .iter()
+                    .map(|key| row(format!("{releases} HKLM\\{key}"), &text, &value.source)),
+            );
+        }
         rows
     }
 

@@ -133,6 +133,9 @@ pub struct RegistryValue {
     pub releases: Vec<WindowsVersion>,
     /// The key under `HKLM`.
     pub key: String,
+    /// Keys below that one: the value is set in each of them, and not in the key itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub each: Vec<String>,
     /// The value's name.
     pub name: String,
     /// The value.
@@ -145,6 +148,17 @@ pub struct RegistryValue {
     pub reason: String,
     /// Where this was read.
     pub source: String,
+}
+
+impl RegistryValue {
+    /// Every key under `HKLM` that it is set in.
+    pub fn keys(&self) -> Vec<String> {
+        if self.each.is_empty() {
+            return vec![self.key.clone()];
+        }
+        let each = self.each.iter();
+        each.map(|below| format!(r"{}\{below}", self.key)).collect()
+    }
 }
 
 /// What a registry value holds.
@@ -175,6 +189,10 @@ impl std::fmt::Display for RegistryData {
 pub enum RegistryWhen {
     /// On all of the release.
     Always,
+    /// On those that Mullion made: of one that existed before, it is its owner's to say.
+    Made,
+    /// On those that existed before.
+    Existing,
     /// On those with a static address.
     StaticAddress,
     /// On those with a revision that is known to be bad.

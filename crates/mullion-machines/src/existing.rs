@@ -71,6 +71,7 @@ impl Look for Existing {
                 power: Power::On,
                 size: None,
                 template: None,
+                template_path: None,
                 address,
             };
             found.machines.insert(machine.clone(), sighting);

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::path::PathBuf;
 
 use ipnet::{IpNet, Ipv4Net};
 use mullion_plan::{HostFacts, MachineFacts, Place, Power, Size, TemplateId};
@@ -49,6 +50,8 @@ pub struct Sighting {
     pub size: Option<Size>,
     /// The template it was made from.
     pub template: Option<TemplateId>,
+    /// The folder of that template, which it lies over.
+    pub template_path: Option<PathBuf>,
     /// Its address.
     pub address: Option<IpAddr>,
 }

@@ -137,6 +137,7 @@ impl Look for Memory {
                     power: machine.power,
                     size: Some(machine.wish.size),
                     template: Some(machine.wish.template.clone()),
+                    template_path: Some(machine.wish.template_path.clone()),
                     address: Some(machine.wish.address.into()),
                 };
                 found.machines.insert(name.clone(), sighting);

@@ -233,6 +233,9 @@ pub struct Inside {
     /// Whether the system waits for a reboot.
     #[serde(default)]
     pub reboot_pending: bool,
+    /// What waits for its next start and is no reason to make one, for people.
+    #[serde(default)]
+    pub next_start: Option<String>,
     /// The blueprint that was applied, wholly.
     #[serde(default)]
     pub blueprint: Option<Blueprint>,

@@ -318,6 +318,16 @@ impl Wanted<'_> {
         Some(TemplateWish::Built(TemplateId { name, fingerprint }))
     }
 
+    /// The templates that its machines are made from, as far as we build them.
+    pub fn templates(&self) -> BTreeSet<TemplateId> {
+        let groups = self.cluster.groups.iter();
+        let built = groups.filter_map(|group| match self.template(group) {
+            Some(TemplateWish::Built(id)) => Some(id),
+            _ => None,
+        });
+        built.collect()
+    }
+
     fn images_of<'a>(&'a self, group: &Group) -> impl Iterator<Item = &'a str> {
         let os = group.system.os();
         self.cluster

@@ -13,6 +13,7 @@
 //!   when everything in it has reached the disk;
 //! - two processes that want the same template make it once: the second waits, and finds it made;
 //! - what a killed process left behind is removed by the next one that builds;
+//! - of a template's older states the newest stays beside the new one, and so does every one that is used;
 //! - nothing in a template tells machines apart: no machine id, no host keys, no login.
 //!
 //! A stand-in's template is a Linux one with Wine in it, whose prefix is initialised and says which Windows it is; what
@@ -34,6 +35,7 @@ mod images;
 mod known_images;
 mod linux;
 mod lock;
+mod older;
 mod registry;
 mod stand_in;
 mod twins;
@@ -47,6 +49,7 @@ use serde::{Deserialize, Serialize};
 
 pub use error::TemplateError;
 pub use linux::{LinuxTemplate, Program, ProgramFolder};
+pub use older::OlderTemplate;
 pub use stand_in::{DriveContent, DriveFile, Face, KnownImage, StandInTemplate};
 
 /// The folder that holds templates.
@@ -86,7 +89,7 @@ const RECORD: &str = "template.json";
 /// template, in a folder of its own, since machines may lie over the older one.
 const FORM: &str = env!("TEMPLATE_FORM");
 
-/// Marks a folder in which a template grows.
+/// Marks a folder in which a template grows, or one that is on its way out.
 const PARTIAL: &str = ".partial-";
 
 impl Templates {
@@ -119,10 +122,7 @@ impl Templates {
         let mut found = BTreeSet::new();
         for entry in entries {
             let path = entry?.path();
-            let is_partial = path
-                .file_name()
-                .is_some_and(|name| name.to_string_lossy().contains(PARTIAL));
-            if is_partial {
+            if is_partial(&path) {
                 continue;
             }
             if let Some(record) = read_record(&path)?
@@ -182,11 +182,7 @@ impl Templates {
         if read_record(&path)?.is_none() {
             // A folder of that name without a record is not a template.
             lock::remove_tree(&path)?;
-            let partial = self.place.join(format!(
-                "{}{PARTIAL}{}",
-                folder_name(id),
-                std::process::id()
-            ));
+            let partial = self.place.join(partial_name(&folder_name(id)));
             let built = make(&partial).and_then(|()| Ok(fs_err::rename(&partial, &path)?));
             if let Err(error) = built {
                 // The first error is the one to tell; what stays is swept by the next build.
@@ -272,12 +268,29 @@ impl Templates {
     }
 }
 
+/// Whether a template grows in a folder, or what is left of one is on its way out.
+fn is_partial(path: &Path) -> bool {
+    let name = path.file_name();
+    name.is_some_and(|name| name.to_string_lossy().contains(PARTIAL))
+}
+
+/// The name under which this process makes, or takes away, a template's folder.
+fn partial_name(folder: &str) -> String {
+    format!("{folder}{PARTIAL}{}", std::process::id())
+}
+
 /// Removes a template's folder.
 fn remove_whole(path: &Path) -> Result<(), TemplateError> {
-    // First it stops being a template, then it goes: a removal that is cut off leaves no half of one.
-    match fs_err::remove_file(path.join(RECORD)) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
-        _ => lock::remove_tree(path),
+    // First it stops being a template, then it goes: a removal that is cut off leaves no half of one, and what it
+    // leaves is swept by the next build.
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let hidden = path.with_file_name(partial_name(&name));
+    match fs_err::rename(path, &hidden) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        renamed => {
+            renamed?;
+            lock::remove_tree(&hidden)
+        }
     }
 }
 

@@ -217,6 +217,9 @@ pub struct Facts {
     pub addresses: Vec<String>,
     /// Whether the system waits for a reboot, and why.
     pub reboot_pending: Option<String>,
+    /// What waits for the next start and is no reason to make one, for people.
+    #[serde(default)]
+    pub next_start: Option<String>,
     /// The blueprint that is wholly applied, and still is: none where [`Facts::drift`] tells something.
     pub blueprint: Option<Sha256Digest>,
     /// What the controller wrote down with it.

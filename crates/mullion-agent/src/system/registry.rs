@@ -108,7 +108,9 @@ const RENAMES: [&str; 2] = [
     "PendingFileRenameOperations2",
 ];
 
-/// Why Windows waits for a start where files are to be renamed or removed at it; `read` gives values of the registry.
+/// That files are to be renamed or removed at Windows' next start; `read` gives values of the registry.
+///
+/// No reason for a start: scanners and updaters leave such files behind at every one, and it would never end.
 pub fn awaited_renames(read: impl Fn(&str, &str) -> Option<Value>) -> Option<String> {
     // Each is two texts, and one that is removed has no second: the first path is all that is told.
     let first = RENAMES
@@ -117,7 +119,7 @@ pub fn awaited_renames(read: impl Fn(&str, &str) -> Option<Value>) -> Option<Str
         .find_map(|value| value.texts().into_iter().next())?;
     let path = first.trim_start_matches(r"\??\");
     Some(format!(
-        "files are to be renamed or removed, `{path}` first"
+        "files are renamed or removed at the next start, `{path}` first"
     ))
 }
 

@@ -93,9 +93,9 @@ impl Hands<'_> {
         fingerprint: &Fingerprint,
     ) -> Result<(), StepError> {
         // What runs on all nodes is written for what they stand on, also where this run changes none of them. One that
-        // does not answer now is no reason to write nothing: it counts as a plain computer.
+        // does not answer now is no reason to write nothing.
         for (machine, _) in &self.roster()?.addresses {
-            let _ = self.find_ground(machine);
+            self.grounds.ask_once(machine, || self.find_ground(machine));
         }
         let rendered = objects(&self.setting()?, set)
             .map_err(|error| settings::unrendered(&format!("the objects {set}"), &error))?;

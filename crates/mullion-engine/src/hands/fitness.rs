@@ -13,7 +13,7 @@ use mullion_ssh::{Command, Transport as _};
 use mullion_wire::Facts;
 
 use super::talk::{Told, lost};
-use super::{Hands, inspect, inspect_windows, lock};
+use super::{Hands, inspect, inspect_windows};
 
 /// Certificates of a machine whose clock is further off are not valid yet, or no longer.
 const SKEW_SECONDS: u64 = 60;
@@ -132,7 +132,7 @@ impl Hands<'_> {
             .output(&Command::script(inspect::SCRIPT, none))
             .map_err(|error| lost(machine.as_str(), &error))?;
         let found = inspect::read(&output.out)?;
-        lock(&self.grounds).insert(machine.clone(), found.ground);
+        self.grounds.found(machine, found.ground);
         let group = self.wanted_group(machine)?;
         verdict(machine, inspect::unfit(&found, group, now()))
     }
@@ -159,7 +159,7 @@ impl Hands<'_> {
 
     /// What a machine stands on: as it was found, or found now.
     pub(super) fn find_ground(&self, machine: &MachineName) -> Result<(), StepError> {
-        if lock(&self.grounds).contains_key(machine) || self.os(machine) == Os::Windows {
+        if self.grounds.knows(machine) || self.os(machine) == Os::Windows {
             return Ok(());
         }
         self.inspect(machine)

@@ -220,6 +220,7 @@ fn inside(facts: &Facts) -> Inside {
         agent: Some(facts.agent.clone()),
         features: std::collections::BTreeSet::new(),
         reboot_pending: facts.reboot_pending.is_some(),
+        next_start: facts.next_start.clone(),
         blueprint: read_label(facts.mark.as_ref()).map(|label| label.blueprint),
         before: ran("before"),
         after: ran("after"),

@@ -8,6 +8,7 @@
 mod cluster;
 mod drivers;
 mod fitness;
+mod grounds;
 mod inspect;
 mod inspect_windows;
 mod known_images;
@@ -35,7 +36,6 @@ use mullion_plan::{
     Action, Attend, Discover, DiscoverError, ErrorClass, Membership, Observed, Part, PartKind,
     Perform, Plan, Roster, Step, StepError, StepId, Undo, Wanted,
 };
-use mullion_render::Ground;
 use mullion_spec::cluster::Cluster;
 use mullion_spec::value::{ClusterName, MachineName};
 use mullion_spec::words::{self, Os};
@@ -44,6 +44,7 @@ use mullion_template::Templates;
 use mullion_wire::{Content, Secret, Sha256Digest};
 
 use drivers::Drivers;
+use grounds::Grounds;
 use starts::Starts;
 
 pub use purge::{KeptTemplate, PurgeError};
@@ -156,7 +157,7 @@ pub struct Hands<'a> {
     drivers: Drivers,
     ssh: Ssh,
     sessions: Mutex<BTreeMap<MachineName, Session>>,
-    grounds: Mutex<BTreeMap<MachineName, Ground>>,
+    grounds: Grounds,
     /// Who is where: known once the world was looked at.
     roster: RwLock<Option<Arc<Roster>>>,
     api: Mutex<Option<Arc<Api>>>,
@@ -188,7 +189,7 @@ impl<'a> Hands<'a> {
             drivers: Drivers::new(drivers),
             ssh: Ssh::new().map_err(HandsError::Ssh)?,
             sessions: Mutex::default(),
-            grounds: Mutex::default(),
+            grounds: Grounds::default(),
             roster: RwLock::default(),
             api: Mutex::default(),
             reboots: Mutex::default(),
@@ -274,6 +275,7 @@ impl<'a> Hands<'a> {
 
     /// Takes down who is where, for the steps of the plan that is made of the same facts.
     pub fn seat(&self, roster: Roster) {
+        self.grounds.ask_anew();
         let mut held = self.roster.write().unwrap_or_else(PoisonError::into_inner);
         *held = Some(Arc::new(roster));
     }

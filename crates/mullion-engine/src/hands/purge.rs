@@ -1,12 +1,14 @@
 //! What the clusters of this computer share, removed as far as no other one lies over it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
 
 use mullion_artifacts::StoreError;
 use mullion_machines::DriverError;
-use mullion_plan::{TemplateId, Unattended};
+use mullion_plan::{Attend, News, StepError, TemplateId, Unattended};
 use mullion_spec::value::ClusterName;
-use mullion_template::TemplateError;
+use mullion_template::{OlderTemplate, TemplateError};
 
 use super::Hands;
 use super::drivers::Drivers;
@@ -51,6 +53,38 @@ impl Hands<'_> {
         self.store.purge()?;
         Ok(kept)
     }
+
+    /// Removes what is left of a template's older states, as far as nobody uses them, and tells what that gave.
+    ///
+    /// What cannot be removed now is no fault of a template that was built: the next one's turn takes it.
+    pub(super) fn remove_older_templates(&self, id: &TemplateId, attendant: &dyn Attend) {
+        let own = self.wanted().templates();
+        let is_free = |older: &OlderTemplate| {
+            // Another run may be about to make machines of what it found.
+            let mut running = Lock::held(&self.outfit.place);
+            running.remove(self.cluster_name());
+            let is_own = own.contains(&older.id) && self.templates.path(&older.id) == older.path;
+            let uses = Uses::find(&self.drivers, self.cluster_name());
+            running.is_empty() && !is_own && uses.is_ok_and(|uses| uses.is_free(older))
+        };
+        let lines = match self.templates.remove_older(id, &is_free) {
+            Ok(gone) => gone.iter().map(told).collect(),
+            Err(error) => {
+                let why = StepError::new(error.class(), "older templates stay").because(&error);
+                vec![format!("{}: {}", why.words, why.causes.join(": "))]
+            }
+        };
+        for line in lines {
+            attendant.hear(News::Line(line));
+        }
+    }
+}
+
+/// That an older template went.
+fn told(older: &OlderTemplate) -> String {
+    let mib = older.room.div_ceil(1 << 20);
+    let id = &older.id;
+    format!("removed the older template {id}, which nothing uses: {mib} MiB")
 }
 
 /// Which clusters' machines lie over which template.
@@ -60,6 +94,8 @@ struct Uses {
     /// The clusters of which it is not known: a machine's label cannot be read, or a run of it goes on, which may just
     /// have built the template of a machine to come.
     unknown: BTreeSet<ClusterName>,
+    /// The folders of those templates, by their names: one template may be there in several forms.
+    folders: BTreeSet<OsString>,
 }
 
 impl Uses {
@@ -76,10 +112,18 @@ impl Uses {
                         None => &mut uses.unknown,
                     };
                     over.insert(cluster.clone());
+                    let folder = sighting.template_path.as_deref().and_then(Path::file_name);
+                    uses.folders.extend(folder.map(OsStr::to_owned));
                 }
             }
         }
         Ok(uses)
+    }
+
+    /// Whether no machine of any cluster lies over an older template.
+    fn is_free(&self, older: &OlderTemplate) -> bool {
+        let folder = older.path.file_name();
+        self.unknown.is_empty() && folder.is_some_and(|name| !self.folders.contains(name))
     }
 
     /// The templates that stay: also one of an older form, which is not among those that are there for new machines.
@@ -145,6 +189,25 @@ mod tests {
             format!("{} by {}", kept.template.name, clusters.join(" "))
         });
         told.collect()
+    }
+
+    #[test]
+    fn an_older_template_is_free_once_no_machine_of_any_cluster_lies_over_that_form_of_it() {
+        let computer = Memory::new();
+        make(&computer, "a", "10.1.0.0/24", "shared");
+        let drivers = [(words::Driver::Nspawn, Box::new(computer) as _)];
+        let drivers = Drivers::new(drivers.into());
+        let mut uses = Uses::find(&drivers, &"b".parse().unwrap()).unwrap();
+        let older = |folder: &str| OlderTemplate {
+            id: id("shared"),
+            path: Path::new("/elsewhere").join(folder),
+            room: 0,
+            made: 1,
+        };
+        assert!(!uses.is_free(&older("templates")));
+        assert!(uses.is_free(&older("of-another-form")));
+        uses.unknown.insert("c".parse().unwrap());
+        assert!(!uses.is_free(&older("of-another-form")));
     }
 
     #[test]

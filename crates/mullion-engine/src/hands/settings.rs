@@ -5,8 +5,8 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use mullion_plan::{Documents, ErrorClass, Fingerprint, PartKind, Roster, StepError, Wanted};
 use mullion_render::{
-    Cgroups, Footing, Ground, Place, RenderError, Setting, Stored, load_balancer_blueprint,
-    node_blueprint, objects, windows_blueprint,
+    Place, RenderError, Setting, Stored, load_balancer_blueprint, node_blueprint, objects,
+    windows_blueprint,
 };
 use mullion_spec::cluster::Duty;
 use mullion_spec::value::{Address, Endpoint, MachineName};
@@ -14,32 +14,23 @@ use mullion_spec::words::Os;
 use mullion_wire::{Blueprint, Sha256Digest};
 
 use super::Hands;
+use super::grounds::COMMON_GROUND;
 
 /// A document that could not be rendered, as a step's failure.
 pub(super) fn unrendered(what: &str, error: &RenderError) -> StepError {
     StepError::new(ErrorClass::Refused, format!("{what} could not be written")).because(error)
 }
 
-/// What is taken for a machine's ground where only a fingerprint is wanted: what differs by ground is not the
-/// file's matter.
-const COMMON_GROUND: Ground = Ground {
-    footing: Footing::Computer,
-    cgroups: Cgroups::V2,
-    can_raise_limits: true,
-    has_swap: false,
-    has_resolver: true,
-};
-
 impl Hands<'_> {
     /// The setting of the machines whose place is known.
     pub(super) fn setting(&self) -> Result<Setting<'_>, StepError> {
         let roster = self.roster()?;
         let endpoint = endpoint(&roster)?;
-        let grounds = super::lock(&self.grounds).clone();
+        let driver_of = |machine: &_| self.group(machine).map(|group| group.carrier.driver());
         let machines = roster.addresses.iter().filter_map(|(name, address)| {
             let place = Place {
                 address: address.parse().ok()?,
-                ground: grounds.get(name).copied().unwrap_or(COMMON_GROUND),
+                ground: self.grounds.of(name, driver_of),
             };
             Some((name.clone(), place))
         });

@@ -80,9 +80,20 @@ impl Hands<'_> {
             images,
         };
         let built = self.templates.build_linux(&wish, attendant);
+        self.template_built(id, built, attendant)
+    }
+
+    /// A template was built, or not; where it was, older ones of it go.
+    fn template_built(
+        &self,
+        id: &TemplateId,
+        built: Result<PathBuf, TemplateError>,
+        attendant: &dyn Attend,
+    ) -> Result<(), StepError> {
         built
-            .map(|_| ())
-            .map_err(|error| failed(format!("template {} could not be built", id.name), &error))
+            .map_err(|error| failed(format!("template {} could not be built", id.name), &error))?;
+        self.remove_older_templates(id, attendant);
+        Ok(())
     }
 
     /// What Windows machines are brought.
@@ -167,9 +178,7 @@ impl Hands<'_> {
             images: known_images(self.model.artifacts()),
         };
         let built = self.templates.build_stand_in(&wish, attendant);
-        built
-            .map(|_| ())
-            .map_err(|error| failed(format!("template {} could not be built", id.name), &error))
+        self.template_built(id, built, attendant)
     }
 
     /// The group whose machines a template of stand-ins is for, and the Windows that it asks for. A template's name holds

@@ -83,6 +83,21 @@ fn a_slow_kubelet_is_waited_for_and_then_approved() {
 }
 
 #[test]
+fn a_renewal_long_after_the_node_was_made_is_seen_and_approved() {
+    let fake = with(&[("csr-1", own(fixture!("lin1")))]);
+    let api = fake.api();
+    let is_settled = || api.facts(&cluster()).unwrap().facts.nodes["lin1"].certificates;
+    let approve = || api.approve_certificates("lin1", &known()).unwrap();
+    assert_eq!(approve(), Look::So(1));
+    fake.forget_requests();
+    assert!(is_settled(), "nobody asks");
+    fake.put(&format!("{FOLDER}/csr-2"), own(fixture!("lin1")));
+    assert!(!is_settled(), "planning is to see that somebody waits");
+    assert_eq!(approve(), Look::So(1));
+    assert!(is_settled());
+}
+
+#[test]
 fn other_nodes_requests_are_not_looked_at() {
     let of_other = request("system:node:lin2", &["system:nodes"], fixture!("lin1"));
     let of_nobody = request("admin", &["system:masters"], fixture!("lin1"));

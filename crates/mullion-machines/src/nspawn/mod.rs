@@ -254,6 +254,7 @@ impl Look for Nspawn {
                 power,
                 size: label.as_ref().map(|label| label.size),
                 template: label.as_ref().map(|label| label.template.clone()),
+                template_path: label.as_ref().map(|label| label.template_path.clone()),
                 address: label.as_ref().map(|label| label.address.into()),
             };
             found.machines.insert(machine, sighting);

@@ -421,6 +421,28 @@ fn the_schema_of_facts_names_their_form() {
 }
 
 #[test]
+fn of_a_finished_cluster_a_renewal_is_a_thing_to_do_and_a_file_to_rename_is_none() {
+    let sketch = Sketch::small();
+    let world = sketch.world();
+    let first = planned(&sketch, &look(&world, &sketch));
+    run(&first, &world, Until::End, &mut Dice::new(1));
+    let mut observed = look(&world, &sketch);
+    let name = {
+        let (name, machine) = observed.machines.iter_mut().next().unwrap();
+        let inside = machine.inside.as_mut().unwrap();
+        inside.next_start = Some("files are renamed at the next start".into());
+        name.clone()
+    };
+    assert!(planned(&sketch, &observed).is_empty());
+    // A kubelet asks for another certificate long after its node was made.
+    let nodes = &mut observed.cluster.as_mut().unwrap().nodes;
+    nodes.get_mut(name.as_str()).unwrap().certificates = false;
+    let next = planned(&sketch, &observed);
+    let ids: Vec<_> = next.steps().iter().map(|step| step.id.as_str()).collect();
+    assert_eq!(ids, [format!("certificates/{name}")]);
+}
+
+#[test]
 fn a_run_that_was_cut_off_before_its_suites_leaves_them_to_the_next() {
     let sketch = Sketch::small();
     let world = sketch.world();

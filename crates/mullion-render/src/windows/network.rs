@@ -60,7 +60,8 @@ impl Network {
             name: wanted.name.clone(),
             subnet: wanted.subnet.clone(),
             gateway: wanted.gateway.clone(),
-            vsid: wanted.vsid,
+            // Two networks of one number would take each other's packets: where the file wants ours, the next is free.
+            vsid: wanted.vsid + u32::from(wanted.vsid == network.vni),
             port: network.port,
             adapter: AdapterChoice::Address(seat.address.to_string()),
         })

@@ -1,6 +1,6 @@
 //! What of Windows itself is set: features, registry, Defender, ports, names.
 
-use mullion_catalog::{Catalog, RegistryData, RegistryWhen};
+use mullion_catalog::{Catalog, RegistryData, RegistryValue as Known, RegistryWhen};
 use mullion_spec::cluster::{System, Windows as Wanted};
 use mullion_wire::{
     DynamicPorts, Exclusions, PageFile, Protocol, RegistryData as Data, RegistryValue, Windows,
@@ -31,7 +31,7 @@ pub(super) fn windows(setting: &Setting<'_>, seat: Seat<'_>) -> Windows {
     let Some(wanted) = of(seat) else {
         return windows;
     };
-    windows.registry = registry(wanted);
+    windows.registry = registry(seat, wanted);
     if wanted.settings.defender_exclusions {
         windows.exclusions = exclusions();
     }
@@ -46,20 +46,26 @@ pub(super) fn windows(setting: &Setting<'_>, seat: Seat<'_>) -> Windows {
     windows
 }
 
-/// The fixes that every machine of the release needs. Whether an address is static, and which revision a machine has, is
-/// not known here: values for those are left to whoever knows.
-fn registry(wanted: &Wanted) -> Vec<RegistryValue> {
+/// The fixes that every machine of the release needs, and what goes for those that we make or for the others. Whether an
+/// address is static, and which revision a machine has, is not known here: values for those are left to whoever knows.
+fn registry(seat: Seat<'_>, wanted: &Wanted) -> Vec<RegistryValue> {
+    let own = if seat.is_existing() {
+        RegistryWhen::Existing
+    } else {
+        RegistryWhen::Made
+    };
+    let laid = |value: &Known, key: String| RegistryValue {
+        key: format!(r"HKLM\{key}"),
+        name: value.name.clone(),
+        data: match &value.data {
+            RegistryData::Number(number) => Data::Dword(*number),
+            RegistryData::Text { expandable } => Data::Expandable(expandable.clone()),
+        },
+    };
     Catalog::builtin()
         .registry_values(wanted.version)
-        .filter(|value| value.when == RegistryWhen::Always)
-        .map(|value| RegistryValue {
-            key: format!(r"HKLM\{}", value.key),
-            name: value.name.clone(),
-            data: match &value.data {
-                RegistryData::Number(number) => Data::Dword(*number),
-                RegistryData::Text { expandable } => Data::Expandable(expandable.clone()),
-            },
-        })
+        .filter(|value| [RegistryWhen::Always, own].contains(&value.when))
+        .flat_map(|value| value.keys().into_iter().map(move |key| laid(value, key)))
         .collect()
 }
 

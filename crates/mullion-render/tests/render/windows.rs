@@ -486,6 +486,25 @@ fn a_time_zone_is_written_as_windows_calls_it() {
 }
 
 #[test]
+fn what_every_program_of_a_machine_feels_is_set_where_we_made_it() {
+    let keys = |blueprint: Blueprint| -> Vec<String> {
+        let registry = blueprint.windows.unwrap().registry;
+        registry.into_iter().map(|value| value.key).collect()
+    };
+    let has = |keys: &[String], end: &str| keys.iter().any(|key| key.ends_with(end));
+    let model = scene::model(REAL, "1.36");
+    let setting = scene::setting(&model, scene::container());
+    let existing = keys(windows_blueprint(&setting, &name("win1")).unwrap());
+    let made = keys(both().0);
+    for everybodys in [r"\WindowsUpdate\AU", r"\LocalDumps"] {
+        assert!(has(&made, everybodys), "{made:?}");
+        assert!(!has(&existing, everybodys), "{existing:?}");
+    }
+    assert!(has(&existing, r"\LocalDumps\kubelet.exe"), "{existing:?}");
+    assert!(has(&existing, r"\hns\State"), "{existing:?}");
+}
+
+#[test]
 fn a_file_of_the_user_s_is_not_one_of_ours_whatever_its_letters() {
     let text = REAL.replace("ssh:", "files: [{from: x, to: \"C:/K/Kubelet.exe\"}], ssh:");
     let model = scene::model(&text, "1.36");

@@ -57,6 +57,8 @@ pub struct MachineStatus {
     pub address: Option<String>,
     /// Whether somebody could log in.
     pub answers: bool,
+    /// What waits for its next start; a run makes none for it.
+    pub next_start: Option<String>,
     /// The node that it is.
     pub node: Option<NodeStatus>,
 }
@@ -157,6 +159,9 @@ fn machine_status(
             .and_then(|facts| facts.address)
             .map(|address| address.to_string()),
         answers: facts.is_some_and(|facts| facts.inside.is_some()),
+        next_start: facts
+            .and_then(|facts| facts.inside.as_ref())
+            .and_then(|inside| inside.next_start.clone()),
         node: view.and_then(|view| node_status(name, view)),
     }
 }
@@ -286,6 +291,9 @@ fn text(document: &StatusDocument, now: Timestamp) -> String {
         let _ = writeln!(out, "{}", line.join("  ").trim_end());
     }
     for machine in &document.machines {
+        if let Some(words) = &machine.next_start {
+            let _ = writeln!(out, "{}: {words}", machine.name);
+        }
         for trouble in machine.node.iter().flat_map(|node| &node.trouble) {
             let _ = writeln!(out, "{}: {trouble}", machine.name);
         }
@@ -316,4 +324,35 @@ fn age(since: &str, now: Timestamp) -> String {
     let parsed = since.parse::<Timestamp>().ok();
     let age = parsed.and_then(|since| Duration::try_from(now.duration_since(since)).ok());
     age.map_or_else(|| "-".into(), short)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_waits_for_a_start_is_told_and_differs_from_nothing() {
+        let machine = MachineStatus {
+            name: "win1".into(),
+            machine: "reached",
+            driver: Some("ssh".into()),
+            stand_in: false,
+            address: None,
+            answers: true,
+            next_start: Some("files are renamed at the next start".into()),
+            node: None,
+        };
+        let document = StatusDocument {
+            cluster: "c".into(),
+            kubernetes: "1.36.4".into(),
+            api_server: "answers",
+            endpoint: None,
+            machines: vec![machine],
+            differences: Vec::new(),
+            run: None,
+        };
+        let text = text(&document, Timestamp::UNIX_EPOCH);
+        let end = "win1: files are renamed at the next start\n\nnothing differs from the file\n";
+        assert!(text.ends_with(end), "{text}");
+    }
 }

@@ -68,7 +68,7 @@ struct Within {
 impl Within {
     /// Starts one that has these folders of ours.
     fn start(folders: &[&Path]) -> Self {
-        let mut enter = String::from("set -eu\n");
+        let mut groups = Vec::new();
         for hierarchy in hierarchies() {
             let group = hierarchy.join(GROUP);
             fs_err::create_dir_all(&group).unwrap();
@@ -78,10 +78,14 @@ impl Within {
                     fs_err::write(group.join(file), all).unwrap();
                 }
             }
-            enter += &format!("echo $$ > {}/cgroup.procs\n", group.display());
+            groups.push(group.join("cgroup.procs").display().to_string());
         }
-        enter += "exec unshare --mount --propagation=private --pid --fork --kill-child --uts --ipc --net --cgroup \
-                  bash -c \"$0\" computer \"$@\"";
+        let enter = format!(
+            "for group in {}; do echo $$ > $group || exit; done
+             exec unshare --mount --propagation=private --pid --fork --kill-child --uts --ipc --net --cgroup \
+             bash -c \"$0\" computer \"$@\"",
+            groups.join(" ")
+        );
         let outer = Command::new("bash")
             .args(["-c", &enter, BECOME])
             .args(folders)

@@ -8,7 +8,7 @@ use mullion_wire::{
     Definition, DynamicPorts, Feature, OverlayNetwork, Protocol, Sha256Digest, Start,
 };
 
-use super::super::registry::{Value, awaited_renames, place};
+use super::super::registry::{Value, place};
 use super::super::{
     Activity, Ended, Family, Holds, LogEntry, NetworkState, OnlyWindows, Removed, RunningProgram,
     SystemError,
@@ -161,13 +161,6 @@ impl Memory {
         let is_pending = |state: &Feature| *state == Feature::Pending;
         if inner.windows.features.values().any(is_pending) {
             return Some("features are being installed".to_owned());
-        }
-        let renames = awaited_renames(|key, name| {
-            let values = inner.windows.registry.get(&plain(key))?;
-            values.get(&name.to_lowercase()).cloned()
-        });
-        if renames.is_some() {
-            return renames;
         }
         (inner.windows.next_host_name != inner.host_name)
             .then(|| "the host name changes".to_owned())

@@ -14,7 +14,7 @@ use windows::Win32::Foundation::{ERROR_ACCESS_DENIED, ERROR_SHARING_VIOLATION};
 use windows::Win32::Storage::FileSystem::{FILE_SHARE_DELETE, FILE_SHARE_READ};
 use windows::Win32::System::SystemInformation::GetTickCount64;
 
-use super::super::registry::{Value, awaited_renames};
+use super::super::registry::Value;
 use super::super::{
     Companions, Family, FirewallState, Holds, LogEntry, Module, NetworkState, OnlyWindows,
     PackageLists, Packages, Paths, Removed, RunningProgram, ServiceWork, Settings, System,
@@ -123,9 +123,6 @@ impl System for Windows {
             .filter(|(key, _)| hive::has_key(key).unwrap_or(false))
             .map(|(_, why)| (*why).to_owned())
             .collect();
-        reasons.extend(awaited_renames(|key, name| {
-            hive::value(key, name).ok().flatten()
-        }));
         let name = names::awaited_host_name();
         reasons.extend(name.map(|name| format!("the host name changes to `{name}`")));
         (!reasons.is_empty()).then(|| reasons.join("; "))

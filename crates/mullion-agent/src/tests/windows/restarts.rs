@@ -2,7 +2,7 @@
 
 use mullion_wire::{Event, Feature, RegistryData};
 
-use super::{Value, apply, ask_well, blueprint, check, facts, fresh, machine, ready};
+use super::{Value, apply, ask_well, blueprint, check, facts, fresh, ready};
 use crate::system::Activity;
 
 /// Why a machine that was just changed has to be started anew.
@@ -30,8 +30,8 @@ fn a_restart_is_asked_for_and_not_made() {
 }
 
 #[test]
-fn files_that_wait_to_be_renamed_are_a_reason_for_a_restart() {
-    let machine = machine();
+fn files_that_wait_to_be_renamed_are_told_and_no_reason_for_a_restart() {
+    let machine = ready();
     let manager = r"HKLM\SYSTEM\CurrentControlSet\Control\Session Manager";
     let renames = |texts: &[&str]| {
         let texts = texts.iter().map(|text| (*text).to_owned()).collect();
@@ -39,14 +39,19 @@ fn files_that_wait_to_be_renamed_are_a_reason_for_a_restart() {
     };
     let name = "PendingFileRenameOperations";
     machine.put_value(manager, name, renames(&[]));
-    assert_eq!(
-        facts(&machine).reboot_pending,
-        None,
-        "nothing is left of it"
-    );
+    assert_eq!(facts(&machine).next_start, None, "nothing is left of it");
     machine.put_value(manager, name, renames(&[r"\??\C:\old.dll", ""]));
-    let words = facts(&machine).reboot_pending.unwrap();
+    let told = facts(&machine);
+    let words = told.next_start.unwrap();
     assert!(words.contains(r"`C:\old.dll`"), "{words}");
+    assert_eq!(told.reboot_pending, None);
+    // Not after a start that what we changed needed, either: an updater has left a file again.
+    let (_, events) = ask_well(&machine, &apply(&blueprint()));
+    assert!(reboot(&events).is_some());
+    machine.restart_machine();
+    let (changed, events) = ask_well(&machine, &apply(&blueprint()));
+    assert_eq!((changed, reboot(&events)), (0, None));
+    assert!(facts(&machine).next_start.is_some());
 }
 
 #[test]
