@@ -439,7 +439,7 @@ fn of_a_finished_cluster_a_renewal_is_a_thing_to_do_and_a_file_to_rename_is_none
     nodes.get_mut(name.as_str()).unwrap().certificates = false;
     let next = planned(&sketch, &observed);
     let ids: Vec<_> = next.steps().iter().map(|step| step.id.as_str()).collect();
-    assert_eq!(ids, [format!("certificates/{name}")]);
+    assert_eq!(ids, [&*format!("certificates/{name}"), "verify/smoke"]);
 }
 
 #[test]
