@@ -11,7 +11,7 @@ use mullion_spec::words::Os;
 use crate::{XtaskError, shims, tools, windows_agent, windows_runner};
 
 /// Programs that tests run, with the names that the catalog has for them.
-const PROGRAMS: [&str; 2] = ["flanneld", "kube-proxy"];
+const PROGRAMS: [&str; 3] = ["flanneld", "kube-proxy", "kubelet-stand-in"];
 
 /// Runs the agent's own tests as programs for Windows, those of the libraries that answer where there are none, and
 /// compares what programs ask of these libraries. Needs root: whatever they change is in name spaces of their own, and
@@ -51,7 +51,9 @@ fn gather(store: &Store, parts: &[Part], folder: &Path) -> Result<(), XtaskError
         let part = program(parts, name).ok_or(XtaskError::NotWanted(name))?;
         let path = store.path(part);
         let path = path.ok_or_else(|| XtaskError::NotCached(part.to_string()))?;
-        fs_err::copy(path, folder.join(format!("{name}.exe")))?;
+        // One that was made for stand-ins calls itself what it stands for.
+        let file = path.file_name().unwrap_or_default();
+        fs_err::copy(&path, folder.join(file))?;
     }
     Ok(())
 }

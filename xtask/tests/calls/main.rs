@@ -3,10 +3,12 @@
 //! that runs here.
 //!
 //! `MULLION_WINDOWS_RUNNER` names a program that runs Windows programs, and `MULLION_TEST_WINDOWS` a folder with
-//! `flanneld.exe`, `kube-proxy.exe` and `mullion-agent.exe`, which that program can reach.
+//! `flanneld.exe`, `kube-proxy.exe`, `kubelet.exe` and `mullion-agent.exe`, which that program can reach.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod api_server;
+mod kubelet;
+mod runtime;
 mod told;
 
 use std::collections::BTreeMap;
@@ -151,20 +153,38 @@ impl Stage {
 
     /// Waits until a program has changed as much as is expected, and compares.
     fn expect(&self, program: &str, expected: &str) {
+        self.expect_of(program, expected, |calls, expected| {
+            let changes: Vec<_> = calls.into_iter().filter(is_change).collect();
+            (changes.len() >= expected).then_some(changes)
+        });
+    }
+
+    /// Waits until there is enough among a program's calls, and compares what `choose` takes of them. That is told how
+    /// many are expected.
+    fn expect_of(
+        &self,
+        program: &str,
+        expected: &str,
+        choose: impl Fn(Vec<Value>, usize) -> Option<Vec<Value>>,
+    ) {
         let file = tools::repository().join("shims/expected").join(expected);
         let expected: Vec<Value> =
             serde_json::from_str(&fs_err::read_to_string(file).unwrap()).unwrap();
+        let log = || {
+            let log = fs_err::read_to_string(self.folder.join(format!("{program}.log")));
+            log.unwrap_or_default()
+        };
         let begun = Instant::now();
         let found = loop {
-            let found = self.changes(program);
-            if found.len() >= expected.len() || begun.elapsed() > PATIENCE {
-                break found;
+            let calls = self.calls_of(program);
+            let shown = json!(calls);
+            if let Some(found) = choose(calls, expected.len()) {
+                break plain(found);
             }
+            assert!(begun.elapsed() < PATIENCE, "{shown:#}\n{}", log());
             std::thread::sleep(Duration::from_millis(200));
         };
-        let log = fs_err::read_to_string(self.folder.join(format!("{program}.log")));
-        let shown = serde_json::to_string_pretty(&found).unwrap();
-        assert_eq!(found, expected, "{shown}\n{}", log.unwrap_or_default());
+        assert_eq!(found, expected, "{:#}\n{}", json!(found), log());
     }
 
     /// Waits until a file of the Windows machine says something.
@@ -181,43 +201,61 @@ impl Stage {
         }
     }
 
-    /// The calls of a program that changed something, ids numbered in the order in which they came up.
-    fn changes(&self, program: &str) -> Vec<Value> {
+    /// The calls of a program, without what differs from run to run but for ids.
+    fn calls_of(&self, program: &str) -> Vec<Value> {
         let text = fs_err::read_to_string(self.calls()).unwrap_or_default();
-        let mut ids = Vec::new();
         let calls = text
             .lines()
             .filter_map(|line| serde_json::from_str::<Value>(line).ok());
         calls
             .filter(|call| call["program"] == program)
-            .filter(|call| {
-                let function = call["function"].as_str().unwrap_or_default();
-                let verbs = ["HcnCreate", "HcnModify", "HcnDelete"];
-                let method = &call["arguments"]["method"];
-                verbs.iter().any(|verb| function.starts_with(verb))
-                    || (function == "HNSCall" && method != "GET")
-            })
             .map(|call| {
-                assert_eq!(call["result"], "0x00000000", "{call}");
-                let mut arguments = call["arguments"].clone();
-                number(&mut arguments, &mut ids);
-                json!({"function": call["function"], "arguments": arguments})
+                json!({
+                    "function": call["function"], "arguments": call["arguments"],
+                    "result": call["result"],
+                })
             })
             .collect()
     }
 }
 
-/// Puts numbers in the place of ids.
+fn is_change(call: &Value) -> bool {
+    let function = call["function"].as_str().unwrap_or_default();
+    let verbs = ["HcnCreate", "HcnModify", "HcnDelete"];
+    let method = &call["arguments"]["method"];
+    verbs.iter().any(|verb| function.starts_with(verb))
+        || (function == "HNSCall" && method != "GET")
+}
+
+/// Calls that went well, ids numbered in the order in which they came up.
+fn plain(calls: Vec<Value>) -> Vec<Value> {
+    let mut ids = Vec::new();
+    let calls = calls.into_iter().map(|call| {
+        assert_eq!(call["result"], "0x00000000", "{call}");
+        let mut arguments = call["arguments"].clone();
+        number(&mut arguments, &mut ids);
+        json!({"function": call["function"], "arguments": arguments})
+    });
+    calls.collect()
+}
+
+/// Puts numbers in the place of ids, in paths too.
 fn number(value: &mut Value, ids: &mut Vec<String>) {
     match value {
-        Value::String(text) if is_id(text) => {
-            let id = text.to_lowercase();
-            let at = ids.iter().position(|known| *known == id);
-            let at = at.unwrap_or_else(|| {
-                ids.push(id);
-                ids.len() - 1
+        Value::String(text) => {
+            let pieces = text.split('/').map(|piece| {
+                if !is_id(piece) {
+                    return piece.to_owned();
+                }
+                let id = piece.to_lowercase();
+                let at = ids.iter().position(|known| *known == id);
+                let at = at.unwrap_or_else(|| {
+                    ids.push(id);
+                    ids.len() - 1
+                });
+                format!("<id {}>", at + 1)
             });
-            *text = format!("<id {}>", at + 1);
+            *text = pieces.collect::<Vec<_>>().join("/");
         }
         Value::Array(items) => items.iter_mut().for_each(|item| number(item, ids)),
         Value::Object(fields) => fields.values_mut().for_each(|field| number(field, ids)),
@@ -288,6 +326,15 @@ fn real_programs_ask_for_the_networks_that_are_expected() {
     let proxy = stage.attend(&told, "kube-proxy");
     stage.expect("kube-proxy.exe", "kube-proxy.json");
     drop(proxy);
+
+    // It asks after the endpoints that kube-proxy has made.
+    kubelet::write_settings(&told, &stage.bench);
+    let arguments = kubelet::arguments(&told, &stage.bench, runtime::serve());
+    let kubelet = stage.start("kubelet.exe", &arguments, &[].into());
+    stage.expect_of("kubelet.exe", "kubelet.json", |calls, _| {
+        kubelet::round(calls)
+    });
+    drop(kubelet);
 
     let request = stage.folder.join("request");
     let line = write_line(&external_network(told.blueprint())).unwrap();
