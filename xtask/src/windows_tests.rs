@@ -10,8 +10,12 @@ use mullion_spec::words::Os;
 
 use crate::{XtaskError, shims, tools, windows_agent, windows_runner};
 
-/// Programs that tests run, with the names that the catalog has for them.
-const PROGRAMS: [&str; 3] = ["flanneld", "kube-proxy", "kubelet-stand-in"];
+/// Programs that tests run: the names that the catalog has for them, and the files that tests look for.
+const PROGRAMS: [(&str, &str); 3] = [
+    ("flanneld", "flanneld.exe"),
+    ("kube-proxy", "kube-proxy.exe"),
+    ("kubelet-stand-in", "kubelet.exe"),
+];
 
 /// Runs the agent's own tests as programs for Windows, those of the libraries that answer where there are none, and
 /// compares what programs ask of these libraries. Needs root: whatever they change is in name spaces of their own, and
@@ -47,13 +51,11 @@ fn built_in() -> Result<Vec<Part>, XtaskError> {
 /// Puts programs into one folder, each of the version that the parts name.
 fn gather(store: &Store, parts: &[Part], folder: &Path) -> Result<(), XtaskError> {
     fs_err::create_dir_all(folder)?;
-    for name in PROGRAMS {
+    for (name, file) in PROGRAMS {
         let part = program(parts, name).ok_or(XtaskError::NotWanted(name))?;
         let path = store.path(part);
         let path = path.ok_or_else(|| XtaskError::NotCached(part.to_string()))?;
-        // One that was made for stand-ins calls itself what it stands for.
-        let file = path.file_name().unwrap_or_default();
-        fs_err::copy(&path, folder.join(file))?;
+        fs_err::copy(path, folder.join(file))?;
     }
     Ok(())
 }
@@ -76,7 +78,8 @@ mod tests {
         let parts = built_in().unwrap();
         let version = Catalog::builtin().default_kubernetes().to_string();
         assert_eq!(program(&parts, "kube-proxy").unwrap().version, version);
-        assert!(PROGRAMS.iter().all(|name| program(&parts, name).is_some()));
+        let mut names = PROGRAMS.iter().map(|(name, _)| name);
+        assert!(names.all(|name| program(&parts, name).is_some()));
     }
 
     #[test]
