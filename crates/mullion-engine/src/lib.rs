@@ -55,6 +55,7 @@ mod run;
 mod run_id;
 mod runs;
 pub mod select;
+mod stand_ins;
 pub mod timeline;
 pub mod timings;
 mod told;
@@ -74,6 +75,7 @@ pub use report::{Cause, MachineReport, Outcome, Report, RunOutcome, StageReport,
 pub use run::run;
 pub use run_id::{RunId, RunIdError};
 pub use runs::{Alive, KEPT, Listed, Runs, RunsError};
+pub use stand_ins::{stand_in_mark, stand_ins};
 pub use told::{Failure, FailureClass, StepTag};
 pub use watch::{Event, EventLine, MachineCount, NewsItem, StageCount, Unwatched, Watch};
 

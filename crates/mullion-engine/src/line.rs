@@ -37,6 +37,9 @@ pub struct Opening {
     pub plan: Fingerprint,
     /// How many steps the plan has.
     pub steps: usize,
+    /// The machines that stand in for Windows.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stand_ins: Vec<String>,
 }
 
 impl Opening {
@@ -49,7 +52,15 @@ impl Opening {
             direction: Direction::Do,
             plan: Fingerprint::of(plan),
             steps: plan.steps().len(),
+            stand_ins: Vec::new(),
         }
+    }
+
+    /// With machines that stand in for Windows.
+    #[must_use]
+    pub fn standing_in(mut self, machines: Vec<String>) -> Self {
+        self.stand_ins = machines;
+        self
     }
 
     /// The opening of a run that takes steps of the plan back.

@@ -138,6 +138,8 @@ pub struct RunRecord {
     pub plan: String,
     /// How many steps the plan had.
     pub planned: usize,
+    /// The machines that stand in for Windows.
+    pub stand_ins: Vec<String>,
     /// The process.
     pub pid: u32,
     /// What became of it.
@@ -241,6 +243,7 @@ impl Reader {
             direction,
             plan,
             steps,
+            stand_ins,
         } = opening;
         let record = RunRecord {
             run,
@@ -250,6 +253,7 @@ impl Reader {
             direction,
             plan: plan.to_string(),
             planned: steps,
+            stand_ins,
             pid,
             state: match alive {
                 Alive::Yes => RunState::Running,

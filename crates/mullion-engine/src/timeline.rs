@@ -14,6 +14,7 @@ use crate::line::Direction;
 use crate::policy::shown;
 use crate::record::{RunRecord, RunState, StepRecord, StepState};
 use crate::report::RunOutcome;
+use crate::stand_ins::stand_in_mark;
 use crate::told::Failure;
 
 const STYLE: &str = "\
@@ -76,6 +77,9 @@ fn head(out: &mut String, record: &RunRecord) {
         escaped(&record.mullion),
         escaped(&record.plan),
     );
+    if let Some(mark) = stand_in_mark(&record.stand_ins) {
+        let _ = writeln!(out, "<p>{}</p>", escaped(&mark));
+    }
     if let Some(number) = record.not_started.filter(|number| *number > 0) {
         let _ = writeln!(out, "<p class=\"soft\">{number} steps were not begun</p>");
     }

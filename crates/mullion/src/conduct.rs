@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use mullion_engine::hands::Hands;
 use mullion_engine::{
     Cancel, Cancelled, Event, Holder, Journal, Lock, LockError, Mask, Opening, Options, RealClock,
-    Report, Watch, places, run, timings,
+    Report, Watch, places, run, stand_ins, timings,
 };
 use mullion_plan::Plan;
 use mullion_spec::render::Colour;
@@ -99,7 +99,8 @@ pub fn conduct(
         &errand.command,
         env!("CARGO_PKG_VERSION"),
         plan,
-    );
+    )
+    .standing_in(stand_ins(hands.model().cluster()));
     let mask = Mask::new();
     for secret in hands.secrets() {
         mask.register(secret.reveal());

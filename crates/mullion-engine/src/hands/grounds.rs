@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
+use mullion_catalog::{Catalog, Place};
 use mullion_plan::StepError;
 use mullion_render::{Cgroups, Footing, Ground};
 use mullion_spec::value::MachineName;
@@ -61,8 +62,8 @@ impl Grounds {
         lock(&self.silent).clear();
     }
 
-    /// A machine's ground. Of one that did not say, it is taken to be what others of its driver stand on, who are on the
-    /// same computer, and else what its driver makes; `driver_of` says which a machine of the file has.
+    /// A machine's ground. Of one that did not say, it is taken to be that of another machine which its driver makes on
+    /// the same computer; `driver_of` says which driver a machine of the file has.
     pub(super) fn of(
         &self,
         machine: &MachineName,
@@ -72,21 +73,13 @@ impl Grounds {
         if let Some(ground) = found.get(machine) {
             return *ground;
         }
-        if driver_of(machine) != Some(Driver::Nspawn) {
-            return COMMON_GROUND;
-        }
+        let is_here =
+            |driver: &Driver| Catalog::builtin().driver(*driver).place == Place::ThisComputer;
+        let driver = driver_of(machine).filter(is_here);
         let mut beside = found
             .iter()
-            .filter(|(other, _)| driver_of(other) == Some(Driver::Nspawn));
-        beside.next().map_or(
-            Ground {
-                footing: Footing::SystemContainer,
-                // What every container bears.
-                can_raise_limits: false,
-                ..COMMON_GROUND
-            },
-            |(_, ground)| *ground,
-        )
+            .filter(|(other, _)| driver.is_some() && driver_of(other) == driver);
+        beside.next().map_or(COMMON_GROUND, |(_, ground)| *ground)
     }
 }
 
@@ -104,7 +97,7 @@ mod tests {
 
     fn driver_of(machine: &MachineName) -> Option<Driver> {
         match machine.as_str() {
-            "old1" => Some(Driver::Ssh),
+            "old1" | "old2" => Some(Driver::Ssh),
             "gone1" => None,
             _ => Some(Driver::Nspawn),
         }
@@ -137,21 +130,31 @@ mod tests {
     }
 
     #[test]
-    fn one_that_says_nothing_stands_on_what_its_driver_makes() {
+    fn one_that_says_nothing_stands_on_what_those_beside_it_do() {
         let grounds = Grounds::default();
-        let footing = |machine: &str| grounds.of(&name(machine), driver_of).footing;
-        assert_eq!(footing("lin1"), Footing::SystemContainer);
-        assert_eq!(footing("old1"), Footing::Computer);
-        assert_eq!(footing("gone1"), Footing::Computer);
-        // A machine beside it on the same computer knows more, and one elsewhere does not.
+        let of = |machine: &str| grounds.of(&name(machine), driver_of);
         let ours = Ground {
             footing: Footing::SystemContainer,
             cgroups: Cgroups::Hybrid,
+            can_raise_limits: false,
             ..COMMON_GROUND
         };
-        grounds.found(&name("old1"), COMMON_GROUND);
-        assert!(!grounds.of(&name("lin1"), driver_of).can_raise_limits);
+        let theirs = Ground {
+            has_swap: true,
+            ..COMMON_GROUND
+        };
+        assert_eq!(of("lin1"), COMMON_GROUND);
+        grounds.found(&name("old1"), theirs);
+        assert_eq!(of("lin1"), COMMON_GROUND);
         grounds.found(&name("lin2"), ours);
-        assert_eq!(grounds.of(&name("lin1"), driver_of), ours);
+        assert_eq!(of("lin1"), ours);
+        // Machines that exist already are elsewhere, each on its own; of one that is not in the file nothing is known.
+        for (machine, ground) in [
+            ("old1", theirs),
+            ("old2", COMMON_GROUND),
+            ("gone1", COMMON_GROUND),
+        ] {
+            assert_eq!(of(machine), ground, "{machine}");
+        }
     }
 }

@@ -56,8 +56,12 @@ impl Hands<'_> {
 
     /// Removes what is left of a template's older states, as far as nobody uses them, and tells what that gave.
     ///
-    /// What cannot be removed now is no fault of a template that was built: the next one's turn takes it.
+    /// What cannot be removed now is no fault of a template that was built: the next one's turn takes it. Templates that
+    /// are another place's, by a link, may be under machines that nobody sees from here.
     pub(super) fn remove_older_templates(&self, id: &TemplateId, attendant: &dyn Attend) {
+        if self.templates.place().is_symlink() {
+            return;
+        }
         let own = self.wanted().templates();
         let is_free = |older: &OlderTemplate| {
             // Another run may be about to make machines of what it found.

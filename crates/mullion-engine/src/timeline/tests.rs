@@ -41,6 +41,15 @@ fn a_run_that_was_cut_off_tells_what_was_under_way() {
 }
 
 #[test]
+fn a_machine_that_stands_in_is_marked() {
+    let mark = "<p>stand-in: win1, win2 (";
+    let page = |journal: &str| html(&RunRecord::parse(journal, Alive::No).unwrap());
+    assert!(!page(JOURNAL).contains(mark));
+    let with = JOURNAL.replacen(r#""steps":6"#, r#""steps":6,"standIns":["win1","win2"]"#, 1);
+    assert!(page(&with).contains(mark));
+}
+
+#[test]
 fn nothing_in_a_journal_becomes_a_tag_or_leaves_an_attribute() {
     let evil = r#"<script>alert(1)</script>\" onload='x' & \u001b[31m"#;
     let mut journal = JOURNAL.to_owned();

@@ -206,19 +206,12 @@ fn agent(view: &View<'_>, item: &Item<'_>) -> Option<Link> {
     };
     let version = wanted.map(str::to_owned);
     let action = Action::InstallAgent { version, prior };
-    Some(stocked(
-        view,
-        item,
-        Link::new(Stage::Prepare, action, reason),
-    ))
+    Some(stocked(item, Link::new(Stage::Prepare, action, reason)))
 }
 
-/// The link, waiting for its parts: a template that we build holds them, and whatever else a machine
-/// comes from may lack some.
-fn stocked(view: &View<'_>, item: &Item<'_>, link: Link) -> Link {
-    if view.holds_parts(item) {
-        return link;
-    }
+/// The link, waiting for its parts. A machine whose template holds them waits too: what it is told names their digests,
+/// and those are the cache's.
+fn stocked(item: &Item<'_>, link: Link) -> Link {
     link.waits(match wanted::part_systems(item.group()) {
         [Os::Linux] => &[Wait::Stock(Os::Linux)],
         [Os::Windows] => &[Wait::Stock(Os::Windows)],
@@ -264,7 +257,7 @@ fn application(view: &View<'_>, item: &Item<'_>) -> Option<Link> {
     if item.duty() == Duty::LoadBalancer {
         return Some(link);
     }
-    Some(stocked(view, item, link))
+    Some(stocked(item, link))
 }
 
 pub(super) fn pending(

@@ -219,17 +219,6 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Whether a new machine holds every wanted part: it comes from the template that we build now.
-    pub(super) fn holds_parts(&self, item: &Item<'_>) -> bool {
-        let Some(TemplateWish::Built(wanted)) = &self.wishes[item.wish].template else {
-            return false;
-        };
-        // Made by an earlier run, and never started: its template may be older.
-        let found = item.facts.filter(|facts| facts.whole);
-        matches!(item.sight, Sight::Fresh)
-            && found.is_none_or(|facts| facts.template.as_ref() == Some(wanted))
-    }
-
     fn machine_obstacles(&self, obstacles: &mut BTreeSet<Obstacle>) {
         for item in &self.items {
             let name = item.name();

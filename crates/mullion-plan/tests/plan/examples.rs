@@ -144,6 +144,20 @@ fn an_emptied_cache_does_not_disturb_a_cluster_that_is_as_wanted() {
 }
 
 #[test]
+fn an_emptied_cache_is_filled_for_a_machine_whose_template_is_there() {
+    let mut sketch = Sketch::small();
+    let world = up(&sketch);
+    sketch.linux.count += 1;
+    let mut observed = look(&world, &sketch);
+    observed.artifacts.clear();
+    let plan = planned(&sketch, &observed);
+    assert!(!ids(&plan).iter().any(|id| id.starts_with("template/")));
+    // What the machine is told names the digests of programs, and those are the cache's.
+    let fetch = "fetch/linux/program/containerd@2.2.2";
+    assert_eq!(reason(&plan, fetch), "it is not in the cache");
+}
+
+#[test]
 fn what_the_file_no_longer_has_leaves_in_order() {
     let mut sketch = Sketch::small();
     sketch.old_linux.count = 1;

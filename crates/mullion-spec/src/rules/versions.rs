@@ -50,6 +50,6 @@ rules! {
     UNKNOWN_TIME_ZONE "E0510" "unknown-time-zone" Error
         "the catalog does not know this time zone"
         why "Windows has names of its own for time zones and refuses any other; the catalog knows which of them a place keeps."
-        do "name a larger place of the same zone, such as `Europe/Berlin`, or the zone as Windows does, such as `W. Europe Standard Time`"
+        do "name a larger place of the same zone, such as that of a capital, or the zone as Windows does, such as `W. Europe Standard Time`"
         e.g. "machines: {linux: 1, windows: 1}\nwindows: {timezone: Europe/Atlantis}\n";
 }

@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use anstyle::Style;
-use mullion_catalog::{Catalog, Model};
+use mullion_catalog::Model;
+use mullion_engine::{stand_in_mark, stand_ins};
 use mullion_plan::{Plan, Reboot, STAGES, Step, Took};
 use mullion_spec::render::Colour;
 
@@ -80,20 +81,8 @@ pub fn text(plan: &Plan, model: &Model, took: &Took, colour: Colour) -> String {
         }
         out.push('\n');
     }
-    let stand_ins: Vec<&str> = cluster
-        .groups
-        .iter()
-        .filter(|group| {
-            Catalog::builtin().driver(group.carrier.driver()).stand_in && !group.numbers.is_empty()
-        })
-        .map(|group| group.name.as_str())
-        .collect();
-    if !stand_ins.is_empty() {
-        let _ = writeln!(
-            out,
-            "stand-in: {} (real Windows programs, no Windows: a rehearsal, not a proof)",
-            stand_ins.join(", ")
-        );
+    if let Some(mark) = stand_in_mark(&stand_ins(cluster)) {
+        let _ = writeln!(out, "{mark}");
     }
     let estimate = took.estimate(plan);
     if estimate.longest > Duration::ZERO {

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use mullion_catalog::Model;
-use mullion_engine::{Report, RunOutcome};
+use mullion_engine::{Report, RunOutcome, stand_in_mark, stand_ins};
 use mullion_plan::{Obstacle, Plan, Stage};
 use mullion_spec::value::ClusterName;
 use mullion_spec::words::Os;
@@ -234,6 +234,9 @@ pub fn end(
         let good = console.styled_err(GOOD, "done");
         let took = Duration::from_millis(report.took_ms);
         let text = done(cluster, took, part, invocation);
+        if let Some(mark) = stand_in_mark(&stand_ins(model.cluster())) {
+            write!(console.err, "\n{mark}\n")?;
+        }
         write!(console.err, "\n{good}: {text}")?;
     } else {
         let bad = console.styled_err(BAD, "error");

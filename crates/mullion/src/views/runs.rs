@@ -4,7 +4,9 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use mullion_engine::{Listed, RunOutcome, RunRecord, RunState, StepRecord, StepState};
+use mullion_engine::{
+    Listed, RunOutcome, RunRecord, RunState, StepRecord, StepState, stand_in_mark,
+};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -182,6 +184,9 @@ pub fn show(document: &RunRecordDocument<'_>) -> String {
         done(record),
         plural(record.planned, "step"),
     );
+    if let Some(mark) = stand_in_mark(&record.stand_ins) {
+        let _ = writeln!(out, "{mark}");
+    }
     if record.state == RunState::CutOff {
         let _ = writeln!(
             out,

@@ -93,25 +93,29 @@ impl Within {
             .spawn()
             .unwrap();
         let parent = outer.id().to_string();
-        let first = until("systemd answers", SETTLE, || {
-            let first = Command::new("pgrep")
+        let mut within = Self {
+            outer,
+            first: String::new(),
+        };
+        within.first = until("its first process is there", SETTLE, || {
+            let found = Command::new("pgrep")
                 .args(["-P", &parent, "-x", "systemd"])
                 .output();
-            let first = String::from_utf8(first.unwrap().stdout).unwrap();
-            let first = first.trim().to_owned();
-            if first.is_empty() {
-                return Err("there is no such process".to_owned());
-            }
-            let words = Self::words(&first, Path::new("/"));
-            let asked = Command::new(&words[0])
-                .args(&words[1..])
-                .args(["systemctl", "is-active", "nothing.target"])
-                .output()
-                .unwrap();
-            let answer = String::from_utf8_lossy(&asked.stdout).trim().to_owned();
-            (answer == "active").then_some(first).ok_or(answer)
+            let found = String::from_utf8(found.unwrap().stdout).unwrap();
+            let first = found.trim().to_owned();
+            (!first.is_empty()).then_some(first).ok_or("not yet".into())
         });
-        Self { outer, first }
+        until("systemd answers", SETTLE, || {
+            let asked = ["systemctl", "is-active", "nothing.target"];
+            let words = Self::words(&within.first, Path::new("/"));
+            let answer = Command::new(&words[0])
+                .args(&words[1..])
+                .args(asked)
+                .output();
+            let answer = String::from_utf8_lossy(&answer.unwrap().stdout).into_owned();
+            (answer.trim() == "active").then_some(()).ok_or(answer)
+        });
+        within
     }
 
     /// What begins a command that is run there, in that folder.

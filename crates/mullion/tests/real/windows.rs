@@ -29,7 +29,8 @@ fn a_mixed_cluster_comes_up_works_and_goes() {
     // A lock of the caller's, which machines would keep if they were left what the program was given.
     let lock = lab.path("lock").display().to_string();
     lab.through = vec!["flock".into(), lock.clone()];
-    let _ = lab.up();
+    let mark = "stand-in: win1 (";
+    let _ = lab.up().says(&[mark]);
     let ready = Instant::now();
     lab.through.clear();
     tool("flock", &["--nonblock", &lock, "true"]);
@@ -38,6 +39,7 @@ fn a_mixed_cluster_comes_up_works_and_goes() {
     let _ = lab.has_nothing_to_do();
     let status = lab.status();
     assert_eq!(status["machines"][2]["standIn"], true, "{status:#}");
+    let _ = lab.run(&["runs", "show"]).good().says(&[mark]);
     is_windows(&lab, "win1", "Windows Server 2022 Datacenter", "10.0.20348");
     trial.lap("three nodes, the third says that it stands in");
     std::thread::sleep(MINUTE.saturating_sub(ready.elapsed()));

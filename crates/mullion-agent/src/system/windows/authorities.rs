@@ -61,7 +61,7 @@ impl Store {
         opened.map(Self).map_err(failed("CertOpenStore Root"))
     }
 
-    /// Writes changes down. Windows does so as they are made; Wine 10 forgets a removal otherwise.
+    /// Writes changes down. Windows does so as they are made; a stand-in for it forgets a removal otherwise.
     fn commit(&self) -> Result<(), SystemError> {
         let none = CERT_CONTROL_STORE_FLAGS(0);
         unsafe { CertControlStore(self.0, none, CERT_STORE_CTRL_COMMIT, None) }
