@@ -51,7 +51,9 @@ const FOLDERS: [&str; 12] = [
     "C:/var/log/pods",
 ];
 
-/// Those of them that hold keys, or dumps of programs that do: Windows would let every user read them.
+/// Those of them that hold keys, or dumps of programs that do: Windows would let every user read them. What comes to be
+/// in them is as private. kubelet's own keys are in `C:/var/lib/kubelet/pki`, which is of the cluster and not of the
+/// blueprint: a reset takes it away, and the agent makes it, as private, at every join.
 const PRIVATE: [&str; 2] = ["C:/etc/kubernetes", "C:/var/log/dumps"];
 
 /// The preflight errors that are expected, by kubeadm's names for them.

@@ -2,6 +2,7 @@
 
 mod authorities;
 mod event_log;
+mod joining;
 mod restarts;
 mod resuming;
 

@@ -530,3 +530,23 @@ fn a_windows_machine_joins_by_a_pipe_and_a_file_that_is_no_url() {
         "\\Program Files\\mullion-secrets\\discovery.conf"
     );
 }
+
+#[test]
+fn folders_of_keys_are_private_and_those_of_the_cluster_are_not_the_blueprint_s() {
+    let (made, stand_in) = both();
+    for blueprint in [made, stand_in] {
+        let mode = |path: &str| {
+            let mut folders = blueprint.folders.iter();
+            folders
+                .find(|folder| folder.path == path)
+                .map(|found| found.mode)
+        };
+        // Kubeconfigs and `pki` come to be in it.
+        assert_eq!(mode("C:/etc/kubernetes"), Some(0o700));
+        assert_eq!(mode("C:/var/log/dumps"), Some(0o700));
+        // Pods' volumes are below, and pods read them as other users.
+        assert_eq!(mode("C:/var/lib/kubelet"), Some(0o755));
+        // The agent makes it at every join; were it the blueprint's, a reset would break the blueprint.
+        assert_eq!(mode("C:/var/lib/kubelet/pki"), None);
+    }
+}
