@@ -163,14 +163,14 @@ fn preparation(view: &View<'_>, item: &Item<'_>, is_entered: bool) -> Vec<Link> 
     }
 
     let wanted_features = wanted::features(item.group());
-    let is_missing = |feature: &&&str| match item.sight {
-        Sight::Seen(inside) => !inside.features.contains(**feature),
+    let is_missing = |feature: &&str| match item.sight {
+        Sight::Seen(inside) => !inside.features.contains(*feature),
         _ => true,
     };
     let features: Vec<String> = wanted_features
-        .iter()
+        .into_iter()
         .filter(is_missing)
-        .map(|feature| (*feature).to_owned())
+        .map(str::to_owned)
         .collect();
     let application = application(view, item);
     // A node that is as wanted is not cut off from its pods for what its system wants: its owner decides when.

@@ -21,7 +21,6 @@ pub(super) fn of(seat: Seat<'_>) -> Option<&'_ Wanted> {
 
 pub(super) fn windows(setting: &Setting<'_>, seat: Seat<'_>) -> Windows {
     let mut windows = Windows {
-        features: ["Containers".to_owned()].into(),
         path: vec![backward(PROGRAMS), backward(FOLDER)],
         authorities: authorities(setting).into_iter().collect(),
         dynamic_ports: dynamic_ports(),
@@ -31,6 +30,9 @@ pub(super) fn windows(setting: &Setting<'_>, seat: Seat<'_>) -> Windows {
     let Some(wanted) = of(seat) else {
         return windows;
     };
+    let catalog = Catalog::builtin();
+    let features = catalog.windows_features(wanted).into_iter();
+    windows.features = features.map(str::to_owned).collect();
     windows.registry = registry(seat, wanted);
     if wanted.settings.defender_exclusions {
         windows.exclusions = exclusions();
@@ -39,7 +41,7 @@ pub(super) fn windows(setting: &Setting<'_>, seat: Seat<'_>) -> Windows {
         // A machine that existed before us keeps its own.
         windows.host_name = Some(seat.name.to_string());
         // A model has no zone that the catalog does not know.
-        let zone = Catalog::builtin().windows_time_zone(&wanted.settings.timezone);
+        let zone = catalog.windows_time_zone(&wanted.settings.timezone);
         windows.time_zone = zone.map(str::to_owned);
         windows.page_file = Some(page_file(wanted));
     }
