@@ -264,6 +264,8 @@ impl Catalog {
         let features = &self.windows.features;
         let names = format!("`{}`, `{}`", features.containers, features.hyperv);
         rows.push(row("features", names, &features.source));
+        let keys = &self.windows.administrators_keys;
+        rows.push(row("administrators' keys", &keys.path, &keys.source));
         rows.push(row(
             "time zones",
             format!(

@@ -20,6 +20,7 @@ pub(crate) struct WindowsFile {
     pub(crate) registry: Vec<RegistryValue>,
     pub(crate) dynamic_ports: DynamicPorts,
     pub(crate) features: FeatureNames,
+    pub(crate) administrators_keys: KeysFile,
 }
 
 /// Names of optional features.
@@ -28,6 +29,14 @@ pub(crate) struct WindowsFile {
 pub(crate) struct FeatureNames {
     pub(crate) containers: String,
     pub(crate) hyperv: String,
+    pub(crate) source: String,
+}
+
+/// A file of keys.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct KeysFile {
+    pub(crate) path: String,
     pub(crate) source: String,
 }
 
@@ -257,6 +266,11 @@ impl Catalog {
             .into_iter()
             .chain(hyperv)
             .collect()
+    }
+
+    /// The file from which Windows' SSH server reads the keys of every administrator.
+    pub fn administrators_keys(&self) -> &str {
+        &self.windows.administrators_keys.path
     }
 
     /// The registry values that machines of a release may need; `when` says which machines.

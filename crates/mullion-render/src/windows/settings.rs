@@ -23,6 +23,7 @@ pub(super) fn windows(setting: &Setting<'_>, seat: Seat<'_>) -> Windows {
     let mut windows = Windows {
         path: vec![backward(PROGRAMS), backward(FOLDER)],
         authorities: authorities(setting).into_iter().collect(),
+        private_files: [Catalog::builtin().administrators_keys().to_owned()].into(),
         dynamic_ports: dynamic_ports(),
         network: Network::beforehand(setting, seat),
         ..Windows::default()
@@ -46,6 +47,16 @@ pub(super) fn windows(setting: &Setting<'_>, seat: Seat<'_>) -> Windows {
         windows.page_file = Some(page_file(wanted));
     }
     windows
+}
+
+/// Whether two paths are one: on Windows names have no case.
+pub(super) fn is_same(one: &str, other: &str) -> bool {
+    one.eq_ignore_ascii_case(other)
+}
+
+/// Whether a file is that of the administrators' keys.
+pub(super) fn is_of_keys(path: &str) -> bool {
+    is_same(path, Catalog::builtin().administrators_keys())
 }
 
 /// The fixes that every machine of the release needs, and what goes for those that we make or for the others. Whether an

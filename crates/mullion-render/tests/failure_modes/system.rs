@@ -21,6 +21,13 @@ fn mode_45_no_feature_asks_the_processor_for_virtual_machines() {
 }
 
 #[test]
+fn mode_52_the_file_of_administrators_keys_is_nobody_else_s() {
+    let keys = "C:/ProgramData/ssh/administrators_authorized_keys";
+    let private = blueprint().windows.unwrap().private_files;
+    assert_eq!(private, [keys.to_owned()].into());
+}
+
+#[test]
 fn mode_53_the_login_s_port_is_opened_whichever_it_is() {
     let usual = file("2022");
     let other = usual.replace("user: Administrator", "port: 2222, user: Administrator");

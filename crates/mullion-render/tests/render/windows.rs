@@ -550,3 +550,19 @@ fn folders_of_keys_are_private_and_those_of_the_cluster_are_not_the_blueprint_s(
         assert_eq!(mode("C:/var/lib/kubelet/pki"), None);
     }
 }
+
+#[test]
+fn the_user_s_own_file_of_keys_is_private_too() {
+    let keys = "C:/ProgramData/ssh/Administrators_Authorized_Keys";
+    let text = REAL.replace(
+        "ssh:",
+        &format!("files: [{{from: x, to: \"{keys}\"}}], ssh:"),
+    );
+    let model = scene::model(&text, "1.36");
+    let setting = scene::setting(&model, scene::container());
+    let blueprint = windows_blueprint(&setting, &name("win1")).unwrap();
+    let mut files = blueprint.files.iter();
+    let file = files.find(|file| file.path == keys).unwrap();
+    assert_eq!(file.mode, 0o600);
+    assert!(blueprint.windows.unwrap().private_files.is_empty());
+}
