@@ -389,12 +389,12 @@ pub struct RawHost {
 }
 
 /// How Windows machines are set up.
-#[allow(
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+#[expect(
     clippy::struct_excessive_bools,
     reason = "each is a field of the file with a name of its own"
 )]
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct RawWindows {
     /// The time zone.
     pub timezone: String,

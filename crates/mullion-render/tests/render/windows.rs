@@ -533,8 +533,8 @@ fn a_windows_machine_joins_by_a_pipe_and_a_file_that_is_no_url() {
 
 #[test]
 fn folders_of_keys_are_private_and_those_of_the_cluster_are_not_the_blueprint_s() {
-    let (made, stand_in) = both();
-    for blueprint in [made, stand_in] {
+    let (real, stand_in) = both();
+    for blueprint in [real, stand_in] {
         let mode = |path: &str| {
             let mut folders = blueprint.folders.iter();
             folders
