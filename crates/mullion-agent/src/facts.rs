@@ -18,6 +18,7 @@ pub(crate) fn facts(work: &mut Work<'_, '_>) -> Result<Facts, AgentError> {
     let mut facts = work.system.describe()?;
     facts.version = mullion_wire::VERSION;
     facts.reboot_pending = work.restart_pending();
+    facts.reboot_of_system = facts.reboot_pending.is_some() && !work.awaits_restart();
     facts.next_start = awaited_renames(|key, name| work.system.value(key, name).ok().flatten());
     facts.ran.clone_from(&work.state.ran);
     if let Some(applied) = work.state.applied.clone() {

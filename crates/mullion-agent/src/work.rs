@@ -64,16 +64,29 @@ impl<'a, 'b> Work<'a, 'b> {
 
     /// Why the machine has to be started anew: what the system says, and what was changed since it started.
     pub(crate) fn restart_pending(&self) -> Option<String> {
-        let boot = self.system.boot();
-        let ours = self.state.restarts.iter();
-        let ours = ours.filter(|(_, since)| boot.as_ref() == Some(since));
         let reasons: Vec<_> = self
             .system
             .reboot_pending()
             .into_iter()
-            .chain(ours.map(|(words, _)| words.clone()))
+            .chain(self.awaited())
             .collect();
         (!reasons.is_empty()).then(|| reasons.join("; "))
+    }
+
+    /// What was changed since the machine started and waits for the next start.
+    fn awaited(&self) -> Vec<String> {
+        let boot = self.system.boot();
+        let ours = self.state.restarts.iter();
+        ours.filter(|(_, since)| boot.as_ref() == Some(since))
+            .map(|(words, _)| words.clone())
+            .collect()
+    }
+
+    /// Whether something that was changed by us waits for a start. Of a host name the system tells it.
+    pub(crate) fn awaits_restart(&self) -> bool {
+        let is_renamed = self.state.windows.host_name.is_some()
+            && self.system.next_host_name().ok() != self.system.host_name().ok();
+        is_renamed || !self.awaited().is_empty()
     }
 
     /// Removes secrets that an agent left which was killed while a program needed them.

@@ -261,6 +261,11 @@ impl Catalog {
             format!("{} days", self.evaluation_days()),
             &self.windows.evaluation_source,
         ));
+        let features = &self.windows.features;
+        let names = format!("`{}`, `{}`", features.containers, features.hyperv);
+        rows.push(row("features", names, &features.source));
+        let keys = &self.windows.administrators_keys;
+        rows.push(row("administrators' keys", &keys.path, &keys.source));
         rows.push(row(
             "time zones",
             format!(

@@ -29,7 +29,7 @@ mod tests {
 
     #[test]
     fn a_zone_has_one_windows_name_however_it_is_named() {
-        let zone = |name| Catalog::builtin().windows_time_zone(name);
+        let zone = |name: &str| Catalog::builtin().windows_time_zone(name);
         assert_eq!(zone("UTC"), Some("UTC"));
         assert_eq!(zone("Europe/Berlin"), Some("W. Europe Standard Time"));
         assert_eq!(zone("Europe/Vienna"), Some("W. Europe Standard Time"));
@@ -38,7 +38,27 @@ mod tests {
             Some("W. Europe Standard Time")
         );
         assert_eq!(zone("Asia/Kolkata"), zone("Asia/Calcutta"));
+        assert_eq!(zone("GMT"), Some("UTC"));
+        assert_eq!(zone("Pacific/Pago_Pago"), Some("UTC-11"));
+        assert_eq!(zone("Asia/Almaty"), zone("Asia/Tashkent"));
         assert_eq!(zone("Europe/Atlantis"), None);
+    }
+
+    #[test]
+    fn places_are_under_zones_that_released_media_have() {
+        let zone = |name: &str| Catalog::builtin().windows_time_zone(name);
+        for (place, windows, newer) in [
+            ("America/Edmonton", "Mountain Standard Time", "Alberta"),
+            (
+                "America/Vancouver",
+                "Pacific Standard Time",
+                "British Columbia",
+            ),
+            ("America/Winnipeg", "Central Standard Time", "Manitoba"),
+        ] {
+            assert_eq!(zone(place), Some(windows));
+            assert_eq!(zone(&format!("{newer} Standard Time")), None);
+        }
     }
 
     #[test]

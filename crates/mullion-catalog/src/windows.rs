@@ -1,5 +1,6 @@
 //! Windows Server releases: builds, editions, minima, media and registry values.
 
+use mullion_spec::cluster::Windows;
 use mullion_spec::words::{Edition, WindowsVersion};
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +19,25 @@ pub(crate) struct WindowsFile {
     pub(crate) media: Vec<KnownMedia>,
     pub(crate) registry: Vec<RegistryValue>,
     pub(crate) dynamic_ports: DynamicPorts,
+    pub(crate) features: FeatureNames,
+    pub(crate) administrators_keys: KeysFile,
+}
+
+/// Names of optional features.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct FeatureNames {
+    pub(crate) containers: String,
+    pub(crate) hyperv: String,
+    pub(crate) source: String,
+}
+
+/// A file of keys.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct KeysFile {
+    pub(crate) path: String,
+    pub(crate) source: String,
 }
 
 /// The ports that connections to elsewhere come from.
@@ -236,6 +256,21 @@ impl Catalog {
     /// The ports that connections from a Windows node come from.
     pub fn dynamic_ports(&self) -> &DynamicPorts {
         &self.windows.dynamic_ports
+    }
+
+    /// The optional features that a machine needs, by DISM's names.
+    pub fn windows_features(&self, windows: &Windows) -> Vec<&str> {
+        let names = &self.windows.features;
+        let hyperv = windows.settings.hyperv.then_some(names.hyperv.as_str());
+        [names.containers.as_str()]
+            .into_iter()
+            .chain(hyperv)
+            .collect()
+    }
+
+    /// The file from which Windows' SSH server reads the keys of every administrator.
+    pub fn administrators_keys(&self) -> &str {
+        &self.windows.administrators_keys.path
     }
 
     /// The registry values that machines of a release may need; `when` says which machines.

@@ -102,6 +102,24 @@ fn what_upstream_calls_unsupported_is_a_warning_for_who_asks() {
 }
 
 #[test]
+fn a_time_zone_that_is_never_set_refuses_no_file() {
+    let found = |group: &str| {
+        let verdict = judge(&format!(
+            "machines:\n  - {{name: cp, role: control-plane}}\n  - {{name: win, os: windows, {group}}}\n\
+             windows: {{timezone: Europe/Atlantis}}\n"
+        ));
+        let is_it = |code: &str| code == "E0510";
+        let mut found = verdict.findings.iter();
+        let found = found.find(|located| is_it(located.finding.rule.code));
+        found.map(|located| located.finding.severity)
+    };
+    let made = "driver: qemu, template: golden";
+    assert_eq!(found(made), Some(Severity::Error));
+    assert_eq!(found("driver: wine"), Some(Severity::Warning));
+    assert_eq!(found("addresses: [192.0.2.9]"), None);
+}
+
+#[test]
 fn the_smallest_file_is_sound() {
     let verdict = judge("machines: {linux: 1, windows: 1}");
     assert_eq!(codes(&verdict), BTreeSet::new());

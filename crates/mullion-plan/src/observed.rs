@@ -233,7 +233,10 @@ pub struct Inside {
     /// Whether the system waits for a reboot.
     #[serde(default)]
     pub reboot_pending: bool,
-    /// What waits for its next start and is no reason to make one, for people.
+    /// Whether it is the system alone that waits for it: nothing that was changed for the cluster does.
+    #[serde(default)]
+    pub reboot_of_system: bool,
+    /// What waits for its next start and is no reason to start a node anew, for people.
     #[serde(default)]
     pub next_start: Option<String>,
     /// The blueprint that was applied, wholly.

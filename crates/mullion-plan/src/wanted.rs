@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display, Formatter};
 
+use mullion_catalog::Catalog;
 use mullion_spec::cluster::{Carrier, Cluster, Command, Duty, Group, Origin, System};
 use mullion_spec::value::{GroupName, MachineName, Taint};
 use mullion_spec::version::Patch;
@@ -202,12 +203,13 @@ pub(crate) fn is_stand_in(group: &Group) -> bool {
     made_of_packages && group.system.os() == Os::Windows
 }
 
-/// The Windows features that Kubernetes needs on a group's machines.
-pub(crate) fn features(group: &Group) -> &'static [&'static str] {
-    if group.system.os() == Os::Windows && !is_stand_in(group) {
-        &["Containers"]
-    } else {
-        &[]
+/// The Windows features that a group's machines need.
+pub(crate) fn features(group: &Group) -> Vec<&'static str> {
+    match &group.system {
+        System::Windows(windows) if !is_stand_in(group) => {
+            Catalog::builtin().windows_features(windows)
+        }
+        _ => Vec::new(),
     }
 }
 

@@ -51,7 +51,9 @@ const FOLDERS: [&str; 12] = [
     "C:/var/log/pods",
 ];
 
-/// Those of them that hold keys, or dumps of programs that do: Windows would let every user read them.
+/// Those of them that hold keys, or dumps of programs that do: Windows would let every user read them. What comes to be
+/// in them is as private. kubelet's own keys are in `C:/var/lib/kubelet/pki`, which is of the cluster and not of the
+/// blueprint: a reset takes it away, and the agent makes it, as private, at every join.
 const PRIVATE: [&str; 2] = ["C:/etc/kubernetes", "C:/var/log/dumps"];
 
 /// The preflight errors that are expected, by kubeadm's names for them.
@@ -102,7 +104,11 @@ fn of_windows(setting: &Setting<'_>, seat: Seat<'_>) -> Result<Blueprint, Render
         files.push(File {
             path: copy.to.clone(),
             content: setting.contents_of(&copy.from)?,
-            mode: copy.mode.unwrap_or(0o644),
+            mode: copy.mode.unwrap_or(if settings::is_of_keys(&copy.to) {
+                0o600
+            } else {
+                0o644
+            }),
         });
     }
     sort(&mut files);
@@ -113,6 +119,11 @@ fn of_windows(setting: &Setting<'_>, seat: Seat<'_>) -> Result<Blueprint, Render
             machine: seat.name.clone(),
         });
     }
+    let mut windows = settings::windows(setting, seat);
+    // A file of the blueprint's own has its mode there.
+    windows
+        .private_files
+        .retain(|path| !files.iter().any(|file| settings::is_same(&file.path, path)));
     let folders = FOLDERS.map(|path| Folder {
         path: path.into(),
         mode: if PRIVATE.contains(&path) {
@@ -131,7 +142,7 @@ fn of_windows(setting: &Setting<'_>, seat: Seat<'_>) -> Result<Blueprint, Render
         files,
         services,
         firewall: Some(firewall::firewall(setting, seat)),
-        windows: Some(settings::windows(setting, seat)),
+        windows: Some(windows),
     })
 }
 

@@ -214,6 +214,8 @@ pub struct WindowsSettings {
     pub page_file: ByteSize,
     /// Whether Defender leaves our programs alone.
     pub defender_exclusions: bool,
+    /// Whether Hyper-V is enabled.
+    pub hyperv: bool,
     /// Whether remote desktop is switched on.
     pub rdp: bool,
 }

@@ -270,6 +270,8 @@ pub struct RawGroup {
     pub page_file: Option<String>,
     /// Overrides `windows.defenderExclusions`.
     pub defender_exclusions: Option<bool>,
+    /// Overrides `windows.hyperv`.
+    pub hyperv: Option<bool>,
     /// Overrides `windows.rdp`.
     pub rdp: Option<bool>,
     /// Overrides `windows.taint`; `none` for no taint.
@@ -389,6 +391,10 @@ pub struct RawHost {
 /// How Windows machines are set up.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a field of the file with a name of its own"
+)]
 pub struct RawWindows {
     /// The time zone.
     pub timezone: String,
@@ -404,6 +410,8 @@ pub struct RawWindows {
     pub page_file: String,
     /// Whether Defender leaves containerd, kubelet and the network plugin alone.
     pub defender_exclusions: bool,
+    /// Whether the feature Hyper-V is enabled; the machine's processor has to carry virtual machines.
+    pub hyperv: bool,
     /// Whether remote desktop is switched on.
     pub rdp: bool,
     /// One `RuntimeClass` for each Windows build present; for the whole cluster, so no group overrides it.
@@ -422,6 +430,7 @@ impl Default for RawWindows {
             updates: Vec::new(),
             page_file: "4GiB".into(),
             defender_exclusions: true,
+            hyperv: false,
             rdp: false,
             runtime_classes: true,
             taint: Some("os=windows:NoSchedule".into()),

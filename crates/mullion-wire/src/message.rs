@@ -217,6 +217,9 @@ pub struct Facts {
     pub addresses: Vec<String>,
     /// Whether the system waits for a reboot, and why.
     pub reboot_pending: Option<String>,
+    /// Whether it is the system alone that waits for it: nothing that the agent changed does.
+    #[serde(default)]
+    pub reboot_of_system: bool,
     /// What waits for the next start and is no reason to make one, for people.
     #[serde(default)]
     pub next_start: Option<String>,

@@ -22,6 +22,9 @@ pub struct Windows {
     /// root authorities.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub authorities: BTreeSet<String>,
+    /// Files, not the blueprint's own, that only the system and administrators may open, where they are there.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub private_files: BTreeSet<String>,
     /// What Defender does not look into.
     pub exclusions: Exclusions,
     /// The host name; another one holds from the next start on.

@@ -49,7 +49,9 @@ pub(super) fn shape(system: &dyn System, blueprint: &Blueprint) -> Result<(), Ag
     let mut paths = BTreeSet::new();
     let files = blueprint.files.iter().map(|file| file.path.as_str());
     let folders = blueprint.folders.iter().map(|folder| folder.path.as_str());
-    for path in files.chain(folders) {
+    let private = blueprint.windows.iter();
+    let private = private.flat_map(|windows| windows.private_files.iter().map(String::as_str));
+    for path in files.chain(folders).chain(private) {
         if !is_plain_path(family, path) {
             return impossible(format!("`{path}` is not a plain absolute path"));
         }

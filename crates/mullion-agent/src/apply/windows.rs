@@ -1,5 +1,5 @@
-//! What only Windows has: features, registry, environment, trusted authorities, host name, time zone, ports, and the
-//! network of HNS.
+//! What only Windows has: features, registry, environment, trusted authorities, private files, host name, time zone,
+//! ports, and the network of HNS.
 //!
 //! Everything is compared by one function, which an apply and the facts share: what differs is made so by the one and
 //! told by the other.
@@ -12,6 +12,7 @@ use crate::work::Work;
 
 mod authorities;
 mod path;
+mod private_files;
 mod values;
 
 use values::WantedValue;
@@ -25,6 +26,7 @@ enum Difference<'a> {
     Value(WantedValue),
     Path(&'a str),
     Authority(Sha256Digest, Vec<u8>),
+    PrivateFile(&'a str),
     HostName(&'a str),
     TimeZone(&'a str),
     Ports(DynamicPorts),
@@ -39,6 +41,7 @@ impl Difference<'_> {
             Self::Value(value) => format!("registry value {}\\{}", value.key, value.name),
             Self::Path(folder) => format!("folder {folder} of the Path"),
             Self::Authority(certificate, _) => authorities::what(certificate),
+            Self::PrivateFile(path) => private_files::what(path),
             Self::HostName(name) => format!("host name {name}"),
             Self::TimeZone(name) => format!("time zone {name}"),
             Self::Ports(ports) => format!(
@@ -93,6 +96,8 @@ fn differences<'a>(
             found.push(Difference::Authority(certificate, bytes));
         }
     }
+    let private = private_files::open_ones(system, wanted)?.into_iter();
+    found.extend(private.map(Difference::PrivateFile));
     if let Some(name) = &wanted.host_name
         && !system.next_host_name()?.eq_ignore_ascii_case(name)
     {
@@ -209,6 +214,7 @@ fn write_down(work: &mut Work<'_, '_>, difference: &Difference<'_>) -> Result<()
         Difference::Authority(certificate, _) => {
             kept.authorities.insert(certificate.clone());
         }
+        Difference::PrivateFile(path) => private_files::keep(system, kept, path)?,
         Difference::HostName(_) if kept.host_name.is_none() => {
             kept.host_name = Some(system.next_host_name()?);
         }
@@ -248,6 +254,7 @@ fn make_so(work: &mut Work<'_, '_>, difference: &Difference<'_>) -> Result<Holds
         }
         Difference::Path(folder) => path::add(system, folder)?,
         Difference::Authority(_, bytes) => system.trust(bytes)?,
+        Difference::PrivateFile(path) => system.set_mode(path, private_files::PRIVATE)?,
         // The system itself tells that a start is awaited.
         Difference::HostName(name) => system.set_host_name(name)?,
         Difference::TimeZone(name) => system.set_time_zone(name)?,
@@ -286,6 +293,7 @@ fn give_back_where(work: &mut Work<'_, '_>, wanted: Option<&Windows>) -> Result<
     values::give_back(work, wanted)?;
     path::give_back(work, wanted)?;
     authorities::give_back(work, wanted)?;
+    private_files::give_back(work, wanted)?;
     let host_name = work.state.windows.host_name.clone();
     if let Some(name) = host_name
         && wanted.is_none_or(|wanted| wanted.host_name.is_none())

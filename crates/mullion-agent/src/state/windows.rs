@@ -19,6 +19,8 @@ pub(crate) struct WindowsState {
     pub(crate) path: BTreeSet<String>,
     /// Root authorities that were added to those that the machine trusts.
     pub(crate) authorities: BTreeSet<Sha256Digest>,
+    /// Modes that files had before only the system and administrators might open them.
+    pub(crate) modes: BTreeMap<String, u32>,
     /// Services that were defined, with their definitions before; none for those that nobody knew.
     pub(crate) definitions: BTreeMap<String, Option<Definition>>,
     /// The host name before.

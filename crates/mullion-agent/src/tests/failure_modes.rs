@@ -6,7 +6,7 @@ use mullion_wire::{Kubeadm, Request};
 use super::fixtures::{apply, ask_well};
 use super::windows;
 use crate::system::Activity;
-use crate::system::memory::Memory;
+use crate::system::memory::{Memory, Node};
 
 #[test]
 fn mode_08_what_an_earlier_join_left_is_cleared_and_no_service_makes_it_anew() {
@@ -59,6 +59,34 @@ fn mode_14_a_service_that_is_a_user_s_becomes_the_system_s_own() {
     assert!(!containerd.is_a_users);
     assert_eq!(containerd.starts, before + 1, "it runs as the user no more");
     assert_eq!(ask_well(&machine, &apply(&blueprint)).0, 0);
+}
+
+#[test]
+fn mode_52_a_file_of_keys_is_closed_to_others_where_it_is_there() {
+    let keys = "C:/ProgramData/ssh/administrators_authorized_keys";
+    let mode = |machine: &Memory| match machine.nodes().get(keys) {
+        Some(Node::File { mode, bytes, .. }) => (*mode, bytes.clone()),
+        other => panic!("{other:?}"),
+    };
+    let mut blueprint = windows::blueprint();
+    blueprint.files.retain(|file| file.path != keys);
+    let settings = blueprint.windows.as_mut().unwrap();
+    settings.private_files = [keys.to_owned(), "C:/ProgramData/ssh/none".to_owned()].into();
+    // What is neither of Windows' two modes is not to be had again: that one stays closed.
+    for (before, after) in [(0o644, 0o644), (0o640, 0o600), (0o600, 0o644)] {
+        let machine = windows::ready();
+        machine.put_file(keys, b"theirs\n", before);
+        ask_well(&machine, &apply(&blueprint));
+        assert_eq!(mode(&machine), (0o600, b"theirs\n".to_vec()));
+        assert_eq!(ask_well(&machine, &apply(&blueprint)).0, 0);
+        // Whoever adds a key with an editor may open it again.
+        machine.put_file(keys, b"more\n", 0o644);
+        let (changed, events) = ask_well(&machine, &apply(&blueprint));
+        assert_eq!(changed, 1, "{events:?}");
+        assert_eq!(mode(&machine), (0o600, b"more\n".to_vec()));
+        ask_well(&machine, &Request::Revert);
+        assert_eq!(mode(&machine), (after, b"more\n".to_vec()), "{before:o}");
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod authorities;
 mod event_log;
+mod joining;
 mod restarts;
 mod resuming;
 
@@ -27,6 +28,8 @@ const SYSTEM_PATH: &str = r"%SystemRoot%\system32;C:\Tools";
 const AUTHORITY: &str = "C:/trust/ours.crt";
 /// A certificate is any bytes to the logic: `hello`.
 const HELLO: &str = "-----BEGIN CERTIFICATE-----\naGVsbG8=\n-----END CERTIFICATE-----\n";
+/// A file of somebody else's, which the blueprint closes.
+const THEIRS: &str = "C:/ProgramData/ssh/theirs";
 const CONFIG: &str = "C:/Program Files/containerd/config.toml";
 
 /// A machine with things of its own, some of which the blueprint will change.
@@ -49,6 +52,7 @@ fn machine() -> Memory {
         b"theirs\n",
         0o644,
     );
+    machine.put_file(THEIRS, b"theirs\n", 0o644);
     machine.put_defined("sshd", definition("sshd.exe"), Activity::Running);
     machine.put_service("wuauserv", true, Activity::Running);
     machine
@@ -199,6 +203,7 @@ pub(super) fn blueprint() -> Blueprint {
             environment: [("NO_PROXY".to_owned(), ".svc".to_owned())].into(),
             path: vec![r"C:\k".into(), r"c:\tools\".into()],
             authorities: [AUTHORITY.to_owned()].into(),
+            private_files: [THEIRS.to_owned()].into(),
             exclusions: Exclusions {
                 paths: [r"C:\ProgramData\containerd".to_owned()].into(),
                 processes: [r"C:\k\kubelet.exe".to_owned()].into(),
@@ -245,6 +250,7 @@ fn next_blueprint() -> Blueprint {
     windows.environment.clear();
     windows.path = vec![r"C:\cni".into()];
     windows.authorities.clear();
+    windows.private_files.clear();
     windows.exclusions.paths.clear();
     windows.host_name = None;
     windows.time_zone = None;

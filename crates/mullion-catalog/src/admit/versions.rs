@@ -1,6 +1,6 @@
 //! Kubernetes, Windows, Linux and network plugins: which go together.
 
-use mullion_spec::cluster::{Cluster, ControlPlane, Group, System, Windows};
+use mullion_spec::cluster::{Carrier, Cluster, ControlPlane, Group, System, Windows};
 use mullion_spec::draft::Draft;
 use mullion_spec::finding::{Finding, Place, Severity};
 use mullion_spec::rules::{network as network_rule, release, versions as rule};
@@ -19,7 +19,7 @@ impl Catalog {
             match &group.system {
                 System::Linux { release } => self.admit_linux(release, index, draft),
                 System::Windows(windows) if !group.numbers.is_empty() => {
-                    self.admit_time_zone(windows, index, draft);
+                    self.admit_time_zone(windows, group, index, draft);
                     if let Some(kubernetes) = kubernetes {
                         self.admit_windows(cluster, kubernetes, windows, group, index, draft);
                     }
@@ -182,15 +182,24 @@ impl Catalog {
         self.admit_updates(cluster, windows, index, draft);
     }
 
-    fn admit_time_zone(&self, windows: &Windows, index: usize, draft: &mut Draft) {
+    /// Refuses a zone that Windows would refuse. A machine that existed before us keeps its own; a stand-in has its
+    /// computer's, and is there to find out what a real Windows would say.
+    fn admit_time_zone(&self, windows: &Windows, group: &Group, index: usize, draft: &mut Draft) {
         let zone = &windows.settings.timezone;
-        if self.windows_time_zone(zone).is_none() {
-            let at = windows_field(draft, index, "timezone");
-            draft.report(
-                Finding::new(&rule::UNKNOWN_TIME_ZONE, at)
-                    .message(format!("the catalog does not know the time zone `{zone}`")),
-            );
+        let is_existing = matches!(group.carrier, Carrier::Existing { .. });
+        if is_existing || self.windows_time_zone(zone).is_some() {
+            return;
         }
+        let at = windows_field(draft, index, "timezone");
+        let words = format!("the catalog does not know the time zone `{zone}`");
+        let finding = Finding::new(&rule::UNKNOWN_TIME_ZONE, at);
+        draft.report(if self.driver(group.carrier.driver()).stand_in {
+            finding.severity(Severity::Warning).message(format!(
+                "{words}; a stand-in does without, a real Windows does not"
+            ))
+        } else {
+            finding.message(words)
+        });
     }
 
     /// Warns of updates that are known to be bad and of which no other in the list mends them.

@@ -207,6 +207,15 @@ fn read_label(mark: Option<&Mark>) -> Option<Label> {
     serde_json::from_value(mark?.0.clone()).ok()
 }
 
+/// What waits for the next start and need not be a reason to make one.
+fn next_start(facts: &Facts) -> Option<String> {
+    let own = facts.reboot_pending.iter();
+    let own = own.filter(|_| facts.reboot_of_system);
+    let own = own.map(|why| format!("the system waits for a restart: {why}"));
+    let words: Vec<_> = own.chain(facts.next_start.clone()).collect();
+    (!words.is_empty()).then(|| words.join("; "))
+}
+
 /// What an agent's facts come to for planning.
 fn inside(facts: &Facts) -> Inside {
     let ran = |list: &str| {
@@ -220,7 +229,8 @@ fn inside(facts: &Facts) -> Inside {
         agent: Some(facts.agent.clone()),
         features: std::collections::BTreeSet::new(),
         reboot_pending: facts.reboot_pending.is_some(),
-        next_start: facts.next_start.clone(),
+        reboot_of_system: facts.reboot_of_system,
+        next_start: next_start(facts),
         blueprint: read_label(facts.mark.as_ref()).map(|label| label.blueprint),
         before: ran("before"),
         after: ran("after"),
@@ -237,5 +247,31 @@ fn inside(facts: &Facts) -> Inside {
         },
         expired: facts.expired.clone(),
         drift: facts.drift.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_system_waits_for_is_told_beside_what_it_renames() {
+        let told = |reboot: Option<&str>, of_system, renames: Option<&str>| {
+            let facts = Facts {
+                reboot_pending: reboot.map(str::to_owned),
+                reboot_of_system: of_system,
+                next_start: renames.map(str::to_owned),
+                ..Facts::default()
+            };
+            inside(&facts).next_start
+        };
+        let updates = Some("updates were installed");
+        assert_eq!(
+            told(updates, true, Some("files are renamed")).unwrap(),
+            "the system waits for a restart: updates were installed; files are renamed"
+        );
+        // What waits for our sake is planned.
+        assert_eq!(told(updates, false, None), None);
+        assert_eq!(told(None, false, None), None);
     }
 }

@@ -67,8 +67,8 @@ pub(super) struct Work {
 /// What the machine lacks.
 pub(super) fn work(view: &View<'_>, item: &Item<'_>, is_founder: bool) -> Work {
     let mut arrive = arrival(view, item);
-    let mut prepare = preparation(view, item);
     let enter = entry(view, item, is_founder);
+    let mut prepare = preparation(view, item, enter.is_empty());
     let is_restarted = arrive.iter().chain(&prepare).any(|link| {
         !matches!(
             link.action.kind(),
@@ -149,8 +149,8 @@ fn arrival(view: &View<'_>, item: &Item<'_>) -> Vec<Link> {
     }
 }
 
-/// Until it is what its blueprint says.
-fn preparation(view: &View<'_>, item: &Item<'_>) -> Vec<Link> {
+/// Until it is what its blueprint says. `is_entered` where nothing is to be done to make it a node.
+fn preparation(view: &View<'_>, item: &Item<'_>, is_entered: bool) -> Vec<Link> {
     let name = item.name();
     let wish = &view.wishes[item.wish];
     let mut links: Vec<_> = agent(view, item).into_iter().collect();
@@ -163,17 +163,20 @@ fn preparation(view: &View<'_>, item: &Item<'_>) -> Vec<Link> {
     }
 
     let wanted_features = wanted::features(item.group());
-    let is_missing = |feature: &&&str| match item.sight {
-        Sight::Seen(inside) => !inside.features.contains(**feature),
+    let is_missing = |feature: &&str| match item.sight {
+        Sight::Seen(inside) => !inside.features.contains(*feature),
         _ => true,
     };
     let features: Vec<String> = wanted_features
-        .iter()
+        .into_iter()
         .filter(is_missing)
-        .map(|feature| (*feature).to_owned())
+        .map(str::to_owned)
         .collect();
+    let application = application(view, item);
+    // A node that is as wanted is not cut off from its pods for what its system wants: its owner decides when.
+    let is_settled = is_entered && application.is_none();
     let reboots = match item.sight {
-        Sight::Seen(inside) => inside.reboot_pending,
+        Sight::Seen(inside) => inside.reboot_pending && !(inside.reboot_of_system && is_settled),
         _ => false,
     };
     if !features.is_empty() {
@@ -186,7 +189,7 @@ fn preparation(view: &View<'_>, item: &Item<'_>) -> Vec<Link> {
     } else if reboots {
         link(Action::Reboot, format!("{name} waits for a reboot"));
     }
-    links.extend(application(view, item));
+    links.extend(application);
     links
 }
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use mullion_plan::{
-    Action, Blow, Dice, Discover, Observed, Obstacle, Perform, Plan, Power, Prior, Reboot, Stage,
-    StepId, Until, World, facts_schema, plan, run,
+    Action, Blow, Dice, Discover, Inside, Observed, Obstacle, Perform, Plan, Power, Prior, Reboot,
+    Stage, StepId, Until, World, facts_schema, plan, run,
 };
 
 use crate::scene::{ids, look, of_machine, only_obstacle, planned, reason, up};
@@ -273,6 +273,33 @@ fn a_pending_reboot_is_a_step_of_its_own() {
             "verify/smoke"
         ]
     );
+}
+
+#[test]
+fn a_node_that_is_as_wanted_is_not_restarted_for_what_windows_waits_for_itself() {
+    let mut sketch = Sketch::small();
+    sketch.old_windows.count = 1;
+    let mut observed = look(&up(&sketch), &sketch);
+    let machine = "oldwin1".parse().unwrap();
+    let inside = |observed: &mut Observed, change: &dyn Fn(&mut Inside)| {
+        let facts = observed.machines.get_mut(&machine).unwrap();
+        change(facts.inside.as_mut().unwrap());
+    };
+    inside(&mut observed, &|inside| {
+        inside.reboot_pending = true;
+        inside.reboot_of_system = true;
+    });
+    assert!(planned(&sketch, &observed).is_empty());
+    let restarts = |change: &dyn Fn(&mut Inside)| {
+        let mut observed = observed.clone();
+        inside(&mut observed, change);
+        ids(&planned(&sketch, &observed)).contains(&"reboot/oldwin1")
+    };
+    // Something of ours waits too; the blueprint is to be applied; it is no node.
+    assert!(restarts(&|inside| inside.reboot_of_system = false));
+    assert!(restarts(&|inside| inside.blueprint = None));
+    assert!(restarts(&|inside| inside.joined = None));
+    assert!(!restarts(&|inside| inside.agent = Some("older".into())));
 }
 
 #[test]

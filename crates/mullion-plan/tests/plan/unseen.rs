@@ -193,6 +193,28 @@ fn groups_that_differ_in_settings_alone_share_a_template() {
         ids(&plan).into_iter().filter(is_windows).count()
     };
     assert_eq!(templates("rdp: true"), 1);
+    assert_eq!(templates("hyperv: true"), 1);
     assert_eq!(templates("desktop: true"), 2);
     assert_eq!(templates("updates: [KB5068787]"), 2);
+}
+
+#[test]
+fn hyper_v_is_enabled_where_the_file_asks_for_it() {
+    let features = |more: &str, id: &str| {
+        let cluster = read(&format!(
+            "machines:\n- {{name: cp, role: control-plane}}\n- {{name: win, os: windows{more}}}\n"
+        ));
+        let plan = plan(&wanted(&cluster, &Sketch::small()), &Observed::default());
+        let step = plan.get(&StepId::new(id))?;
+        match &step.action {
+            Action::EnableFeatures { features, .. } => Some(features.clone()),
+            other => panic!("{other:?}"),
+        }
+    };
+    let made = ", driver: qemu, media: {iso: ./server.iso}";
+    assert_eq!(features(made, "features/win1").unwrap(), ["Containers"]);
+    let both = features(&format!("{made}, hyperv: true"), "features/win1");
+    assert_eq!(both.unwrap(), ["Containers", "Microsoft-Hyper-V"]);
+    // What stands in for Windows has no features.
+    assert_eq!(features(", hyperv: true", "features/win1"), None);
 }

@@ -108,6 +108,9 @@ fn config(setting: &Setting<'_>, has_hosts: bool) -> Result<String, RenderError>
     Ok(tables.text(first))
 }
 
+/// With a log of its own, which nobody rotates: behind `kube-log-runner` it would neither know that it is a service, since
+/// it asks whether the service control manager is its parent, nor write anything there, since as a service it turns its
+/// output away to its file or to nowhere.
 pub(super) fn service(setting: &Setting<'_>, seat: Seat<'_>) -> Service {
     let program = windows_program_path("containerd");
     let command = format!(

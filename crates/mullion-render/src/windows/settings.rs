@@ -21,9 +21,9 @@ pub(super) fn of(seat: Seat<'_>) -> Option<&'_ Wanted> {
 
 pub(super) fn windows(setting: &Setting<'_>, seat: Seat<'_>) -> Windows {
     let mut windows = Windows {
-        features: ["Containers".to_owned()].into(),
         path: vec![backward(PROGRAMS), backward(FOLDER)],
         authorities: authorities(setting).into_iter().collect(),
+        private_files: [Catalog::builtin().administrators_keys().to_owned()].into(),
         dynamic_ports: dynamic_ports(),
         network: Network::beforehand(setting, seat),
         ..Windows::default()
@@ -31,6 +31,9 @@ pub(super) fn windows(setting: &Setting<'_>, seat: Seat<'_>) -> Windows {
     let Some(wanted) = of(seat) else {
         return windows;
     };
+    let catalog = Catalog::builtin();
+    let features = catalog.windows_features(wanted).into_iter();
+    windows.features = features.map(str::to_owned).collect();
     windows.registry = registry(seat, wanted);
     if wanted.settings.defender_exclusions {
         windows.exclusions = exclusions();
@@ -39,11 +42,21 @@ pub(super) fn windows(setting: &Setting<'_>, seat: Seat<'_>) -> Windows {
         // A machine that existed before us keeps its own.
         windows.host_name = Some(seat.name.to_string());
         // A model has no zone that the catalog does not know.
-        let zone = Catalog::builtin().windows_time_zone(&wanted.settings.timezone);
+        let zone = catalog.windows_time_zone(&wanted.settings.timezone);
         windows.time_zone = zone.map(str::to_owned);
         windows.page_file = Some(page_file(wanted));
     }
     windows
+}
+
+/// Whether two paths are one: on Windows names have no case.
+pub(super) fn is_same(one: &str, other: &str) -> bool {
+    one.eq_ignore_ascii_case(other)
+}
+
+/// Whether a file is that of the administrators' keys.
+pub(super) fn is_of_keys(path: &str) -> bool {
+    is_same(path, Catalog::builtin().administrators_keys())
 }
 
 /// The fixes that every machine of the release needs, and what goes for those that we make or for the others. Whether an

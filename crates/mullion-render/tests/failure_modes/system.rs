@@ -9,6 +9,22 @@ use crate::windows::{attended, blueprint, blueprint_of, blueprints, definition, 
 fn mode_45_no_feature_asks_the_processor_for_virtual_machines() {
     let features = blueprint().windows.unwrap().features;
     assert_eq!(features, ["Containers".to_owned()].into());
+    // Where the file asks for it, it is there, whoever says so.
+    let usual = file("2022");
+    let own = usual.replace("os: windows,", "os: windows, hyperv: true,");
+    let shared = format!("{usual}windows: {{hyperv: true}}\n");
+    for text in [own, shared] {
+        let windows = blueprint_of(&scene::model(&text, "1.36")).windows.unwrap();
+        let wanted = ["Containers", "Microsoft-Hyper-V"].map(str::to_owned);
+        assert_eq!(windows.features, wanted.into());
+    }
+}
+
+#[test]
+fn mode_52_the_file_of_administrators_keys_is_nobody_else_s() {
+    let keys = "C:/ProgramData/ssh/administrators_authorized_keys";
+    let private = blueprint().windows.unwrap().private_files;
+    assert_eq!(private, [keys.to_owned()].into());
 }
 
 #[test]

@@ -530,3 +530,39 @@ fn a_windows_machine_joins_by_a_pipe_and_a_file_that_is_no_url() {
         "\\Program Files\\mullion-secrets\\discovery.conf"
     );
 }
+
+#[test]
+fn folders_of_keys_are_private_and_those_of_the_cluster_are_not_the_blueprint_s() {
+    let (real, stand_in) = both();
+    for blueprint in [real, stand_in] {
+        let mode = |path: &str| {
+            let mut folders = blueprint.folders.iter();
+            folders
+                .find(|folder| folder.path == path)
+                .map(|found| found.mode)
+        };
+        // Kubeconfigs and `pki` come to be in it.
+        assert_eq!(mode("C:/etc/kubernetes"), Some(0o700));
+        assert_eq!(mode("C:/var/log/dumps"), Some(0o700));
+        // Pods' volumes are below, and pods read them as other users.
+        assert_eq!(mode("C:/var/lib/kubelet"), Some(0o755));
+        // The agent makes it at every join; were it the blueprint's, a reset would break the blueprint.
+        assert_eq!(mode("C:/var/lib/kubelet/pki"), None);
+    }
+}
+
+#[test]
+fn the_user_s_own_file_of_keys_is_private_too() {
+    let keys = "C:/ProgramData/ssh/Administrators_Authorized_Keys";
+    let text = REAL.replace(
+        "ssh:",
+        &format!("files: [{{from: x, to: \"{keys}\"}}], ssh:"),
+    );
+    let model = scene::model(&text, "1.36");
+    let setting = scene::setting(&model, scene::container());
+    let blueprint = windows_blueprint(&setting, &name("win1")).unwrap();
+    let mut files = blueprint.files.iter();
+    let file = files.find(|file| file.path == keys).unwrap();
+    assert_eq!(file.mode, 0o600);
+    assert!(blueprint.windows.unwrap().private_files.is_empty());
+}

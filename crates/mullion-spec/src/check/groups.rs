@@ -133,6 +133,7 @@ impl Checker<'_> {
                 ("updates", raw.updates.is_some()),
                 ("pageFile", raw.page_file.is_some()),
                 ("defenderExclusions", raw.defender_exclusions.is_some()),
+                ("hyperv", raw.hyperv.is_some()),
                 ("rdp", raw.rdp.is_some()),
                 ("taint", raw.taint.is_some()),
             ] {

@@ -36,6 +36,7 @@ impl Checker<'_> {
                 ByteSize::gib(4),
             ),
             defender_exclusions: raw.defender_exclusions,
+            hyperv: raw.hyperv,
             rdp: raw.rdp,
         };
         Shared { settings, taint }
@@ -74,6 +75,7 @@ impl Checker<'_> {
             );
         }
         own.defender_exclusions = raw.defender_exclusions.unwrap_or(own.defender_exclusions);
+        own.hyperv = raw.hyperv.unwrap_or(own.hyperv);
         own.rdp = raw.rdp.unwrap_or(own.rdp);
         own
     }

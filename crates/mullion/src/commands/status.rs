@@ -57,7 +57,7 @@ pub struct MachineStatus {
     pub address: Option<String>,
     /// Whether somebody could log in.
     pub answers: bool,
-    /// What waits for its next start; a run makes none for it.
+    /// What waits for its next start; for a node that is as wanted a run makes none.
     pub next_start: Option<String>,
     /// The node that it is.
     pub node: Option<NodeStatus>,

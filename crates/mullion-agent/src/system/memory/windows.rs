@@ -34,6 +34,8 @@ pub struct MemoryWindows {
     pub trusted: BTreeSet<Sha256Digest>,
     /// What is run at every start of the machine.
     pub at_start: Option<String>,
+    /// What Windows itself wants a start for.
+    pub awaited: Option<String>,
     /// How often the machine was started.
     pub starts: u32,
 }
@@ -53,6 +55,7 @@ impl MemoryWindows {
             networks: BTreeMap::new(),
             trusted: BTreeSet::new(),
             at_start: None,
+            awaited: None,
             starts: 1,
         }
     }
@@ -142,10 +145,16 @@ impl Memory {
         self.inner.borrow().windows.clone()
     }
 
+    /// Lets Windows want a start for something of its own.
+    pub fn want_restart(&self, why: &str) {
+        self.inner.borrow_mut().windows.awaited = Some(why.to_owned());
+    }
+
     /// Starts the machine anew: what waited for it holds from now on.
     pub fn restart_machine(&self) {
         let mut inner = self.inner.borrow_mut();
         inner.windows.starts += 1;
+        inner.windows.awaited = None;
         let next = inner.windows.next_host_name.clone();
         inner.host_name = next;
         for state in inner.windows.features.values_mut() {
@@ -162,8 +171,9 @@ impl Memory {
         if inner.windows.features.values().any(is_pending) {
             return Some("features are being installed".to_owned());
         }
-        (inner.windows.next_host_name != inner.host_name)
-            .then(|| "the host name changes".to_owned())
+        let is_renamed = inner.windows.next_host_name != inner.host_name;
+        let name = is_renamed.then(|| "the host name changes".to_owned());
+        inner.windows.awaited.clone().or(name)
     }
 }
 

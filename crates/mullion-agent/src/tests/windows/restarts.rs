@@ -30,6 +30,31 @@ fn a_restart_is_asked_for_and_not_made() {
 }
 
 #[test]
+fn a_start_that_windows_wants_is_told_from_one_that_we_want() {
+    let machine = ready();
+    machine.want_restart("updates were installed");
+    let told = facts(&machine);
+    assert_eq!(
+        told.reboot_pending.as_deref(),
+        Some("updates were installed")
+    );
+    assert!(told.reboot_of_system);
+    // A page file and a host name wait as well.
+    ask_well(&machine, &apply(&blueprint()));
+    assert!(!facts(&machine).reboot_of_system);
+    machine.restart_machine();
+    assert!(!facts(&machine).reboot_of_system, "nothing waits");
+    machine.want_restart("updates were installed");
+    assert!(facts(&machine).reboot_of_system);
+    // The host name alone is ours, too.
+    let mut other = blueprint();
+    let windows = other.windows.as_mut().unwrap();
+    windows.host_name = Some("win2".into());
+    ask_well(&machine, &apply(&other));
+    assert!(!facts(&machine).reboot_of_system);
+}
+
+#[test]
 fn files_that_wait_to_be_renamed_are_told_and_no_reason_for_a_restart() {
     let machine = ready();
     let manager = r"HKLM\SYSTEM\CurrentControlSet\Control\Session Manager";
