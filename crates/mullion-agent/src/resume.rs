@@ -22,7 +22,8 @@ pub(crate) fn path(system: &dyn System) -> String {
     format!("{}/resume.json", system.paths().state)
 }
 
-/// Keeps the request and has the agent run at the next start.
+/// Keeps the request and has the agent run at the next start. Where that cannot be, whoever listens is told: the
+/// controller goes on after the start, as ever, and nobody else does.
 pub(crate) fn schedule(
     work: &mut Work<'_, '_>,
     blueprint: &Blueprint,
@@ -30,9 +31,11 @@ pub(crate) fn schedule(
 ) -> Result<(), AgentError> {
     let system = work.system;
     let Some(program) = system.own_program() else {
+        tell_nobody(work, "the agent does not know where its program is");
         return Ok(());
     };
     let Some(line) = line(blueprint, mark) else {
+        tell_nobody(work, "the request cannot be kept");
         return Ok(());
     };
     work.state.windows.is_scheduled = true;
@@ -43,15 +46,17 @@ pub(crate) fn schedule(
     system.write(&new, line.as_bytes(), 0o600)?;
     system.rename(&new, &path)?;
     if let Err(error) = system.schedule_start(&program, COMMAND) {
-        // The controller goes on after the start, as ever; only nobody else does.
-        work.report.doing(format!(
-            "nothing goes on by itself after the start: {error}"
-        ));
-        system.remove(&path)?;
-        work.state.windows.is_scheduled = false;
+        tell_nobody(work, &error.to_string());
+        // An apply before this one may have scheduled it.
+        unschedule(work)?;
         work.save()?;
     }
     Ok(())
+}
+
+fn tell_nobody(work: &mut Work<'_, '_>, why: &str) {
+    let words = format!("nothing goes on by itself after the start: {why}");
+    work.report.doing(words);
 }
 
 /// The request, as it came in; always there, since it did.
@@ -80,15 +85,23 @@ pub(crate) fn forget_other(
 }
 
 /// Takes both away again. The next save keeps that they are gone.
+///
+/// A task that cannot be removed is told, remembered for the next time, and no reason to stop: without what was kept it
+/// does nothing.
 pub(crate) fn unschedule(work: &mut Work<'_, '_>) -> Result<(), AgentError> {
     if !work.state.windows.is_scheduled {
         return Ok(());
     }
-    work.system.unschedule_start()?;
+    let removed = work.system.unschedule_start();
     let path = path(work.system);
     work.system.remove(&format!("{path}.new"))?;
     work.system.remove(&path)?;
-    work.state.windows.is_scheduled = false;
+    match removed {
+        Ok(_) => work.state.windows.is_scheduled = false,
+        Err(error) => work.report.doing(format!(
+            "the task that goes on after a start stays, and does nothing: {error}"
+        )),
+    }
     Ok(())
 }
 

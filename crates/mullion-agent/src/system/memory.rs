@@ -10,6 +10,7 @@ use mullion_wire::{Definition, Facts, Firewall};
 
 use super::{Activity, Ended, Family, LogEntry, Owner, Paths, Program, System, SystemError};
 
+mod faults;
 mod files;
 mod machinery;
 mod windows;
@@ -115,6 +116,9 @@ struct Inner {
     starved: u64,
     /// Who else holds the lock.
     holder: Option<String>,
+    /// Operations that fail, by their first words.
+    refused: BTreeSet<&'static str>,
+    is_program_lost: bool,
     operations: u64,
     kill_at: Option<u64>,
     is_dead: bool,
@@ -180,6 +184,8 @@ impl Memory {
                 is_kubelet_well: false,
                 starved: 0,
                 holder: None,
+                refused: BTreeSet::new(),
+                is_program_lost: false,
                 operations: 0,
                 kill_at: None,
                 is_dead: false,
@@ -231,20 +237,6 @@ impl Memory {
         inner.services.insert(name.to_owned(), service);
     }
 
-    /// Lets a service not stop by itself.
-    pub fn make_stubborn(&self, name: &str) {
-        if let Some(service) = self.inner.borrow_mut().services.get_mut(name) {
-            service.is_stubborn = true;
-        }
-    }
-
-    /// Lets a service run under the account of a user.
-    pub fn give_to_a_user(&self, name: &str) {
-        if let Some(service) = self.inner.borrow_mut().services.get_mut(name) {
-            service.is_a_users = true;
-        }
-    }
-
     /// Gives the kernel a setting.
     pub fn put_setting(&self, name: &str, value: &str) {
         let mut inner = self.inner.borrow_mut();
@@ -271,50 +263,9 @@ impl Memory {
         }
     }
 
-    /// Lets a service fail whenever it is started.
-    pub fn break_service(&self, name: &str) {
-        self.inner.borrow_mut().broken.insert(name.to_owned());
-    }
-
-    /// Lets a broken service start again.
-    pub fn mend_service(&self, name: &str) {
-        self.inner.borrow_mut().broken.remove(name);
-    }
-
-    /// Lets somebody else hold the lock.
-    pub fn hold_lock(&self, holder: &str) {
-        self.inner.borrow_mut().holder = Some(holder.to_owned());
-    }
-
     /// Lets kubelet answer well, or not.
     pub fn set_kubelet_health(&self, is_well: bool) {
         self.inner.borrow_mut().is_kubelet_well = is_well;
-    }
-
-    /// Lets memory run out once: a program is ended for want of it.
-    pub fn starve(&self) {
-        self.inner.borrow_mut().starved += 1;
-    }
-
-    /// Kills the agent at the n-th operation from now, from 1: that operation does not happen, save that half of a file
-    /// may be written. From then on every call fails.
-    pub fn kill_at(&self, operation: u64) {
-        let mut inner = self.inner.borrow_mut();
-        inner.operations = 0;
-        inner.kill_at = Some(operation);
-    }
-
-    /// Whether the agent was killed.
-    pub fn is_dead(&self) -> bool {
-        self.inner.borrow().is_dead
-    }
-
-    /// Lets the next agent begin.
-    pub fn revive(&self) {
-        let mut inner = self.inner.borrow_mut();
-        inner.is_dead = false;
-        inner.kill_at = None;
-        inner.operations = 0;
     }
 
     /// What is at every path.
@@ -368,6 +319,10 @@ impl Memory {
             inner.log.push(format!("killed before: {words}"));
             return Err(killed());
         }
+        let first = words.split(' ').next().unwrap_or_default();
+        if inner.refused.contains(first) {
+            return Err(SystemError::Nonsense(format!("no `{first}` here")));
+        }
         inner.log.push(words);
         Ok(())
     }
@@ -410,7 +365,7 @@ impl System for Memory {
             Family::Linux => "/usr/local/lib/mullion/mullion-agent",
             Family::Windows => "C:/Program Files/mullion-agent/mullion-agent.exe",
         };
-        Some(path.to_owned())
+        (!self.inner.borrow().is_program_lost).then(|| path.to_owned())
     }
 
     fn host_name(&self) -> Result<String, SystemError> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mullion_wire::{Content, Request};
+use mullion_wire::{Content, Event, Request};
 
 use super::{apply, ask_well, blueprint, check, facts, fresh};
 use crate::serve::Outcome;
@@ -120,4 +120,70 @@ fn going_on_survives_a_kill_at_every_operation() {
         ask_well(&machine, &apply(&blueprint()));
         check_done(&machine);
     }
+}
+
+/// Whether somebody is told so.
+fn is_told(events: &[Event], words: &str) -> bool {
+    let mut events = events.iter();
+    events.any(|event| matches!(event, Event::Doing { words: told } if told.contains(words)))
+}
+
+const NOBODY: &str = "nothing goes on by itself";
+const STAYS: &str = "stays, and does nothing";
+
+#[test]
+fn a_task_that_cannot_be_registered_again_is_not_left_behind() {
+    let machine = fresh();
+    ask_well(&machine, &apply(&blueprint()));
+    machine.refuse("schedule");
+    let (_, events) = ask_well(&machine, &apply(&blueprint()));
+    assert!(is_told(&events, NOBODY), "{events:?}");
+    assert!(!is_told(&events, STAYS), "{events:?}");
+    assert_eq!(machine.windows_parts().at_start, None);
+    assert_eq!(machine.look(KEPT).unwrap(), None);
+}
+
+#[test]
+fn a_task_that_cannot_be_removed_does_nothing_and_is_removed_once_it_can_be() {
+    let machine = fresh();
+    ask_well(&machine, &apply(&blueprint()));
+    machine.refuse("schedule");
+    machine.refuse("unschedule");
+    let (_, events) = ask_well(&machine, &apply(&blueprint()));
+    assert!(is_told(&events, NOBODY), "{events:?}");
+    assert!(is_told(&events, STAYS), "{events:?}");
+    assert_eq!(machine.look(KEPT).unwrap(), None);
+    assert!(machine.windows_parts().at_start.is_some());
+    let operations = machine.log().len();
+    assert_eq!(resume(&machine), Outcome::Done);
+    assert_eq!(machine.log().len(), operations);
+    machine.refuse_nothing();
+    ask_well(&machine, &Request::Revert);
+    assert_eq!(machine.windows_parts().at_start, None);
+}
+
+#[test]
+fn neither_an_apply_nor_a_revert_fails_where_the_task_cannot_be_removed() {
+    let machine = started();
+    machine.refuse("unschedule");
+    let (_, events) = ask_well(&machine, &apply(&blueprint()));
+    assert!(is_told(&events, STAYS), "{events:?}");
+    assert_eq!(facts(&machine).blueprint, Some(blueprint().digest()));
+    assert_eq!(machine.look(KEPT).unwrap(), None);
+    check(blueprint())(&machine);
+    let machine = started();
+    machine.refuse("unschedule");
+    let (_, events) = ask_well(&machine, &Request::Revert);
+    assert!(is_told(&events, STAYS), "{events:?}");
+    assert_eq!(facts(&machine).blueprint, None);
+    assert_eq!(machine.look(KEPT).unwrap(), None);
+}
+
+#[test]
+fn it_is_told_where_the_agent_cannot_be_scheduled() {
+    let machine = fresh();
+    machine.lose_program();
+    let (_, events) = ask_well(&machine, &apply(&blueprint()));
+    assert!(is_told(&events, NOBODY), "{events:?}");
+    assert_eq!(machine.windows_parts().at_start, None);
 }
