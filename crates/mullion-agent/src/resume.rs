@@ -8,8 +8,8 @@ use mullion_wire::{Blueprint, Mark, Request, read_request, write_line};
 
 use crate::failure::AgentError;
 use crate::report::Report;
-use crate::serve::{Outcome, conclude, fulfil_locked};
-use crate::state::make_state_folder;
+use crate::serve::{Outcome, conclude, fulfil_locked, take_lock};
+use crate::state::{self, make_state_folder};
 use crate::system::System;
 use crate::work::Work;
 
@@ -110,7 +110,7 @@ pub(crate) fn unschedule(work: &mut Work<'_, '_>) -> Result<(), AgentError> {
 /// What is kept is read when the lock is held: whoever had it before may have gone to the end, or begun another apply.
 pub fn resume(system: &dyn System, events: &mut dyn Write, wait: Duration) -> Outcome {
     let mut report = Report::new(events);
-    match kept(system, wait) {
+    match kept(system, &mut report, wait) {
         Ok(None) => Outcome::Done,
         Ok(Some(request)) => {
             let fulfilled = fulfil_locked(system, &request, &mut report);
@@ -124,9 +124,18 @@ pub fn resume(system: &dyn System, events: &mut dyn Write, wait: Duration) -> Ou
 }
 
 /// Takes the lock, and gives what is kept.
-fn kept(system: &dyn System, wait: Duration) -> Result<Option<Request>, AgentError> {
-    system.lock("going on after a start of the machine", wait)?;
+fn kept(
+    system: &dyn System,
+    report: &mut Report<'_>,
+    wait: Duration,
+) -> Result<Option<Request>, AgentError> {
+    let words = "going on after a start of the machine";
+    take_lock(system, words, report, wait)?;
     let Some(kept) = system.read(&path(system))? else {
+        if system.look(&state::path(system))?.is_none() {
+            // A revert took away everything of ours: so does this.
+            system.remove(&system.paths().lock)?;
+        }
         return Ok(None);
     };
     let request = read_request(&String::from_utf8_lossy(&kept)).map_err(AgentError::Unreadable)?;

@@ -20,6 +20,9 @@ pub use windows::{MemoryProgram, MemoryWindows};
 /// What a program does in place of a real one.
 pub type Script = Rc<dyn Fn(&Memory, &Program, &mut dyn FnMut(&str)) -> Result<Ended, SystemError>>;
 
+/// What somebody else does on a machine.
+pub type Meanwhile = Rc<dyn Fn(&Memory)>;
+
 /// Something at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Node {
@@ -114,11 +117,12 @@ struct Inner {
     broken: BTreeSet<String>,
     is_kubelet_well: bool,
     starved: u64,
-    /// Who else holds the lock.
+    /// Who else holds the lock, and what it does before it lets it go to whoever waits.
     holder: Option<String>,
+    meanwhile: Option<Meanwhile>,
     /// Operations that fail, by their first words.
     refused: BTreeSet<&'static str>,
-    is_program_lost: bool,
+    own_program: Option<&'static str>,
     operations: u64,
     kill_at: Option<u64>,
     is_dead: bool,
@@ -184,8 +188,12 @@ impl Memory {
                 is_kubelet_well: false,
                 starved: 0,
                 holder: None,
+                meanwhile: None,
                 refused: BTreeSet::new(),
-                is_program_lost: false,
+                own_program: Some(match family {
+                    Family::Linux => "/usr/local/lib/mullion/mullion-agent",
+                    Family::Windows => "C:/Program Files/mullion-agent/mullion-agent.exe",
+                }),
                 operations: 0,
                 kill_at: None,
                 is_dead: false,
@@ -361,11 +369,7 @@ impl System for Memory {
     }
 
     fn own_program(&self) -> Option<String> {
-        let path = match self.family {
-            Family::Linux => "/usr/local/lib/mullion/mullion-agent",
-            Family::Windows => "C:/Program Files/mullion-agent/mullion-agent.exe",
-        };
-        (!self.inner.borrow().is_program_lost).then(|| path.to_owned())
+        self.inner.borrow().own_program.map(str::to_owned)
     }
 
     fn host_name(&self) -> Result<String, SystemError> {
@@ -390,14 +394,17 @@ impl System for Memory {
         self.windows_wants_restart()
     }
 
-    fn lock(&self, _words: &str, _wait: Duration) -> Result<(), SystemError> {
+    fn lock(&self, _words: &str, wait: Duration) -> Result<(), SystemError> {
         self.live()?;
-        match &self.inner.borrow().holder {
-            None => Ok(()),
-            Some(holder) => Err(SystemError::Busy {
-                holder: holder.clone(),
-            }),
+        if !wait.is_zero() {
+            self.wait_for_holder();
         }
+        if let Some(holder) = &self.inner.borrow().holder {
+            let holder = holder.clone();
+            return Err(SystemError::Busy { holder });
+        }
+        self.put_file(&self.paths.lock, b"the agent", 0o600);
+        Ok(())
     }
 
     fn answers(&self, _port: u16, _path: &str) -> bool {

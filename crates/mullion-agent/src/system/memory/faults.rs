@@ -1,6 +1,6 @@
 //! What goes wrong on a system in memory.
 
-use super::Memory;
+use super::{Meanwhile, Memory};
 
 impl Memory {
     /// Lets a service not stop by itself.
@@ -30,6 +30,21 @@ impl Memory {
     /// Lets somebody else hold the lock.
     pub fn hold_lock(&self, holder: &str) {
         self.inner.borrow_mut().holder = Some(holder.to_owned());
+    }
+
+    /// Lets somebody else hold the lock until somebody waits for it, and do this before it lets it go.
+    pub fn hold_lock_for(&self, holder: &str, meanwhile: Meanwhile) {
+        self.hold_lock(holder);
+        self.inner.borrow_mut().meanwhile = Some(meanwhile);
+    }
+
+    /// Lets whoever holds the lock come to its end, where it does.
+    pub(super) fn wait_for_holder(&self) {
+        let meanwhile = self.inner.borrow_mut().meanwhile.take();
+        if let Some(meanwhile) = meanwhile {
+            self.inner.borrow_mut().holder = None;
+            meanwhile(self);
+        }
     }
 
     /// Lets memory run out once: a program is ended for want of it.
@@ -70,6 +85,6 @@ impl Memory {
 
     /// Lets the agent not know where its own program is.
     pub fn lose_program(&self) {
-        self.inner.borrow_mut().is_program_lost = true;
+        self.inner.borrow_mut().own_program = None;
     }
 }

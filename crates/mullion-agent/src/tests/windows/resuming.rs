@@ -1,5 +1,6 @@
 //! Going on after a start of the machine, without the controller.
 
+use std::rc::Rc;
 use std::time::Duration;
 
 use mullion_wire::{Content, Event, Request};
@@ -70,6 +71,55 @@ fn whoever_of_the_task_and_the_controller_is_second_finds_it_done() {
     assert_eq!(resume(&machine), Outcome::Done);
     let (changed, _) = ask_well(&machine, &apply(&blueprint()));
     assert_eq!(changed, 0);
+    check_done(&machine);
+}
+
+const HOLDER: &str = "process 7, applying a blueprint";
+
+/// What the agent tells that goes on after a start, where another one holds the lock and does this first.
+fn resume_after(machine: &Memory, meanwhile: impl Fn(&Memory) + 'static) -> Vec<Event> {
+    machine.hold_lock_for(HOLDER, Rc::new(meanwhile));
+    let mut told = Vec::new();
+    let wait = Duration::from_secs(1);
+    assert_eq!(crate::resume(machine, &mut told, wait), Outcome::Done);
+    let told = String::from_utf8(told).unwrap();
+    let events = told.lines().map(serde_json::from_str);
+    events.collect::<Result<_, _>>().unwrap()
+}
+
+#[test]
+fn what_was_kept_is_read_once_nobody_else_is_at_work() {
+    let machine = started();
+    let events = resume_after(&machine, |machine| {
+        ask_well(machine, &apply(&blueprint()));
+    });
+    assert!(is_told(&events, HOLDER), "{events:?}");
+    assert_eq!(events.len(), 1, "nothing is left to be done: {events:?}");
+    check_done(&machine);
+
+    let machine = started();
+    let events = resume_after(&machine, |machine| {
+        ask_well(machine, &Request::Revert);
+    });
+    assert_eq!(events.len(), 1, "{events:?}");
+    assert_eq!(facts(&machine).blueprint, None);
+    // A revert leaves nothing, and neither does whoever waited for its end.
+    let lock = "C:/Program Files/mullion.lock";
+    assert_eq!(machine.look(lock).unwrap(), None);
+}
+
+#[test]
+fn a_controller_is_told_that_it_waits_for_the_task() {
+    let machine = started();
+    machine.hold_lock_for(
+        HOLDER,
+        Rc::new(|machine: &Memory| {
+            assert_eq!(resume(machine), Outcome::Done);
+        }),
+    );
+    let (changed, events) = ask_well(&machine, &apply(&blueprint()));
+    assert_eq!(changed, 0);
+    assert!(is_told(&events[..1], HOLDER), "{events:?}");
     check_done(&machine);
 }
 
