@@ -104,7 +104,7 @@ fn a_stopped_service_is_started_and_nothing_else_happens() {
     let machine = machine();
     bring(&machine, &[program("c"), program("k")]);
     ask_well(&machine, &apply(&blueprint()));
-    let _ = crate::system::Services::stop(&machine, "containerd").unwrap();
+    let _ = crate::system::Services::stop(&machine, "containerd", &[].into()).unwrap();
     let (changed, _) = ask_well(&machine, &apply(&blueprint()));
     assert_eq!(changed, 1);
     assert_eq!(

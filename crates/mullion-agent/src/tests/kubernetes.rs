@@ -45,7 +45,7 @@ fn kubeadm(
         if machine.look("/etc/broken-reset")?.is_some() {
             return Ok(Ended::Status(1));
         }
-        let _ = machine.stop("kubelet")?;
+        let _ = machine.stop("kubelet", &[].into())?;
         machine.remove("/etc/kubernetes/manifests/kube-apiserver.yaml")?;
         for name in ["admin", "kubelet", "bootstrap-kubelet"] {
             machine.remove(&format!("/etc/kubernetes/{name}.conf"))?;

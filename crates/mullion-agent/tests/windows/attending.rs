@@ -107,7 +107,10 @@ fn a_service_starts_its_program_when_its_time_comes_and_ends_it_with_itself() {
 
     own.write(&at("node"), b"", 0o644).unwrap();
     until("the program", || is_there("inner-runs"));
-    assert_eq!(own.stop(NAME).unwrap(), Stopped::ByItself);
+    assert_eq!(
+        own.stop(NAME, &[NAME.to_owned()].into()).unwrap(),
+        Stopped::ByItself
+    );
     assert_eq!(activity(), Activity::Stopped);
     own.remove(&at("inner-runs")).unwrap();
     sleep(Duration::from_secs(3));

@@ -85,12 +85,15 @@ fn live(own: &Own, name: &str, command: &str) -> Stopped {
     assert_eq!(activity(), Activity::Running);
     own.start(name).unwrap();
     assert_eq!(starts(&file), 1);
-    let restarted = own.restart(name).unwrap();
+    let restarted = own.restart(name, &[name.to_owned()].into()).unwrap();
     assert_eq!(activity(), Activity::Running);
     assert_eq!(starts(&file), 2);
-    let stopped = own.stop(name).unwrap();
+    let stopped = own.stop(name, &[name.to_owned()].into()).unwrap();
     assert_eq!(activity(), Activity::Stopped);
-    assert_eq!(own.stop(name).unwrap(), Stopped::ByItself);
+    assert_eq!(
+        own.stop(name, &[name.to_owned()].into()).unwrap(),
+        Stopped::ByItself
+    );
     // However it stopped, it is started again when it fails the next time.
     let found = own.definition(name).unwrap();
     assert_eq!(found, Some(definition(command)));

@@ -212,7 +212,8 @@ impl Control {
         Ok(told)
     }
 
-    fn set_actions(&self, recovery: &Recovery) -> Result<bool, SystemError> {
+    /// Says what starts it again.
+    pub(super) fn set_actions(&self, recovery: &Recovery) -> Result<bool, SystemError> {
         let mut actions: Vec<_> = recovery
             .restart_after_ms
             .iter()
@@ -320,15 +321,7 @@ impl Control {
 
     /// Stops it, and waits until none of its processes runs: their files are replaced next. Gives back those that
     /// outlived their time and were ended.
-    ///
-    /// A service whose process is ended has failed, to Windows, and `recovery` would start it again while its files are
-    /// replaced: it is taken away for that while. Where the agent is killed in it, the definition is no longer as it
-    /// was applied, and the next apply makes it so.
-    pub(super) fn stop(
-        &self,
-        within: Duration,
-        recovery: Option<&Recovery>,
-    ) -> Result<Vec<String>, SystemError> {
+    pub(super) fn stop(&self, within: Duration) -> Result<Vec<String>, SystemError> {
         // One that is being started takes no word until it runs or has failed.
         if self.status()?.dwCurrentState == SERVICE_START_PENDING {
             let _ = self.wait("started", SERVICE_RUNNING, SERVICE_START_PENDING);
@@ -361,16 +354,7 @@ impl Control {
             }
             thread::sleep(PAUSE);
         }
-        let Some(recovery) = recovery else {
-            return self.end(&processes);
-        };
-        self.set_actions(&Recovery {
-            restart_after_ms: Vec::new(),
-            reset_after_s: recovery.reset_after_s,
-        })?;
-        let ended = self.end(&processes);
-        self.set_actions(recovery)?;
-        ended
+        self.end(&processes)
     }
 
     /// Ends its processes, and waits until it is known as stopped.

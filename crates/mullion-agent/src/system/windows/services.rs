@@ -1,7 +1,7 @@
 //! Services and their definitions. What the service control manager keeps of dependencies, recovery, delay and
 //! environment is read where it keeps it, in the registry: what stands in for it tells or takes these nowhere else.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use mullion_wire::{Definition, Recovery, RegistryData, Start};
@@ -13,6 +13,7 @@ use super::super::registry::Value;
 use super::super::{Activity, Files as _, Removed, ServiceFacts, Services, Stopped, SystemError};
 use super::own::Windows;
 use super::service_control::Control;
+use super::stopping::{self, Stoppable};
 use super::{choice, hive, processes, recovery};
 
 /// `REG_BINARY`.
@@ -58,13 +59,13 @@ impl Services for Windows {
         Control::take(name)?.start()
     }
 
-    fn stop(&self, name: &str) -> Result<Stopped, SystemError> {
-        stop(name, self.stopping).map(|(stopped, _)| stopped)
+    fn stop(&self, name: &str, ours: &BTreeSet<String>) -> Result<Stopped, SystemError> {
+        stop(name, ours, self.stopping).map(|(stopped, _)| stopped)
     }
 
-    fn restart(&self, name: &str) -> Result<Stopped, SystemError> {
+    fn restart(&self, name: &str, ours: &BTreeSet<String>) -> Result<Stopped, SystemError> {
         // What needs it was stopped with it, the last first.
-        let (stopped, dependents) = stop(name, self.stopping)?;
+        let (stopped, dependents) = stop(name, ours, self.stopping)?;
         Control::take(name)?.start()?;
         for dependent in dependents.iter().rev() {
             Control::take(dependent)?.start()?;
@@ -112,16 +113,54 @@ fn facts(name: &str) -> Result<ServiceFacts, SystemError> {
     })
 }
 
+/// A service, and how long it may take to stop.
+struct Stopping {
+    name: String,
+    control: Control,
+    within: Duration,
+}
+
+impl Stopping {
+    fn of(name: &str, within: Duration) -> Result<Self, SystemError> {
+        Ok(Self {
+            name: name.to_owned(),
+            control: Control::take(name)?,
+            within,
+        })
+    }
+}
+
+impl Stoppable for Stopping {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn recovery(&self) -> Result<Option<Recovery>, SystemError> {
+        recovery_of(&self.name)
+    }
+
+    fn set_recovery(&self, recovery: &Recovery) -> Result<(), SystemError> {
+        self.control.set_actions(recovery).map(|_| ())
+    }
+
+    fn stop(&self) -> Result<Vec<String>, SystemError> {
+        self.control.stop(self.within)
+    }
+}
+
 /// Stops a service and what needs it; gives back the latter too.
-fn stop(name: &str, within: Duration) -> Result<(Stopped, Vec<String>), SystemError> {
-    let control = Control::take(name)?;
-    let dependents = control.dependents()?;
+fn stop(
+    name: &str,
+    ours: &BTreeSet<String>,
+    within: Duration,
+) -> Result<(Stopped, Vec<String>), SystemError> {
+    let service = Stopping::of(name, within)?;
+    let dependents = service.control.dependents()?;
     let mut ended = Vec::new();
     for dependent in &dependents {
-        let recovery = recovery_of(dependent)?;
-        ended.extend(Control::take(dependent)?.stop(within, recovery.as_ref())?);
+        ended.extend(stopping::stop(&Stopping::of(dependent, within)?, ours)?);
     }
-    ended.extend(control.stop(within, recovery_of(name)?.as_ref())?);
+    ended.extend(stopping::stop(&service, ours)?);
     let stopped = if ended.is_empty() {
         Stopped::ByItself
     } else {
