@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use mullion_wire::{Blueprint, Facts, File, Firewall, Package, Service, Sha256Digest};
 
+mod account;
 mod answers;
 mod error;
 #[cfg(unix)]
@@ -32,6 +33,7 @@ pub use linux::Linux as Own;
 #[cfg(windows)]
 pub use windows::Windows as Own;
 
+pub use account::Account;
 pub use error::SystemError;
 pub use only_windows::{
     EVENT_SOURCE, Holds, LogEntry, NetworkState, OnlyWindows, RunningProgram, ServiceEnd,

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use mullion_wire::{Definition, Facts, Firewall};
 
-use super::{Activity, Ended, Family, LogEntry, Owner, Paths, Program, System, SystemError};
+use super::{
+    Account, Activity, Ended, Family, LogEntry, Owner, Paths, Program, System, SystemError,
+};
 
 mod faults;
 mod files;
@@ -68,8 +70,8 @@ pub struct MemoryService {
     pub ran_as: Option<Definition>,
     /// Whether it has to be ended when it is stopped.
     pub is_stubborn: bool,
-    /// Whether it runs under the account of a user.
-    pub is_a_users: bool,
+    /// Who it runs as.
+    pub account: Account,
 }
 
 impl MemoryService {
@@ -81,7 +83,7 @@ impl MemoryService {
             saw: BTreeMap::new(),
             definition: None,
             is_stubborn: false,
-            is_a_users: false,
+            account: Account::system(),
             ran_as: None,
         }
     }

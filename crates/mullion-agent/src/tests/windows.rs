@@ -1,5 +1,6 @@
 //! The logic over a Windows in memory.
 
+mod accounts;
 mod authorities;
 mod event_log;
 mod restarts;
@@ -19,7 +20,7 @@ use super::fixtures::{
 use super::killed::outlive_every_kill;
 use crate::system::memory::{Memory, Node};
 use crate::system::registry::Value;
-use crate::system::{Activity, OnlyWindows as _, Services as _};
+use crate::system::{Account, Activity, OnlyWindows as _, Services as _};
 
 const STATE: &str = r"HKLM\SYSTEM\CurrentControlSet\Services\hns\State";
 const ENVIRONMENT: &str = r"HKLM\SYSTEM\CurrentControlSet\Control\Session Manager\Environment";
@@ -356,7 +357,10 @@ fn everything_that_others_change_is_told() {
     machine.set_time_zone("Tokyo Standard Time").unwrap();
     machine.remove_network("External").unwrap();
     machine.put_feature("Containers", Feature::Disabled);
-    machine.define("kubelet", &definition("other.exe")).unwrap();
+    let other = definition("other.exe");
+    machine
+        .define("kubelet", &other, &Account::system())
+        .unwrap();
     crate::system::Files::remove(&machine, "C:/var/log/kubelet").unwrap();
     let drift = facts(&machine).drift.join("\n");
     for word in [

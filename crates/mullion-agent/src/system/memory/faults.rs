@@ -1,5 +1,6 @@
 //! What goes wrong on a system in memory.
 
+use super::super::Account;
 use super::{Meanwhile, Memory};
 
 impl Memory {
@@ -10,10 +11,10 @@ impl Memory {
         }
     }
 
-    /// Lets a service run under the account of a user.
-    pub fn give_to_a_user(&self, name: &str) {
+    /// Lets a service run under an account.
+    pub fn give_to(&self, name: &str, account: &str) {
         if let Some(service) = self.inner.borrow_mut().services.get_mut(name) {
-            service.is_a_users = true;
+            service.account = Account::new(account);
         }
     }
 

@@ -10,7 +10,9 @@ use windows::Win32::System::Services::{
 };
 
 use super::super::registry::Value;
-use super::super::{Activity, Files as _, Removed, ServiceFacts, Services, Stopped, SystemError};
+use super::super::{
+    Account, Activity, Files as _, Removed, ServiceFacts, Services, Stopped, SystemError,
+};
 use super::own::Windows;
 use super::service_control::Control;
 use super::stopping::{self, Stoppable};
@@ -206,23 +208,26 @@ pub(super) fn definition(name: &str) -> Result<Option<Definition>, SystemError> 
     }))
 }
 
-/// Whether a service runs as the system itself.
-pub(super) fn is_the_systems(name: &str) -> Result<bool, SystemError> {
+/// The account that a service runs as.
+pub(super) fn account(name: &str) -> Result<Account, SystemError> {
     match Control::find(name)? {
-        Some(control) => Ok(control.config()?.is_the_systems),
-        None => Ok(true),
+        Some(control) => Ok(control.config()?.account),
+        None => Ok(Account::system()),
     }
 }
 
-/// Defines a service, or makes its definition this one.
-pub(super) fn define(name: &str, definition: &Definition) -> Result<(), SystemError> {
+/// Defines a service, or makes its definition and its account these.
+pub(super) fn define(
+    name: &str,
+    definition: &Definition,
+    account: &Account,
+) -> Result<(), SystemError> {
     let control = if Control::find(name)?.is_some() {
-        let control = Control::take(name)?;
-        control.change(definition)?;
-        control
+        Control::take(name)?
     } else {
         Control::create(name, definition)?
     };
+    control.change(definition, account)?;
     let key = key(name);
     if !control.set_recovery(&definition.recovery)?
         || hive::value(&key, FAILURE_ACTIONS)?
