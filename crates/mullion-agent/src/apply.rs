@@ -46,6 +46,7 @@ pub(crate) fn apply(
     check::version(blueprint)?;
     check::machine(&work.state, blueprint)?;
     check::shape(work.system, blueprint)?;
+    definitions::check_accounts(work, blueprint)?;
     work.state.machine = Some(blueprint.machine.clone());
     // From the first change on, so that what is cut off can be told from what is another's.
     work.state.claim = Some(mark.clone());

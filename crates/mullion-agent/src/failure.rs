@@ -91,6 +91,14 @@ pub enum AgentError {
         /// Its last lines.
         log: Vec<String>,
     },
+    /// A service is somebody else's, and runs under an account whose password only they know.
+    #[error("the service `{name}` is there already and runs as `{account}`")]
+    OthersAccount {
+        /// Its name.
+        name: String,
+        /// Who it runs as.
+        account: String,
+    },
     /// A service was started and does not run.
     #[error("the service `{name}` was started and does not run")]
     NotRunning {
@@ -229,6 +237,9 @@ impl AgentError {
             }
             Self::NotOurs { .. } | Self::OtherCluster { .. } | Self::Incomplete { .. } => {
                 "`mullion node reset` empties the machine of Kubernetes; what is on it is lost"
+            }
+            Self::OthersAccount { .. } => {
+                "remove the service, or let it run as LocalSystem: its password could not be put back"
             }
             Self::InTheWay(path) => return Some(format!("move `{path}` away")),
             Self::Setting { source, .. } if matches!(**source, SystemError::NoSetting(_)) => {

@@ -21,13 +21,13 @@ enum Command {
     /// Read one request from standard input, fulfil it, write events to standard output
     Serve {
         /// Seconds to wait for another agent that works on this machine
-        #[arg(long, value_name = "SECONDS", default_value_t = 120)]
+        #[arg(long, value_name = "SECONDS", default_value_t = WAIT)]
         wait: u64,
     },
     /// Go on with the blueprint that waited for a start of the machine; a task runs this at that start
     Resume {
         /// Seconds to wait for another agent that works on this machine
-        #[arg(long, value_name = "SECONDS", default_value_t = 600)]
+        #[arg(long, value_name = "SECONDS", default_value_t = WAIT)]
         wait: u64,
     },
     /// Print the SHA-256 digest of a file
@@ -43,6 +43,9 @@ enum Command {
     /// Print the version
     Version,
 }
+
+/// So long another agent is waited for: one that goes on after a start may start services that take minutes each.
+const WAIT: u64 = 600;
 
 fn main() -> ExitCode {
     let system = Own::new();

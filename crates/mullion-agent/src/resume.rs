@@ -8,8 +8,8 @@ use mullion_wire::{Blueprint, Mark, Request, read_request, write_line};
 
 use crate::failure::AgentError;
 use crate::report::Report;
-use crate::serve::{Outcome, conclude, fulfil_locked};
-use crate::state::make_state_folder;
+use crate::serve::{Outcome, conclude, fulfil_locked, take_lock};
+use crate::state::{self, make_state_folder};
 use crate::system::System;
 use crate::work::Work;
 
@@ -22,7 +22,8 @@ pub(crate) fn path(system: &dyn System) -> String {
     format!("{}/resume.json", system.paths().state)
 }
 
-/// Keeps the request and has the agent run at the next start.
+/// Keeps the request and has the agent run at the next start. Where that cannot be, whoever listens is told: the
+/// controller goes on after the start, as ever, and nobody else does.
 pub(crate) fn schedule(
     work: &mut Work<'_, '_>,
     blueprint: &Blueprint,
@@ -30,9 +31,11 @@ pub(crate) fn schedule(
 ) -> Result<(), AgentError> {
     let system = work.system;
     let Some(program) = system.own_program() else {
+        tell_nobody(work, "the agent does not know where its program is");
         return Ok(());
     };
     let Some(line) = line(blueprint, mark) else {
+        tell_nobody(work, "the request cannot be kept");
         return Ok(());
     };
     work.state.windows.is_scheduled = true;
@@ -43,15 +46,17 @@ pub(crate) fn schedule(
     system.write(&new, line.as_bytes(), 0o600)?;
     system.rename(&new, &path)?;
     if let Err(error) = system.schedule_start(&program, COMMAND) {
-        // The controller goes on after the start, as ever; only nobody else does.
-        work.report.doing(format!(
-            "nothing goes on by itself after the start: {error}"
-        ));
-        system.remove(&path)?;
-        work.state.windows.is_scheduled = false;
+        tell_nobody(work, &error.to_string());
+        // An apply before this one may have scheduled it.
+        unschedule(work)?;
         work.save()?;
     }
     Ok(())
+}
+
+fn tell_nobody(work: &mut Work<'_, '_>, why: &str) {
+    let words = format!("nothing goes on by itself after the start: {why}");
+    work.report.doing(words);
 }
 
 /// The request, as it came in; always there, since it did.
@@ -80,15 +85,23 @@ pub(crate) fn forget_other(
 }
 
 /// Takes both away again. The next save keeps that they are gone.
+///
+/// A task that cannot be removed is told, remembered for the next time, and no reason to stop: without what was kept it
+/// does nothing.
 pub(crate) fn unschedule(work: &mut Work<'_, '_>) -> Result<(), AgentError> {
     if !work.state.windows.is_scheduled {
         return Ok(());
     }
-    work.system.unschedule_start()?;
+    let removed = work.system.unschedule_start();
     let path = path(work.system);
     work.system.remove(&format!("{path}.new"))?;
     work.system.remove(&path)?;
-    work.state.windows.is_scheduled = false;
+    match removed {
+        Ok(_) => work.state.windows.is_scheduled = false,
+        Err(error) => work.report.doing(format!(
+            "the task that goes on after a start stays, and does nothing: {error}"
+        )),
+    }
     Ok(())
 }
 
@@ -97,7 +110,7 @@ pub(crate) fn unschedule(work: &mut Work<'_, '_>) -> Result<(), AgentError> {
 /// What is kept is read when the lock is held: whoever had it before may have gone to the end, or begun another apply.
 pub fn resume(system: &dyn System, events: &mut dyn Write, wait: Duration) -> Outcome {
     let mut report = Report::new(events);
-    match kept(system, wait) {
+    match kept(system, &mut report, wait) {
         Ok(None) => Outcome::Done,
         Ok(Some(request)) => {
             let fulfilled = fulfil_locked(system, &request, &mut report);
@@ -111,9 +124,18 @@ pub fn resume(system: &dyn System, events: &mut dyn Write, wait: Duration) -> Ou
 }
 
 /// Takes the lock, and gives what is kept.
-fn kept(system: &dyn System, wait: Duration) -> Result<Option<Request>, AgentError> {
-    system.lock("going on after a start of the machine", wait)?;
+fn kept(
+    system: &dyn System,
+    report: &mut Report<'_>,
+    wait: Duration,
+) -> Result<Option<Request>, AgentError> {
+    let words = "going on after a start of the machine";
+    take_lock(system, words, report, wait)?;
     let Some(kept) = system.read(&path(system))? else {
+        if system.look(&state::path(system))?.is_none() {
+            // A revert took away everything of ours: so does this.
+            system.remove(&system.paths().lock)?;
+        }
         return Ok(None);
     };
     let request = read_request(&String::from_utf8_lossy(&kept)).map_err(AgentError::Unreadable)?;

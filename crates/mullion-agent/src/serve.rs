@@ -9,7 +9,7 @@ use crate::entry::entry;
 use crate::failure::AgentError;
 use crate::report::Report;
 use crate::state;
-use crate::system::System;
+use crate::system::{System, SystemError};
 use crate::work::Work;
 use crate::{apply, commands, facts, kubeadm, revert};
 
@@ -100,9 +100,27 @@ fn fulfil(
     wait: Duration,
 ) -> Result<Option<String>, AgentError> {
     if let Some(words) = changes_something(request) {
-        system.lock(words, wait)?;
+        take_lock(system, words, report, wait)?;
     }
     fulfil_locked(system, request, report)
+}
+
+/// Takes the lock, and tells whoever listens where that has to wait for another agent.
+pub(crate) fn take_lock(
+    system: &dyn System,
+    words: &str,
+    report: &mut Report<'_>,
+    wait: Duration,
+) -> Result<(), AgentError> {
+    match system.lock(words, Duration::ZERO) {
+        Err(SystemError::Busy { holder }) => {
+            report.doing(format!(
+                "another agent is at work here, and its end is waited for: {holder}"
+            ));
+            Ok(system.lock(words, wait)?)
+        }
+        taken => Ok(taken?),
+    }
 }
 
 /// Fulfils a request for which the lock is held where it needs it.

@@ -9,11 +9,12 @@
 //!   [`Files::rename`] is relied on to happen wholly or not at all.
 //! - **Programs** never run longer than their deadline, and what they write reaches the caller line by line.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use mullion_wire::{Blueprint, Facts, File, Firewall, Package, Service, Sha256Digest};
 
+mod account;
 mod answers;
 mod error;
 #[cfg(unix)]
@@ -32,6 +33,7 @@ pub use linux::Linux as Own;
 #[cfg(windows)]
 pub use windows::Windows as Own;
 
+pub use account::Account;
 pub use error::SystemError;
 pub use only_windows::{
     EVENT_SOURCE, Holds, LogEntry, NetworkState, OnlyWindows, RunningProgram, ServiceEnd,
@@ -217,10 +219,10 @@ pub trait Services {
     fn disable(&self, names: &[&str]) -> Result<(), SystemError>;
     /// Starts one and waits until it says that it runs.
     fn start(&self, name: &str) -> Result<(), SystemError>;
-    /// Stops one and waits until it has, and until nothing of it runs.
-    fn stop(&self, name: &str) -> Result<Stopped, SystemError>;
-    /// Stops one where it runs, and starts it.
-    fn restart(&self, name: &str) -> Result<Stopped, SystemError>;
+    /// Stops one and waits until it has, and until nothing of it runs. `ours` are those whose definitions are ours.
+    fn stop(&self, name: &str, ours: &BTreeSet<String>) -> Result<Stopped, SystemError>;
+    /// Stops one where it runs, as [`Services::stop`] does, and starts it.
+    fn restart(&self, name: &str, ours: &BTreeSet<String>) -> Result<Stopped, SystemError>;
     /// Its last lines; none where they cannot be had.
     fn service_log(&self, name: &str, lines: usize) -> Vec<String>;
 }

@@ -1,5 +1,7 @@
 //! One request at work: the system, what is remembered of it, and who hears about it.
 
+use std::collections::BTreeSet;
+
 use crate::digests::Digests;
 use crate::failure::AgentError;
 use crate::report::Report;
@@ -45,6 +47,11 @@ impl<'a, 'b> Work<'a, 'b> {
     pub(crate) fn touch(&mut self) -> Result<(), AgentError> {
         self.state.applied = None;
         self.save()
+    }
+
+    /// Services whose definitions are ours.
+    pub(crate) fn defined(&self) -> BTreeSet<String> {
+        self.state.windows.definitions.keys().cloned().collect()
     }
 
     /// Notes that something holds only after a start of the machine; the next save keeps it.

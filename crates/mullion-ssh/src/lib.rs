@@ -66,4 +66,4 @@ pub use openssh::{known_hosts, known_hosts_line, openssh_arguments};
 pub use port::{ReadTransport, Transport};
 pub use probe::Probe;
 pub use shell::{NO_PROGRAM, Shell};
-pub use ssh::{Session, Ssh};
+pub use ssh::{ASIDE, Session, Ssh};

@@ -4,6 +4,7 @@ mod channel;
 mod guard;
 mod leave;
 mod link;
+mod replace;
 mod session;
 mod stream;
 mod upload;
@@ -19,6 +20,7 @@ use crate::error::TransportError;
 use crate::limits;
 use crate::login::{Key, Login};
 use link::Link;
+pub use replace::ASIDE;
 pub use session::Session;
 
 /// Makes connections. Cheap to clone; its threads end with its last session.

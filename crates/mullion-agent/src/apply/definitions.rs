@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use mullion_wire::{Definition, Service, ServiceState, Start};
+use mullion_wire::{Blueprint, Definition, Service, ServiceState, Start};
 
 use super::Wanted;
 use crate::failure::AgentError;
-use crate::system::{Removed, System};
+use crate::system::{Account, Removed, System};
 use crate::work::Work;
 
 /// How a service is to be defined, its state taken into account.
@@ -39,18 +39,25 @@ pub(super) fn set(work: &mut Work<'_, '_>, wanted: &Wanted<'_>) -> Result<(), Ag
         work.touch()?;
         put_back(work, &name)?;
         work.state.windows.definitions.remove(&name);
+        work.state.windows.accounts.remove(&name);
     }
     let mut changes = Vec::new();
     for (name, definition) in &definitions {
         let found = work.system.definition(name)?;
-        if found.as_ref() == Some(definition) && work.system.is_the_systems(name)? {
+        let account = work.system.account(name)?;
+        if found.as_ref() == Some(definition) && account.is_the_systems() {
             continue;
         }
         if found.is_some() {
             work.state.pending.restarts.insert(name.clone());
         }
-        let kept = &mut work.state.windows.definitions;
-        kept.entry(name.clone()).or_insert(found);
+        let kept = &mut work.state.windows;
+        if !kept.definitions.contains_key(name) {
+            kept.definitions.insert(name.clone(), found);
+            if !account.is_the_systems() {
+                kept.accounts.insert(name.clone(), account);
+            }
+        }
         changes.push((name, definition));
     }
     if changes.is_empty() {
@@ -58,9 +65,27 @@ pub(super) fn set(work: &mut Work<'_, '_>, wanted: &Wanted<'_>) -> Result<(), Ag
     }
     work.touch()?;
     for (name, definition) in changes {
-        let defined = work.system.define(name, definition);
+        // Whoever it ran as before: containerd makes containers of the machine's own only as the system.
+        let defined = work.system.define(name, definition, &Account::system());
         defined.map_err(|source| super::services::failed(work, name, "defined", source))?;
         work.report.changed(format!("service {name} defined"));
+    }
+    Ok(())
+}
+
+/// Refuses to take over a service that somebody made for an account with a password: it could not be given back.
+pub(super) fn check_accounts(work: &Work<'_, '_>, blueprint: &Blueprint) -> Result<(), AgentError> {
+    let is_ours = |name: &str| work.state.windows.definitions.contains_key(name);
+    let services = blueprint.services.iter();
+    let defined = services.filter(|service| service.definition.is_some());
+    for service in defined.filter(|service| !is_ours(&service.name)) {
+        let account = work.system.account(&service.name)?;
+        if account.is_a_users() {
+            return Err(AgentError::OthersAccount {
+                name: service.name.clone(),
+                account: account.name().to_owned(),
+            });
+        }
     }
     Ok(())
 }
@@ -77,6 +102,8 @@ fn put_back(work: &mut Work<'_, '_>, name: &str) -> Result<(), AgentError> {
     let Some(before) = work.state.windows.definitions.get(name).cloned() else {
         return Ok(());
     };
+    let account = work.state.windows.accounts.get(name).cloned();
+    let account = account.unwrap_or_else(Account::system);
     match before {
         None => {
             let removed = work.system.undefine(name);
@@ -86,8 +113,11 @@ fn put_back(work: &mut Work<'_, '_>, name: &str) -> Result<(), AgentError> {
                 work.report.changed(format!("service {name} removed"));
             }
         }
-        Some(before) if work.system.definition(name)?.as_ref() != Some(&before) => {
-            let defined = work.system.define(name, &before);
+        Some(before)
+            if work.system.definition(name)?.as_ref() != Some(&before)
+                || work.system.account(name)? != account =>
+        {
+            let defined = work.system.define(name, &before, &account);
             defined.map_err(|source| super::services::failed(work, name, "defined", source))?;
             work.report.changed(format!("service {name} defined"));
         }
@@ -108,7 +138,7 @@ pub(crate) fn drift(
             Some(found) if found != *definition => {
                 drift.push(format!("the service `{name}` is defined otherwise"));
             }
-            Some(_) if !system.is_the_systems(name)? => {
+            Some(_) if !system.account(name)?.is_the_systems() => {
                 drift.push(format!("the service `{name}` runs under another account"));
             }
             Some(_) => {}

@@ -67,7 +67,7 @@ pub(crate) fn withdraw(work: &mut Work<'_, '_>, names: &[String]) -> Result<(), 
         };
         if facts.activity != Activity::Stopped && !before.is_running {
             work.touch()?;
-            let stopped = work.system.stop(name);
+            let stopped = work.system.stop(name, &work.defined());
             let stopped = stopped.map_err(|source| failed(work, name, "stopped", source))?;
             tell_ended(work, name, stopped);
             work.report.changed(format!("service {name} stopped"));
@@ -105,7 +105,7 @@ pub(crate) fn bring_back(work: &mut Work<'_, '_>, names: &[String]) -> Result<()
         }
         let (done, verb) = if work.state.pending.restarts.contains(name) {
             work.touch()?;
-            (work.system.restart(name), "restarted")
+            (work.system.restart(name, &work.defined()), "restarted")
         } else if facts.activity == Activity::Stopped {
             work.touch()?;
             let started = work.system.start(name);
@@ -131,7 +131,7 @@ pub(crate) fn restart_released(work: &mut Work<'_, '_>) -> Result<(), AgentError
         if facts.activity == Activity::Stopped {
             continue;
         }
-        let done = work.system.restart(&name);
+        let done = work.system.restart(&name, &work.defined());
         let stopped = done.map_err(|source| failed(work, &name, "restarted", source))?;
         tell_ended(work, &name, stopped);
         work.report.changed(format!("service {name} restarted"));
@@ -257,9 +257,9 @@ fn bring(
     work.touch()?;
     work.report.doing(format!("service {name} is being {verb}"));
     let done = match verb {
-        "restarted" => work.system.restart(name),
+        "restarted" => work.system.restart(name, &work.defined()),
         "started" => work.system.start(name).map(|()| Stopped::ByItself),
-        _ => work.system.stop(name),
+        _ => work.system.stop(name, &work.defined()),
     };
     let stopped = done.map_err(|source| failed(work, name, verb, source))?;
     tell_ended(work, name, stopped);

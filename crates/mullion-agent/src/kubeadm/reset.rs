@@ -147,7 +147,7 @@ fn stop_kubelet(work: &mut Work<'_, '_>) -> Result<(), AgentError> {
 }
 
 fn stop(work: &mut Work<'_, '_>, name: &str) -> Result<(), AgentError> {
-    let stopped = work.system.stop(name);
+    let stopped = work.system.stop(name, &work.defined());
     let stopped =
         stopped.map_err(|source| crate::apply::service_failed(work, name, "stopped", source))?;
     crate::apply::tell_ended(work, name, stopped);

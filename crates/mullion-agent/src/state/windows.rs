@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use mullion_wire::{Definition, DynamicPorts, Sha256Digest, Windows};
 use serde::{Deserialize, Serialize};
 
+use crate::system::Account;
 use crate::system::registry::Value;
 
 /// What was changed, and what was there before.
@@ -23,6 +24,9 @@ pub(crate) struct WindowsState {
     pub(crate) modes: BTreeMap<String, u32>,
     /// Services that were defined, with their definitions before; none for those that nobody knew.
     pub(crate) definitions: BTreeMap<String, Option<Definition>>,
+    /// The accounts that they ran as before, where that was not the system itself.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) accounts: BTreeMap<String, Account>,
     /// The host name before.
     pub(crate) host_name: Option<String>,
     /// The time zone before.

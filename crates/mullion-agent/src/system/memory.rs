@@ -8,8 +8,11 @@ use std::time::Duration;
 
 use mullion_wire::{Definition, Facts, Firewall};
 
-use super::{Activity, Ended, Family, LogEntry, Owner, Paths, Program, System, SystemError};
+use super::{
+    Account, Activity, Ended, Family, LogEntry, Owner, Paths, Program, System, SystemError,
+};
 
+mod faults;
 mod files;
 mod machinery;
 mod windows;
@@ -18,6 +21,9 @@ pub use windows::{MemoryProgram, MemoryWindows};
 
 /// What a program does in place of a real one.
 pub type Script = Rc<dyn Fn(&Memory, &Program, &mut dyn FnMut(&str)) -> Result<Ended, SystemError>>;
+
+/// What somebody else does on a machine.
+pub type Meanwhile = Rc<dyn Fn(&Memory)>;
 
 /// Something at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,8 +70,8 @@ pub struct MemoryService {
     pub ran_as: Option<Definition>,
     /// Whether it has to be ended when it is stopped.
     pub is_stubborn: bool,
-    /// Whether it runs under the account of a user.
-    pub is_a_users: bool,
+    /// Who it runs as.
+    pub account: Account,
 }
 
 impl MemoryService {
@@ -77,7 +83,7 @@ impl MemoryService {
             saw: BTreeMap::new(),
             definition: None,
             is_stubborn: false,
-            is_a_users: false,
+            account: Account::system(),
             ran_as: None,
         }
     }
@@ -113,8 +119,12 @@ struct Inner {
     broken: BTreeSet<String>,
     is_kubelet_well: bool,
     starved: u64,
-    /// Who else holds the lock.
+    /// Who else holds the lock, and what it does before it lets it go to whoever waits.
     holder: Option<String>,
+    meanwhile: Option<Meanwhile>,
+    /// Operations that fail, by their first words.
+    refused: BTreeSet<&'static str>,
+    own_program: Option<&'static str>,
     operations: u64,
     kill_at: Option<u64>,
     is_dead: bool,
@@ -180,6 +190,12 @@ impl Memory {
                 is_kubelet_well: false,
                 starved: 0,
                 holder: None,
+                meanwhile: None,
+                refused: BTreeSet::new(),
+                own_program: Some(match family {
+                    Family::Linux => "/usr/local/lib/mullion/mullion-agent",
+                    Family::Windows => "C:/Program Files/mullion-agent/mullion-agent.exe",
+                }),
                 operations: 0,
                 kill_at: None,
                 is_dead: false,
@@ -231,20 +247,6 @@ impl Memory {
         inner.services.insert(name.to_owned(), service);
     }
 
-    /// Lets a service not stop by itself.
-    pub fn make_stubborn(&self, name: &str) {
-        if let Some(service) = self.inner.borrow_mut().services.get_mut(name) {
-            service.is_stubborn = true;
-        }
-    }
-
-    /// Lets a service run under the account of a user.
-    pub fn give_to_a_user(&self, name: &str) {
-        if let Some(service) = self.inner.borrow_mut().services.get_mut(name) {
-            service.is_a_users = true;
-        }
-    }
-
     /// Gives the kernel a setting.
     pub fn put_setting(&self, name: &str, value: &str) {
         let mut inner = self.inner.borrow_mut();
@@ -271,50 +273,9 @@ impl Memory {
         }
     }
 
-    /// Lets a service fail whenever it is started.
-    pub fn break_service(&self, name: &str) {
-        self.inner.borrow_mut().broken.insert(name.to_owned());
-    }
-
-    /// Lets a broken service start again.
-    pub fn mend_service(&self, name: &str) {
-        self.inner.borrow_mut().broken.remove(name);
-    }
-
-    /// Lets somebody else hold the lock.
-    pub fn hold_lock(&self, holder: &str) {
-        self.inner.borrow_mut().holder = Some(holder.to_owned());
-    }
-
     /// Lets kubelet answer well, or not.
     pub fn set_kubelet_health(&self, is_well: bool) {
         self.inner.borrow_mut().is_kubelet_well = is_well;
-    }
-
-    /// Lets memory run out once: a program is ended for want of it.
-    pub fn starve(&self) {
-        self.inner.borrow_mut().starved += 1;
-    }
-
-    /// Kills the agent at the n-th operation from now, from 1: that operation does not happen, save that half of a file
-    /// may be written. From then on every call fails.
-    pub fn kill_at(&self, operation: u64) {
-        let mut inner = self.inner.borrow_mut();
-        inner.operations = 0;
-        inner.kill_at = Some(operation);
-    }
-
-    /// Whether the agent was killed.
-    pub fn is_dead(&self) -> bool {
-        self.inner.borrow().is_dead
-    }
-
-    /// Lets the next agent begin.
-    pub fn revive(&self) {
-        let mut inner = self.inner.borrow_mut();
-        inner.is_dead = false;
-        inner.kill_at = None;
-        inner.operations = 0;
     }
 
     /// What is at every path.
@@ -368,6 +329,10 @@ impl Memory {
             inner.log.push(format!("killed before: {words}"));
             return Err(killed());
         }
+        let first = words.split(' ').next().unwrap_or_default();
+        if inner.refused.contains(first) {
+            return Err(SystemError::Nonsense(format!("no `{first}` here")));
+        }
         inner.log.push(words);
         Ok(())
     }
@@ -406,11 +371,7 @@ impl System for Memory {
     }
 
     fn own_program(&self) -> Option<String> {
-        let path = match self.family {
-            Family::Linux => "/usr/local/lib/mullion/mullion-agent",
-            Family::Windows => "C:/Program Files/mullion-agent/mullion-agent.exe",
-        };
-        Some(path.to_owned())
+        self.inner.borrow().own_program.map(str::to_owned)
     }
 
     fn host_name(&self) -> Result<String, SystemError> {
@@ -435,14 +396,17 @@ impl System for Memory {
         self.windows_wants_restart()
     }
 
-    fn lock(&self, _words: &str, _wait: Duration) -> Result<(), SystemError> {
+    fn lock(&self, _words: &str, wait: Duration) -> Result<(), SystemError> {
         self.live()?;
-        match &self.inner.borrow().holder {
-            None => Ok(()),
-            Some(holder) => Err(SystemError::Busy {
-                holder: holder.clone(),
-            }),
+        if !wait.is_zero() {
+            self.wait_for_holder();
         }
+        if let Some(holder) = &self.inner.borrow().holder {
+            let holder = holder.clone();
+            return Err(SystemError::Busy { holder });
+        }
+        self.put_file(&self.paths.lock, b"the agent", 0o600);
+        Ok(())
     }
 
     fn answers(&self, _port: u16, _path: &str) -> bool {

@@ -3,7 +3,7 @@
 use mullion_wire::{Definition, DynamicPorts, Feature, OverlayNetwork, Protocol, Sha256Digest};
 
 use super::registry::Value;
-use super::{Ended, Removed, SystemError};
+use super::{Account, Ended, Removed, SystemError};
 
 /// Whether a change holds at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,13 +79,18 @@ pub trait OnlyWindows {
     fn definition(&self, _name: &str) -> Result<Option<Definition>, SystemError> {
         Ok(None)
     }
-    /// Defines a service, or makes its definition this one. It is neither started nor stopped.
-    fn define(&self, _name: &str, _definition: &Definition) -> Result<(), SystemError> {
+    /// Defines a service, or makes its definition and its account these. It is neither started nor stopped.
+    fn define(
+        &self,
+        _name: &str,
+        _definition: &Definition,
+        _account: &Account,
+    ) -> Result<(), SystemError> {
         refuse("a service control manager")
     }
-    /// Whether a service runs as the system itself, which whoever defines one makes it.
-    fn is_the_systems(&self, _name: &str) -> Result<bool, SystemError> {
-        Ok(true)
+    /// The account that a service runs as; the system's own where nobody knows the service.
+    fn account(&self, _name: &str) -> Result<Account, SystemError> {
+        Ok(Account::system())
     }
     /// Removes a service that does not run, and waits until nobody knows it.
     fn undefine(&self, _name: &str) -> Result<Removed, SystemError> {

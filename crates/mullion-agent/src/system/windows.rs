@@ -13,6 +13,7 @@ mod documents;
 mod netsh;
 mod recovery;
 mod sddl;
+mod stopping;
 mod task;
 
 #[cfg(windows)]

@@ -125,7 +125,7 @@ fn facts_name_the_blueprint_as_long_as_all_of_it_is_so() {
 
     machine.put_file("/etc/motd", b"by hand\n", 0o644);
     machine.put_setting("net.ipv4.ip_forward", "0");
-    let _ = crate::system::Services::stop(&machine, "containerd").unwrap();
+    let _ = crate::system::Services::stop(&machine, "containerd", &[].into()).unwrap();
     let found = facts(&machine);
     assert_eq!(found.blueprint, None);
     assert_eq!(

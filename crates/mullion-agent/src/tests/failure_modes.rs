@@ -51,12 +51,12 @@ fn mode_14_a_service_that_is_a_user_s_becomes_the_system_s_own() {
     let (machine, blueprint) = (windows::ready(), windows::blueprint());
     ask_well(&machine, &apply(&blueprint));
     let before = machine.all_services()["containerd"].starts;
-    machine.give_to_a_user("containerd");
+    machine.give_to("containerd", r".\builder");
     // Nothing else of it is another.
     let (changed, events) = ask_well(&machine, &apply(&blueprint));
     assert!(changed > 0, "{events:?}");
     let containerd = machine.all_services()["containerd"].clone();
-    assert!(!containerd.is_a_users);
+    assert!(containerd.account.is_the_systems());
     assert_eq!(containerd.starts, before + 1, "it runs as the user no more");
     assert_eq!(ask_well(&machine, &apply(&blueprint)).0, 0);
 }

@@ -199,7 +199,12 @@ pub(crate) fn ask(machine: &Memory, request: &Request) -> (Outcome, Vec<Event>) 
 
 pub(crate) fn ask_line(machine: &Memory, line: &str) -> (Outcome, Vec<Event>) {
     let mut events = Vec::new();
-    let outcome = serve(machine, &mut line.as_bytes(), &mut events, Duration::ZERO);
+    let outcome = serve(
+        machine,
+        &mut line.as_bytes(),
+        &mut events,
+        Duration::from_secs(1),
+    );
     let events: Vec<_> = String::from_utf8(events)
         .unwrap()
         .lines()

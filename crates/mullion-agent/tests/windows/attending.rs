@@ -4,7 +4,9 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use mullion_agent::system::windows::Windows as Own;
-use mullion_agent::system::{Activity, Files as _, OnlyWindows as _, Services as _, Stopped};
+use mullion_agent::system::{
+    Account, Activity, Files as _, OnlyWindows as _, Services as _, Stopped,
+};
 use mullion_wire::{Attended, AttendedFile, AttendedProgram, Awaited, Definition, Recovery, Start};
 
 const FOLDER: &str = "C:/mullion-attend";
@@ -86,7 +88,7 @@ fn a_service_starts_its_program_when_its_time_comes_and_ends_it_with_itself() {
         recovery: Recovery::default(),
         environment: [].into(),
     };
-    own.define(NAME, &definition).unwrap();
+    own.define(NAME, &definition, &Account::system()).unwrap();
     let activity = || own.services(&[NAME]).unwrap()[NAME].activity;
     let is_there = |name: &str| own.look(&at(name)).unwrap().is_some();
     own.start(NAME).unwrap();
@@ -107,7 +109,10 @@ fn a_service_starts_its_program_when_its_time_comes_and_ends_it_with_itself() {
 
     own.write(&at("node"), b"", 0o644).unwrap();
     until("the program", || is_there("inner-runs"));
-    assert_eq!(own.stop(NAME).unwrap(), Stopped::ByItself);
+    assert_eq!(
+        own.stop(NAME, &[NAME.to_owned()].into()).unwrap(),
+        Stopped::ByItself
+    );
     assert_eq!(activity(), Activity::Stopped);
     own.remove(&at("inner-runs")).unwrap();
     sleep(Duration::from_secs(3));

@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use mullion_agent::system::windows::Windows as Own;
 use mullion_agent::system::{
-    Activity, Ended, OnlyWindows as _, Program, Programs as _, Removed, Services as _, Stopped,
+    Account, Activity, Ended, OnlyWindows as _, Program, Programs as _, Removed, Services as _,
+    Stopped,
 };
 use mullion_wire::{Definition, Recovery, Start};
 
@@ -38,14 +39,14 @@ fn a_service_is_defined_as_asked_and_leaves_nothing() {
     let (own, name) = (Own::new(), "mullion-test-defined");
     assert_eq!(own.definition(name).unwrap(), None);
     let mut wanted = definition(r#""C:\Program Files\none.exe" --flag="a b""#);
-    own.define(name, &wanted).unwrap();
+    own.define(name, &wanted, &Account::system()).unwrap();
     assert_eq!(own.definition(name).unwrap().as_ref(), Some(&wanted));
     wanted.command.push_str(" --v=2");
     wanted.depends_on.clear();
     wanted.environment.clear();
     wanted.start = Start::OnDemand;
     wanted.recovery = Recovery::default();
-    own.define(name, &wanted).unwrap();
+    own.define(name, &wanted, &Account::system()).unwrap();
     assert_eq!(own.definition(name).unwrap().as_ref(), Some(&wanted));
     let facts = own.services(&[name]).unwrap()[name];
     assert_eq!(
@@ -63,34 +64,44 @@ fn a_service_is_defined_as_asked_and_leaves_nothing() {
 fn mode_14_a_service_is_the_system_s_own_whoever_it_was_made_for() {
     let (own, name) = (Own::new(), "mullion-test-account");
     let wanted = definition(r"C:\none.exe");
-    own.define(name, &wanted).unwrap();
-    assert!(own.is_the_systems(name).unwrap(), "as it is made");
+    own.define(name, &wanted, &Account::system()).unwrap();
+    assert_eq!(own.account(name).unwrap(), Account::system());
     own.undefine(name).unwrap();
     let by_others = ["create", name, "binPath=", r"C:\none.exe"];
-    let account = ["obj=", r"NT AUTHORITY\LocalService"];
+    let theirs = r"NT AUTHORITY\LocalService";
+    let account = ["obj=", theirs];
     let made = Program::new("sc.exe", by_others.into_iter().chain(account));
     assert_eq!(own.run(&made, &mut |_| {}).unwrap(), Ended::Status(0));
-    assert!(!own.is_the_systems(name).unwrap());
-    own.define(name, &wanted).unwrap();
-    assert!(own.is_the_systems(name).unwrap(), "as it is made anew");
+    assert_eq!(own.account(name).unwrap(), Account::new(theirs));
+    own.define(name, &wanted, &Account::system()).unwrap();
+    assert_eq!(own.account(name).unwrap(), Account::system());
+    // And theirs again where it is given back.
+    for account in [theirs, r"NT SERVICE\mullion-test-account"].map(Account::new) {
+        own.define(name, &wanted, &account).unwrap();
+        assert_eq!(own.account(name).unwrap(), account);
+    }
     own.undefine(name).unwrap();
 }
 
 /// Starts, restarts, stops and removes a service; gives back how it stopped.
 fn live(own: &Own, name: &str, command: &str) -> Stopped {
-    own.define(name, &definition(command)).unwrap();
+    own.define(name, &definition(command), &Account::system())
+        .unwrap();
     let activity = || own.services(&[name]).unwrap()[name].activity;
     let file = format!(r"C:\{name}.txt");
     own.start(name).unwrap();
     assert_eq!(activity(), Activity::Running);
     own.start(name).unwrap();
     assert_eq!(starts(&file), 1);
-    let restarted = own.restart(name).unwrap();
+    let restarted = own.restart(name, &[name.to_owned()].into()).unwrap();
     assert_eq!(activity(), Activity::Running);
     assert_eq!(starts(&file), 2);
-    let stopped = own.stop(name).unwrap();
+    let stopped = own.stop(name, &[name.to_owned()].into()).unwrap();
     assert_eq!(activity(), Activity::Stopped);
-    assert_eq!(own.stop(name).unwrap(), Stopped::ByItself);
+    assert_eq!(
+        own.stop(name, &[name.to_owned()].into()).unwrap(),
+        Stopped::ByItself
+    );
     // However it stopped, it is started again when it fails the next time.
     let found = own.definition(name).unwrap();
     assert_eq!(found, Some(definition(command)));

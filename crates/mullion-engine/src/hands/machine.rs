@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use super::starts::Before;
 use super::talk::{self, Told, lost};
-use super::{Hands, lock};
+use super::{Hands, lock, unload};
 
 /// What a machine is made as.
 pub(super) struct Making<'a> {
@@ -418,11 +418,7 @@ impl Hands<'_> {
         let session = self.session(machine)?;
         let agent = talk::agent(self.os(machine));
         if self.os(machine) == Os::Windows {
-            let path = agent.replace('/', "\\");
-            let command = Command::new("del").args(["/f", "/q", &path]);
-            return session
-                .succeed(&command, attendant)
-                .map_err(|error| lost(machine.as_str(), &error));
+            return unload::from_windows(&session, machine.as_str(), agent, attendant);
         }
         // What the agent kept it has removed itself. A driver may keep something of its own beside it, and the machine may
         // carry machines of others.

@@ -22,6 +22,7 @@ mod starts;
 mod state;
 mod supply;
 mod talk;
+mod unload;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};

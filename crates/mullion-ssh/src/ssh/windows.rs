@@ -10,6 +10,7 @@ use russh_sftp::protocol::StatusCode;
 use tokio::io::AsyncReadExt as _;
 
 use super::channel::Watch;
+use super::replace::replace;
 use super::session::Session;
 use super::upload::{Counted, Progress, Sftp};
 use crate::command::{Exit, Put, Stream, Upload};
@@ -55,7 +56,7 @@ impl Session {
             let teller = if path == agent { part.as_str() } else { agent };
             let found = self.digest_of(teller, &part, attendant)?;
             match found {
-                Some(found) if found == upload.sha256.as_str() => self.replace(&part, &path),
+                Some(found) if found == upload.sha256.as_str() => self.put_in_place(&part, &path),
                 Some(found) => Err(self.other_digest(&path, &upload.sha256, &found)),
                 None => Err(self.unwritten(&path, "nothing there tells its digest")),
             }
@@ -104,14 +105,12 @@ impl Session {
     }
 
     /// Puts a file in another's place.
-    fn replace(&self, part: &str, path: &str) -> Result<(), TransportError> {
-        let line = format!("move /y {} {}", cmd_path(part), cmd_path(path));
-        let (exit, said) = self.cmd(&line, &Unattended)?;
-        if exit.is_success() {
-            Ok(())
-        } else {
-            Err(self.unwritten(path, said))
-        }
+    fn put_in_place(&self, part: &str, path: &str) -> Result<(), TransportError> {
+        let replaced = replace(part, path, &unique(), &mut |line| {
+            let (exit, said) = self.cmd(line, &Unattended)?;
+            Ok((exit.is_success(), said))
+        })?;
+        replaced.map_err(|said| self.unwritten(path, said))
     }
 
     /// Runs a line of `cmd`'s own language, of which every path was looked at before.

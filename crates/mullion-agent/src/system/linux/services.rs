@@ -1,6 +1,6 @@
 //! systemd, through `systemctl`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::super::{
@@ -52,12 +52,12 @@ impl Services for Linux {
         self.systemctl("start", &[name])
     }
 
-    fn stop(&self, name: &str) -> Result<Stopped, SystemError> {
+    fn stop(&self, name: &str, _ours: &BTreeSet<String>) -> Result<Stopped, SystemError> {
         // systemd ends what outlives the stop itself, and writes that into its journal.
         self.systemctl("stop", &[name]).map(|()| Stopped::ByItself)
     }
 
-    fn restart(&self, name: &str) -> Result<Stopped, SystemError> {
+    fn restart(&self, name: &str, _ours: &BTreeSet<String>) -> Result<Stopped, SystemError> {
         // A service that failed too often is started all the same: its files are others now.
         let _ = self.systemctl("reset-failed", &[name]);
         self.systemctl("restart", &[name])

@@ -1,6 +1,6 @@
 //! Services, settings, packages and programs in memory.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use mullion_wire::{Blueprint, Content, File, Firewall, Package};
 
@@ -141,12 +141,12 @@ impl Services for Memory {
         self.begin("start", name)
     }
 
-    fn stop(&self, name: &str) -> Result<Stopped, SystemError> {
+    fn stop(&self, name: &str, _ours: &BTreeSet<String>) -> Result<Stopped, SystemError> {
         self.change("stop", name, |service| service.activity = Activity::Stopped)?;
         Ok(self.end_of(name))
     }
 
-    fn restart(&self, name: &str) -> Result<Stopped, SystemError> {
+    fn restart(&self, name: &str, _ours: &BTreeSet<String>) -> Result<Stopped, SystemError> {
         let runs = self.services(&[name])?[name].activity != Activity::Stopped;
         self.begin("restart", name)?;
         Ok(if runs {

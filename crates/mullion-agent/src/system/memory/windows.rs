@@ -10,8 +10,8 @@ use mullion_wire::{
 
 use super::super::registry::{Value, place};
 use super::super::{
-    Activity, Ended, Family, Holds, LogEntry, NetworkState, OnlyWindows, Removed, RunningProgram,
-    SystemError,
+    Account, Activity, Ended, Family, Holds, LogEntry, NetworkState, OnlyWindows, Removed,
+    RunningProgram, SystemError,
 };
 use super::{Memory, MemoryService};
 
@@ -250,7 +250,12 @@ impl OnlyWindows for Memory {
         Ok(service.and_then(|service| service.definition.clone()))
     }
 
-    fn define(&self, name: &str, definition: &Definition) -> Result<(), SystemError> {
+    fn define(
+        &self,
+        name: &str,
+        definition: &Definition,
+        account: &Account,
+    ) -> Result<(), SystemError> {
         self.only_on_windows("a service control manager")?;
         self.operate(format!("define {name}"))?;
         let mut inner = self.inner.borrow_mut();
@@ -260,15 +265,15 @@ impl OnlyWindows for Memory {
             .or_insert_with(MemoryService::stopped);
         service.is_enabled = definition.start != Start::OnDemand;
         service.definition = Some(definition.clone());
-        service.is_a_users = false;
+        service.account = account.clone();
         Ok(())
     }
 
-    fn is_the_systems(&self, name: &str) -> Result<bool, SystemError> {
+    fn account(&self, name: &str) -> Result<Account, SystemError> {
         self.live()?;
         let inner = self.inner.borrow();
         let service = inner.services.get(name);
-        Ok(service.is_none_or(|service| !service.is_a_users))
+        Ok(service.map_or_else(Account::system, |service| service.account.clone()))
     }
 
     fn undefine(&self, name: &str) -> Result<Removed, SystemError> {

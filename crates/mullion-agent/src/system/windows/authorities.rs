@@ -8,9 +8,10 @@ use windows::Win32::Security::Cryptography::{
     CertControlStore, CertDeleteCertificateFromStore, CertEnumCertificatesInStore,
     CertFreeCertificateContext, CertOpenStore, HCERTSTORE, X509_ASN_ENCODING,
 };
+use windows::core::Error;
 
 use super::super::{Removed, SystemError};
-use super::call::{Wide, failed};
+use super::call::{Wide, failed, is_absent};
 
 /// The store, open.
 struct Store(HCERTSTORE);
@@ -64,8 +65,7 @@ impl Store {
     /// Writes changes down. Windows does so as they are made; a stand-in for it forgets a removal otherwise.
     fn commit(&self) -> Result<(), SystemError> {
         let none = CERT_CONTROL_STORE_FLAGS(0);
-        unsafe { CertControlStore(self.0, none, CERT_STORE_CTRL_COMMIT, None) }
-            .map_err(failed("CertControlStore Root"))
+        written(unsafe { CertControlStore(self.0, none, CERT_STORE_CTRL_COMMIT, None) })
     }
 
     fn find(&self, certificate: &Sha256Digest) -> Option<Found> {
@@ -83,6 +83,14 @@ impl Store {
             }
             found = Some(next);
         }
+    }
+}
+
+/// Whether changes are written down: a store that has nothing to be told has written them.
+fn written(committed: Result<(), Error>) -> Result<(), SystemError> {
+    match committed {
+        Err(error) if !is_absent(&error) => Err(failed("CertControlStore Root")(error)),
+        _ => Ok(()),
     }
 }
 
@@ -115,4 +123,22 @@ pub(super) fn remove(certificate: &Sha256Digest) -> Result<Removed, SystemError>
     removed.map_err(failed("CertDeleteCertificateFromStore Root"))?;
     store.commit()?;
     Ok(Removed::Gone)
+}
+
+#[cfg(test)]
+mod tests {
+    use windows::Win32::Foundation::{
+        ERROR_ACCESS_DENIED, ERROR_CALL_NOT_IMPLEMENTED, ERROR_NOT_SUPPORTED,
+    };
+
+    use super::*;
+
+    #[test]
+    fn a_store_that_writes_by_itself_need_not_be_told_to() {
+        for reason in [ERROR_NOT_SUPPORTED, ERROR_CALL_NOT_IMPLEMENTED] {
+            written(Err(reason.to_hresult().into())).unwrap();
+        }
+        written(Ok(())).unwrap();
+        written(Err(ERROR_ACCESS_DENIED.to_hresult().into())).unwrap_err();
+    }
 }

@@ -2,7 +2,10 @@
 
 use std::io;
 
-use windows::Win32::Foundation::{ERROR_SUCCESS, FreeLibrary, HMODULE, WIN32_ERROR};
+use windows::Win32::Foundation::{
+    ERROR_CALL_NOT_IMPLEMENTED, ERROR_NOT_SUPPORTED, ERROR_SUCCESS, FreeLibrary, HMODULE,
+    WIN32_ERROR,
+};
 use windows::Win32::System::LibraryLoader::{
     GetProcAddress, LOAD_LIBRARY_SEARCH_DEFAULT_DIRS, LoadLibraryExW,
 };
@@ -60,6 +63,12 @@ pub(super) fn failed(call: impl Into<String>) -> impl FnOnce(Error) -> SystemErr
 /// Whether a call failed for this reason.
 pub(super) fn is(error: &Error, reason: WIN32_ERROR) -> bool {
     error.code() == HRESULT::from_win32(reason.0)
+}
+
+/// Whether a call failed because this Windows does not have it.
+pub(super) fn is_absent(error: &Error) -> bool {
+    let reasons = [ERROR_NOT_SUPPORTED, ERROR_CALL_NOT_IMPLEMENTED];
+    reasons.iter().any(|reason| is(error, *reason))
 }
 
 /// The outcome of a call that gives its failure back as a number.

@@ -16,7 +16,7 @@ use windows::Win32::System::SystemInformation::GetTickCount64;
 
 use super::super::registry::Value;
 use super::super::{
-    Companions, Family, FirewallState, Holds, LogEntry, Module, NetworkState, OnlyWindows,
+    Account, Companions, Family, FirewallState, Holds, LogEntry, Module, NetworkState, OnlyWindows,
     PackageLists, Packages, Paths, Removed, RunningProgram, ServiceWork, Settings, System,
     SystemError, answers,
 };
@@ -268,12 +268,17 @@ impl OnlyWindows for Windows {
         services::definition(name)
     }
 
-    fn define(&self, name: &str, definition: &Definition) -> Result<(), SystemError> {
-        services::define(name, definition)
+    fn define(
+        &self,
+        name: &str,
+        definition: &Definition,
+        account: &Account,
+    ) -> Result<(), SystemError> {
+        services::define(name, definition, account)
     }
 
-    fn is_the_systems(&self, name: &str) -> Result<bool, SystemError> {
-        services::is_the_systems(name)
+    fn account(&self, name: &str) -> Result<Account, SystemError> {
+        services::account(name)
     }
 
     fn undefine(&self, name: &str) -> Result<Removed, SystemError> {

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use mullion_wire::{Definition, Recovery, Start};
 use windows::Win32::Foundation::{
-    ERROR_CALL_NOT_IMPLEMENTED, ERROR_INVALID_LEVEL, ERROR_MORE_DATA, ERROR_NOT_SUPPORTED,
-    ERROR_SERVICE_ALREADY_RUNNING, ERROR_SERVICE_DOES_NOT_EXIST, ERROR_SERVICE_NOT_ACTIVE,
+    ERROR_INVALID_LEVEL, ERROR_MORE_DATA, ERROR_SERVICE_ALREADY_RUNNING,
+    ERROR_SERVICE_DOES_NOT_EXIST, ERROR_SERVICE_NOT_ACTIVE,
 };
 use windows::Win32::System::Services::{
     ChangeServiceConfig2W, ChangeServiceConfigW, CloseServiceHandle, ControlService,
@@ -25,8 +25,8 @@ use windows::Win32::System::Services::{
 };
 use windows::core::{Error, PCWSTR, PWSTR};
 
-use super::super::{Removed, SystemError};
-use super::call::{Wide, failed, is, text};
+use super::super::{Account, Removed, SystemError};
+use super::call::{Wide, failed, is, is_absent, text};
 use super::processes::Processes;
 
 /// How often a service is looked at that changes its state.
@@ -64,15 +64,12 @@ pub(super) struct Control {
     name: String,
 }
 
-/// The account of the system itself. A service that is created gets it by itself.
-const SYSTEM: &str = "LocalSystem";
-
 /// What a service was found to be.
 pub(super) struct Config {
     pub(super) display_name: String,
     pub(super) command: String,
     pub(super) is_automatic: bool,
-    pub(super) is_the_systems: bool,
+    pub(super) account: Account,
 }
 
 impl Control {
@@ -135,12 +132,18 @@ impl Control {
         })
     }
 
-    /// Makes its definition this one.
-    pub(super) fn change(&self, definition: &Definition) -> Result<(), SystemError> {
+    /// Makes its definition and its account these.
+    pub(super) fn change(
+        &self,
+        definition: &Definition,
+        account: &Account,
+    ) -> Result<(), SystemError> {
         let display = Wide::new(&definition.display_name);
         let command = Wide::new(&definition.command);
         let depends = Wide::list(definition.depends_on.iter().map(String::as_str));
-        let account = Wide::new(SYSTEM);
+        let password = account.password().map(Wide::new);
+        let password = password.as_ref();
+        let account = Wide::new(account.name());
         unsafe {
             ChangeServiceConfigW(
                 self.handle.0,
@@ -151,9 +154,8 @@ impl Control {
                 PCWSTR::null(),
                 None,
                 depends.as_ptr(),
-                // Whoever it ran as before: containerd makes containers of the machine's own only as the system.
                 account.as_ptr(),
-                PCWSTR::null(),
+                password.map_or(PCWSTR::null(), Wide::as_ptr),
                 display.as_ptr(),
             )
         }
@@ -186,14 +188,9 @@ impl Control {
         let told = unsafe {
             ChangeServiceConfig2W(self.handle.0, level, Some(std::ptr::from_ref(what).cast()))
         };
-        let missing = [
-            ERROR_INVALID_LEVEL,
-            ERROR_NOT_SUPPORTED,
-            ERROR_CALL_NOT_IMPLEMENTED,
-        ];
         match told {
             Ok(()) => Ok(true),
-            Err(error) if missing.iter().any(|reason| is(&error, *reason)) => Ok(false),
+            Err(error) if is(&error, ERROR_INVALID_LEVEL) || is_absent(&error) => Ok(false),
             Err(error) => Err(self.failed("ChangeServiceConfig2")(error)),
         }
     }
@@ -212,7 +209,8 @@ impl Control {
         Ok(told)
     }
 
-    fn set_actions(&self, recovery: &Recovery) -> Result<bool, SystemError> {
+    /// Says what starts it again.
+    pub(super) fn set_actions(&self, recovery: &Recovery) -> Result<bool, SystemError> {
         let mut actions: Vec<_> = recovery
             .restart_after_ms
             .iter()
@@ -261,7 +259,7 @@ impl Control {
             command: unsafe { text(config.lpBinaryPathName) },
             is_automatic: [SERVICE_AUTO_START, SERVICE_BOOT_START, SERVICE_SYSTEM_START]
                 .contains(&config.dwStartType),
-            is_the_systems: unsafe { text(config.lpServiceStartName) }.eq_ignore_ascii_case(SYSTEM),
+            account: Account::new(&unsafe { text(config.lpServiceStartName) }),
         })
     }
 
@@ -320,15 +318,7 @@ impl Control {
 
     /// Stops it, and waits until none of its processes runs: their files are replaced next. Gives back those that
     /// outlived their time and were ended.
-    ///
-    /// A service whose process is ended has failed, to Windows, and `recovery` would start it again while its files are
-    /// replaced: it is taken away for that while. Where the agent is killed in it, the definition is no longer as it
-    /// was applied, and the next apply makes it so.
-    pub(super) fn stop(
-        &self,
-        within: Duration,
-        recovery: Option<&Recovery>,
-    ) -> Result<Vec<String>, SystemError> {
+    pub(super) fn stop(&self, within: Duration) -> Result<Vec<String>, SystemError> {
         // One that is being started takes no word until it runs or has failed.
         if self.status()?.dwCurrentState == SERVICE_START_PENDING {
             let _ = self.wait("started", SERVICE_RUNNING, SERVICE_START_PENDING);
@@ -361,16 +351,7 @@ impl Control {
             }
             thread::sleep(PAUSE);
         }
-        let Some(recovery) = recovery else {
-            return self.end(&processes);
-        };
-        self.set_actions(&Recovery {
-            restart_after_ms: Vec::new(),
-            reset_after_s: recovery.reset_after_s,
-        })?;
-        let ended = self.end(&processes);
-        self.set_actions(recovery)?;
-        ended
+        self.end(&processes)
     }
 
     /// Ends its processes, and waits until it is known as stopped.

@@ -1,7 +1,7 @@
 //! Services and their definitions. What the service control manager keeps of dependencies, recovery, delay and
 //! environment is read where it keeps it, in the registry: what stands in for it tells or takes these nowhere else.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use mullion_wire::{Definition, Recovery, RegistryData, Start};
@@ -10,9 +10,12 @@ use windows::Win32::System::Services::{
 };
 
 use super::super::registry::Value;
-use super::super::{Activity, Files as _, Removed, ServiceFacts, Services, Stopped, SystemError};
+use super::super::{
+    Account, Activity, Files as _, Removed, ServiceFacts, Services, Stopped, SystemError,
+};
 use super::own::Windows;
 use super::service_control::Control;
+use super::stopping::{self, Stoppable};
 use super::{choice, hive, processes, recovery};
 
 /// `REG_BINARY`.
@@ -58,13 +61,13 @@ impl Services for Windows {
         Control::take(name)?.start()
     }
 
-    fn stop(&self, name: &str) -> Result<Stopped, SystemError> {
-        stop(name, self.stopping).map(|(stopped, _)| stopped)
+    fn stop(&self, name: &str, ours: &BTreeSet<String>) -> Result<Stopped, SystemError> {
+        stop(name, ours, self.stopping).map(|(stopped, _)| stopped)
     }
 
-    fn restart(&self, name: &str) -> Result<Stopped, SystemError> {
+    fn restart(&self, name: &str, ours: &BTreeSet<String>) -> Result<Stopped, SystemError> {
         // What needs it was stopped with it, the last first.
-        let (stopped, dependents) = stop(name, self.stopping)?;
+        let (stopped, dependents) = stop(name, ours, self.stopping)?;
         Control::take(name)?.start()?;
         for dependent in dependents.iter().rev() {
             Control::take(dependent)?.start()?;
@@ -112,16 +115,54 @@ fn facts(name: &str) -> Result<ServiceFacts, SystemError> {
     })
 }
 
+/// A service, and how long it may take to stop.
+struct Stopping {
+    name: String,
+    control: Control,
+    within: Duration,
+}
+
+impl Stopping {
+    fn of(name: &str, within: Duration) -> Result<Self, SystemError> {
+        Ok(Self {
+            name: name.to_owned(),
+            control: Control::take(name)?,
+            within,
+        })
+    }
+}
+
+impl Stoppable for Stopping {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn recovery(&self) -> Result<Option<Recovery>, SystemError> {
+        recovery_of(&self.name)
+    }
+
+    fn set_recovery(&self, recovery: &Recovery) -> Result<(), SystemError> {
+        self.control.set_actions(recovery).map(|_| ())
+    }
+
+    fn stop(&self) -> Result<Vec<String>, SystemError> {
+        self.control.stop(self.within)
+    }
+}
+
 /// Stops a service and what needs it; gives back the latter too.
-fn stop(name: &str, within: Duration) -> Result<(Stopped, Vec<String>), SystemError> {
-    let control = Control::take(name)?;
-    let dependents = control.dependents()?;
+fn stop(
+    name: &str,
+    ours: &BTreeSet<String>,
+    within: Duration,
+) -> Result<(Stopped, Vec<String>), SystemError> {
+    let service = Stopping::of(name, within)?;
+    let dependents = service.control.dependents()?;
     let mut ended = Vec::new();
     for dependent in &dependents {
-        let recovery = recovery_of(dependent)?;
-        ended.extend(Control::take(dependent)?.stop(within, recovery.as_ref())?);
+        ended.extend(stopping::stop(&Stopping::of(dependent, within)?, ours)?);
     }
-    ended.extend(control.stop(within, recovery_of(name)?.as_ref())?);
+    ended.extend(stopping::stop(&service, ours)?);
     let stopped = if ended.is_empty() {
         Stopped::ByItself
     } else {
@@ -167,23 +208,26 @@ pub(super) fn definition(name: &str) -> Result<Option<Definition>, SystemError> 
     }))
 }
 
-/// Whether a service runs as the system itself.
-pub(super) fn is_the_systems(name: &str) -> Result<bool, SystemError> {
+/// The account that a service runs as.
+pub(super) fn account(name: &str) -> Result<Account, SystemError> {
     match Control::find(name)? {
-        Some(control) => Ok(control.config()?.is_the_systems),
-        None => Ok(true),
+        Some(control) => Ok(control.config()?.account),
+        None => Ok(Account::system()),
     }
 }
 
-/// Defines a service, or makes its definition this one.
-pub(super) fn define(name: &str, definition: &Definition) -> Result<(), SystemError> {
+/// Defines a service, or makes its definition and its account these.
+pub(super) fn define(
+    name: &str,
+    definition: &Definition,
+    account: &Account,
+) -> Result<(), SystemError> {
     let control = if Control::find(name)?.is_some() {
-        let control = Control::take(name)?;
-        control.change(definition)?;
-        control
+        Control::take(name)?
     } else {
         Control::create(name, definition)?
     };
+    control.change(definition, account)?;
     let key = key(name);
     if !control.set_recovery(&definition.recovery)?
         || hive::value(&key, FAILURE_ACTIONS)?

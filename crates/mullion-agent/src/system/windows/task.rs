@@ -4,7 +4,14 @@
 #[cfg(windows)]
 pub(super) const NAME: &str = "Mullion";
 
+/// Who it runs as.
+#[cfg(windows)]
+pub(super) const USER: &str = "SYSTEM";
+
 /// A task that runs a program as the system itself, half a minute after each start: services come up in that time.
+///
+/// With the priority of any other program: that of tasks is lower, for processor, disk and memory alike, and the
+/// services that it starts would get it too.
 pub(super) fn at_start(program: &str, arguments: &str) -> String {
     let program = escaped(&program.replace('/', "\\"));
     let arguments = escaped(arguments);
@@ -32,6 +39,7 @@ pub(super) fn at_start(program: &str, arguments: &str) -> String {
     <StopIfGoingOnBatteries>false</StopIfGoingOnBatteries>
     <ExecutionTimeLimit>PT2H</ExecutionTimeLimit>
     <Enabled>true</Enabled>
+    <Priority>5</Priority>
   </Settings>
   <Actions Context="Author">
     <Exec>
@@ -63,6 +71,7 @@ mod tests {
             "<BootTrigger>",
             "<UserId>S-1-5-18</UserId>",
             "<RunLevel>HighestAvailable</RunLevel>",
+            "<Priority>5</Priority>",
         ] {
             assert!(task.contains(words), "{words}: {task}");
         }

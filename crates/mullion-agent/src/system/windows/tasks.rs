@@ -12,7 +12,7 @@ use windows::core::{BSTR, Error};
 
 use super::super::{Removed, SystemError};
 use super::call::failed;
-use super::task::{NAME, at_start};
+use super::task::{NAME, USER, at_start};
 
 /// The folder of all tasks.
 fn folder() -> Result<ITaskFolder, Error> {
@@ -32,7 +32,7 @@ pub(super) fn register(program: &str, arguments: &str) -> Result<(), SystemError
             &BSTR::from(NAME),
             &BSTR::from(at_start(program, arguments)),
             TASK_CREATE_OR_UPDATE.0,
-            &VARIANT::default(),
+            &VARIANT::from(BSTR::from(USER)),
             &VARIANT::default(),
             TASK_LOGON_SERVICE_ACCOUNT,
             &VARIANT::default(),
