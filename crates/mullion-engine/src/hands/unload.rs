@@ -33,12 +33,9 @@ pub(super) fn from_windows(
     };
     for _ in 0..TRIES {
         let old = format!("{path}.*.{}", mullion_ssh::ASIDE);
-        // `del` says that all is well where a program runs, and `rmdir` fails where there is no folder: it is looked.
-        run(Command::new("del").args(["/f", "/q", &path, &old]))?;
-        let (removed, _) = run(Command::new("rmdir").arg(folder))?;
-        if removed.is_success() {
-            return Ok(());
-        }
+        // What these two end with says nothing, where a program runs or a folder is not empty: it is looked.
+        let _ = run(Command::new("del").args(["/f", "/q", &path, &old]))?;
+        let _ = run(Command::new("rmdir").arg(folder))?;
         let (listed, names) = run(Command::new("dir").args(["/b", folder]))?;
         let is_ours = |found: &String| found.starts_with(name);
         if !listed.is_success() || !names.iter().any(is_ours) {
@@ -79,7 +76,6 @@ mod tests {
                     }
                     Answer::exit(0)
                 }
-                "rmdir" if !files.is_empty() => Answer::exit(145),
                 "rmdir" => Answer::exit(0),
                 "dir" if files.is_empty() => Answer::exit(1),
                 "dir" => {
@@ -109,11 +105,8 @@ mod tests {
         unload(&machine).unwrap();
         assert!(machine.files().is_empty());
         let heard = machine.heard();
-        let last = heard.last().unwrap();
-        assert_eq!(
-            (last.program.as_str(), last.args.as_slice()),
-            ("rmdir", &[FOLDER.to_owned()][..])
-        );
+        let rmdir = Command::new("rmdir").arg(FOLDER);
+        assert!(heard.contains(&rmdir), "{heard:?}");
     }
 
     #[test]
