@@ -4,6 +4,7 @@ use mullion_wire::{Facts, KubeadmPhase, Sha256Digest};
 
 use crate::apply::{definitions, plain, windows};
 use crate::failure::AgentError;
+use crate::kubeadm::KUBELET;
 use crate::pem::{certificate_digest, expiry};
 use crate::state::Applied;
 use crate::system::registry::awaited_renames;
@@ -119,11 +120,12 @@ fn drift(work: &mut Work<'_, '_>, applied: &Applied) -> Result<Vec<String>, Agen
                 .extend(found.unwrap_or_else(|error| vec![format!("not to be compared: {error}")]));
         }
     }
-    let started_by_kubeadm = work.state.is_of_cluster().then_some(&applied.enabled);
-    let names = applied
-        .running
+    let is_of_cluster = work.state.is_of_cluster();
+    let started_by_kubeadm = applied
+        .enabled
         .iter()
-        .chain(started_by_kubeadm.into_iter().flatten());
+        .filter(|name| is_of_cluster && *name == KUBELET);
+    let names = applied.running.iter().chain(started_by_kubeadm);
     let names: Vec<_> = names.map(String::as_str).collect();
     if !names.is_empty() {
         // A service manager that does not answer is told by the next apply, not by a question for facts.

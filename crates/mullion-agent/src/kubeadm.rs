@@ -19,6 +19,9 @@ mod authority;
 mod log;
 mod reset;
 
+/// The service that kubeadm starts, of those that are enabled alone.
+pub(crate) const KUBELET: &str = "kubelet";
+
 /// kubeadm pulls images and waits for the control plane itself; this is for what it does not think of.
 const DEADLINE: Duration = Duration::from_mins(15);
 /// Where kubelet says that it is well.
@@ -328,7 +331,7 @@ fn watch_kubeadm(
     // A kubelet that kubeadm waited for may be well and still not bring any pod up.
     let has_started = tail.iter().any(|line| line.contains("[kubelet-start]"));
     if has_started || !work.system.answers(HEALTH.0, HEALTH.1) {
-        let log = work.system.service_log("kubelet", KUBELET_LOG);
+        let log = work.system.service_log(KUBELET, KUBELET_LOG);
         let lines = log::telling(&log, KUBELET_LINES);
         tail.extend(lines.into_iter().map(|line| format!("kubelet: {line}")));
     }

@@ -6,6 +6,7 @@ use mullion_wire::{Service, ServiceState};
 
 use super::Wanted;
 use crate::failure::AgentError;
+use crate::kubeadm::KUBELET;
 use crate::state::Before;
 use crate::system::{Activity, ServiceFacts, Stopped, SystemError};
 use crate::work::Work;
@@ -274,7 +275,9 @@ fn bring(
 /// The state that a service is due: what is started by kubeadm has to run once that was done.
 fn due(work: &Work<'_, '_>, service: &Service) -> ServiceState {
     match service.state {
-        ServiceState::Enabled if work.state.is_of_cluster() => ServiceState::Running,
+        ServiceState::Enabled if service.name == KUBELET && work.state.is_of_cluster() => {
+            ServiceState::Running
+        }
         state => state,
     }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use mullion_wire::KubeadmPhase;
 
+use super::KUBELET;
 use crate::failure::AgentError;
 use crate::state::KubeadmRecord;
 use crate::system::{Activity, Family, Program, Removed};
@@ -136,12 +137,12 @@ fn run_kubeadm(work: &mut Work<'_, '_>) {
 }
 
 fn stop_kubelet(work: &mut Work<'_, '_>) -> Result<(), AgentError> {
-    let found = work.system.services(&["kubelet"])?;
+    let found = work.system.services(&[KUBELET])?;
     let runs = found
-        .get("kubelet")
+        .get(KUBELET)
         .is_some_and(|facts| facts.activity != Activity::Stopped);
     if runs {
-        stop(work, "kubelet")?;
+        stop(work, KUBELET)?;
     }
     Ok(())
 }

@@ -545,9 +545,15 @@ fn authorities_never_replace_those_of_a_node() {
 #[test]
 fn a_kubelet_of_the_cluster_that_does_not_run_is_told_and_started() {
     let machine = node();
-    let blueprint = super::fixtures::blueprint();
+    let mut blueprint = super::fixtures::blueprint();
+    let kubelets = blueprint.services.iter().find(|one| one.name == "kubelet");
+    // One that works when the machine starts, and ends: nobody expects it to run.
+    let mut at_start = kubelets.unwrap().clone();
+    at_start.name = "at-start".into();
+    blueprint.services.push(at_start);
     let contents = [super::fixtures::program("c"), super::fixtures::program("k")];
     super::fixtures::bring(&machine, &contents);
+    machine.put_service("at-start", false, Activity::Stopped);
     ask_well(&machine, &super::fixtures::apply(&blueprint));
     // kubeadm starts it: until then nobody else does.
     let kubelet = |machine: &Memory| machine.all_services()["kubelet"].activity;
