@@ -4,7 +4,7 @@ use mullion_wire::{Facts, KubeadmPhase, Sha256Digest};
 
 use crate::apply::{definitions, plain, windows};
 use crate::failure::AgentError;
-use crate::kubeadm::KUBELET;
+use crate::kubeadm::was_started;
 use crate::pem::{certificate_digest, expiry};
 use crate::state::Applied;
 use crate::system::registry::awaited_renames;
@@ -120,11 +120,8 @@ fn drift(work: &mut Work<'_, '_>, applied: &Applied) -> Result<Vec<String>, Agen
                 .extend(found.unwrap_or_else(|error| vec![format!("not to be compared: {error}")]));
         }
     }
-    let is_of_cluster = work.state.is_of_cluster();
-    let started_by_kubeadm = applied
-        .enabled
-        .iter()
-        .filter(|name| is_of_cluster && *name == KUBELET);
+    let enabled = applied.enabled.iter();
+    let started_by_kubeadm = enabled.filter(|name| was_started(&work.state, name));
     let names = applied.running.iter().chain(started_by_kubeadm);
     let names: Vec<_> = names.map(String::as_str).collect();
     if !names.is_empty() {

@@ -11,7 +11,7 @@ use mullion_wire::{Event, Kubeadm, KubeadmDone, KubeadmPhase, Secret, Sha256Dige
 use crate::facts::{authority, has_control_plane};
 use crate::failure::AgentError;
 use crate::pem::authority_digest;
-use crate::state::KubeadmRecord;
+use crate::state::{KubeadmRecord, State};
 use crate::system::{Family, Kind, Program, SystemError, Tail};
 use crate::work::Work;
 
@@ -20,7 +20,7 @@ mod log;
 mod reset;
 
 /// The service that kubeadm starts, of those that are enabled alone.
-pub(crate) const KUBELET: &str = "kubelet";
+const KUBELET: &str = "kubelet";
 
 /// kubeadm pulls images and waits for the control plane itself; this is for what it does not think of.
 const DEADLINE: Duration = Duration::from_mins(15);
@@ -265,6 +265,11 @@ fn begin(
         work.system.make_folder(&format!("{kubelet}/pki"), 0o700)?;
     }
     Ok(())
+}
+
+/// Whether kubeadm has started a service: it has to run from then on.
+pub(crate) fn was_started(state: &State, service: &str) -> bool {
+    service == KUBELET && state.is_of_cluster()
 }
 
 /// Writes down that it is finished.

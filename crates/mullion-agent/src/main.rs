@@ -47,21 +47,24 @@ enum Command {
 /// So long another agent is waited for: one that goes on after a start may start services that take minutes each.
 const WAIT: u64 = 600;
 
+fn code(outcome: Outcome) -> ExitCode {
+    match outcome {
+        Outcome::Done => ExitCode::SUCCESS,
+        Outcome::Failed => ExitCode::FAILURE,
+    }
+}
+
 fn main() -> ExitCode {
     let system = Own::new();
     match Arguments::parse().command {
         Command::Serve { wait } => {
             let wait = Duration::from_secs(wait);
-            match serve(&system, &mut io::stdin().lock(), &mut io::stdout(), wait) {
-                Outcome::Done => ExitCode::SUCCESS,
-                Outcome::Failed => ExitCode::FAILURE,
-            }
+            let mut requests = io::stdin().lock();
+            code(serve(&system, &mut requests, &mut io::stdout(), wait))
         }
         Command::Resume { wait } => {
-            match resume(&system, &mut io::stdout(), Duration::from_secs(wait)) {
-                Outcome::Done => ExitCode::SUCCESS,
-                Outcome::Failed => ExitCode::FAILURE,
-            }
+            let wait = Duration::from_secs(wait);
+            code(resume(&system, &mut io::stdout(), wait))
         }
         Command::Digest { path } => match system.digest(&path) {
             Ok(digest) => print(&digest.to_string()),

@@ -6,7 +6,7 @@ use mullion_wire::{Service, ServiceState};
 
 use super::Wanted;
 use crate::failure::AgentError;
-use crate::kubeadm::KUBELET;
+use crate::kubeadm::was_started;
 use crate::state::Before;
 use crate::system::{Activity, ServiceFacts, Stopped, SystemError};
 use crate::work::Work;
@@ -275,9 +275,7 @@ fn bring(
 /// The state that a service is due: what is started by kubeadm has to run once that was done.
 fn due(work: &Work<'_, '_>, service: &Service) -> ServiceState {
     match service.state {
-        ServiceState::Enabled if service.name == KUBELET && work.state.is_of_cluster() => {
-            ServiceState::Running
-        }
+        ServiceState::Enabled if was_started(&work.state, &service.name) => ServiceState::Running,
         state => state,
     }
 }

@@ -18,7 +18,7 @@ use super::gateway::Gateway;
 use super::images::{is_number, repository, whole};
 use super::platforms;
 use super::v1::{
-    ImageSpec, ImageStatusRequest, ImageStatusResponse, PullImageRequest, PullImageResponse,
+    Image, ImageSpec, ImageStatusRequest, ImageStatusResponse, PullImageRequest, PullImageResponse,
     RemoveImageRequest,
 };
 
@@ -108,15 +108,7 @@ impl Gateway {
     /// image has names from elsewhere, only those of the pull go, which are its own and its digest's.
     async fn remove(&self, name: &str, metadata: &MetadataMap) -> Result<(), Status> {
         let image = Some(image(name.to_owned()));
-        let question = ImageStatusRequest {
-            image: image.clone(),
-            verbose: false,
-        };
-        let question = question.encode_to_vec().into();
-        let answer = self
-            .ask(calls::IMAGE_STATUS, metadata.clone(), question)
-            .await?;
-        let found = calls::read::<ImageStatusResponse>(&answer)?.image;
+        let found = self.found(image.clone(), metadata).await?;
         let found = found.unwrap_or_default();
         let own = repository(name);
         let (tags, digests) = (found.repo_tags, found.repo_digests);
@@ -139,6 +131,23 @@ impl Gateway {
         Ok(())
     }
 
+    /// What the runtime has of an image.
+    async fn found(
+        &self,
+        image: Option<ImageSpec>,
+        metadata: &MetadataMap,
+    ) -> Result<Option<Image>, Status> {
+        let question = ImageStatusRequest {
+            image,
+            verbose: false,
+        };
+        let question = question.encode_to_vec().into();
+        let answer = self
+            .ask(calls::IMAGE_STATUS, metadata.clone(), question)
+            .await?;
+        Ok(calls::read::<ImageStatusResponse>(&answer)?.image)
+    }
+
     /// The answer to a pull of an image that is there. What stands in for Windows images is in no registry.
     async fn pulled_before(
         &self,
@@ -149,15 +158,7 @@ impl Gateway {
             return Ok(None);
         };
         let pull: PullImageRequest = calls::read(&pull)?;
-        let question = ImageStatusRequest {
-            image: pull.image,
-            verbose: false,
-        };
-        let question = question.encode_to_vec().into();
-        let answer = self
-            .ask(calls::IMAGE_STATUS, metadata.clone(), question)
-            .await?;
-        let found = calls::read::<ImageStatusResponse>(&answer)?.image;
+        let found = self.found(pull.image, metadata).await?;
         Ok(found.map(|image| {
             let answer = PullImageResponse {
                 image_ref: image.id,

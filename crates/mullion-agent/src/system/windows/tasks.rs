@@ -11,7 +11,7 @@ use windows::Win32::System::Variant::VARIANT;
 use windows::core::{BSTR, Error};
 
 use super::super::{Removed, SystemError};
-use super::call::failed;
+use super::call::{failed, is};
 use super::task::{NAME, USER, at_start};
 
 /// The folder of all tasks.
@@ -54,7 +54,6 @@ pub(super) fn remove() -> Result<Removed, SystemError> {
 
 /// Whether a failure says that there is no such task.
 fn is_missing(error: &Error) -> bool {
-    [ERROR_FILE_NOT_FOUND, ERROR_PATH_NOT_FOUND]
-        .iter()
-        .any(|missing| error.code() == missing.to_hresult())
+    let reasons = [ERROR_FILE_NOT_FOUND, ERROR_PATH_NOT_FOUND];
+    reasons.iter().any(|reason| is(error, *reason))
 }
