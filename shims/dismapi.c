@@ -1,5 +1,6 @@
 /* dismapi.dll: optional features of the running Windows, as far as one is looked at and enabled. Which are enabled is
- * kept in a file; nothing is installed, and enabling asks for a reboot the way it does on a new Windows Server. */
+ * kept in a file, with the start of the machine in which they were; nothing is installed. Enabling asks for a reboot the
+ * way it does on a new Windows Server, and after the next start the feature is there. */
 #include "objects.h"
 
 #include <stdio.h>
@@ -46,10 +47,19 @@ static int is_known(const char *name) {
     return 0;
 }
 
+/* Which start of the machine this is, as Windows counts them; 0 where nobody counts. */
+static DWORD start(void) {
+    DWORD number = 0, size = sizeof number;
+    const char *key = "SYSTEM\\CurrentControlSet\\Control\\Session Manager\\Memory Management\\PrefetchParameters";
+    RegGetValueA(HKEY_LOCAL_MACHINE, key, "BootId", RRF_RT_REG_DWORD, NULL, &number, &size);
+    return number;
+}
+
 static int state_of(const char *name) {
     Json *all = object_read(KIND, FILE_NAME);
-    const char *state = json_text(all, name);
-    int number = !state ? STAGED : !strcmp(state, "install-pending") ? INSTALL_PENDING : INSTALLED;
+    const Json *since = json_member(all, name);
+    int number = STAGED;
+    if (since && since->text) number = strtoul(since->text, NULL, 10) == start() ? INSTALL_PENDING : INSTALLED;
     json_free(all);
     return number;
 }
@@ -140,7 +150,7 @@ EXPORT HRESULT WINAPI DismEnableFeature(UINT session, const wchar_t *name, const
         if (state_of(feature) == STAGED) {
             Json *states = object_read(KIND, FILE_NAME);
             if (!states) states = json_object();
-            json_put(states, feature, json_string("install-pending"));
+            json_put(states, feature, json_number(start()));
             if (!object_write(KIND, FILE_NAME, states)) result = E_FAIL;
             json_free(states);
             if (SUCCEEDED(result)) result = ERROR_SUCCESS_REBOOT_REQUIRED;

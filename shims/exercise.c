@@ -1,7 +1,10 @@
 /* exercise.exe: calls the shims the way hcsshim and the agent do, and ends with 0 where every answer is right. It starts
  * from an empty state (MULLION_SHIM_STATE), and leaves the record of its calls (MULLION_CALLS) for a comparison. */
+#define COBJMACROS
+#define INITGUID
 #include <windows.h>
 
+#include <netfw.h>
 #include <stdio.h>
 #include <string.h>
 #include <wchar.h>
@@ -154,10 +157,78 @@ static void counters(void) {
     expect((ULONG)add(query, L"\\Nothing\\At all", 0, &counter) == 0xC0000BB9, "a counter nobody knows");
 }
 
+static INetFwRule *new_rule(const wchar_t *name, const wchar_t *group) {
+    INetFwRule *rule = NULL;
+    BSTR words = SysAllocString(name), kind = SysAllocString(group);
+    CoCreateInstance(&CLSID_NetFwRule, NULL, CLSCTX_INPROC_SERVER, &IID_INetFwRule, (void **)&rule);
+    expect(rule != NULL, "a rule");
+    INetFwRule_put_Name(rule, words);
+    INetFwRule_put_Grouping(rule, kind);
+    SysFreeString(words);
+    SysFreeString(kind);
+    return rule;
+}
+
+/* How many rules are listed, all of them of that group. */
+static int listed(INetFwRules *rules, const wchar_t *group) {
+    IUnknown *list = NULL;
+    IEnumVARIANT *all = NULL;
+    VARIANT one;
+    ULONG got = 0;
+    int count = 0;
+    INetFwRules_get__NewEnum(rules, &list);
+    IUnknown_QueryInterface(list, &IID_IEnumVARIANT, (void **)&all);
+    IUnknown_Release(list);
+    while (IEnumVARIANT_Next(all, 1, &one, &got) == S_OK && got == 1) {
+        INetFwRule *rule = NULL;
+        BSTR words = NULL;
+        IDispatch_QueryInterface(V_DISPATCH(&one), &IID_INetFwRule, (void **)&rule);
+        INetFwRule_get_Grouping(rule, &words);
+        expect(!wcscmp(words, group), "a rule knows its group");
+        SysFreeString(words);
+        INetFwRule_Release(rule);
+        IDispatch_Release(V_DISPATCH(&one));
+        count++;
+    }
+    IEnumVARIANT_Release(all);
+    return count;
+}
+
+static void firewall(void) {
+    INetFwPolicy2 *policy = NULL;
+    INetFwRules *rules = NULL;
+    BSTR ports = SysAllocString(L"10250"), name = SysAllocString(L"kubelet"), back = NULL;
+    VARIANT_BOOL is_enabled = VARIANT_TRUE;
+    CoInitializeEx(NULL, COINIT_MULTITHREADED);
+    CoCreateInstance(&CLSID_NetFwPolicy2, NULL, CLSCTX_INPROC_SERVER, &IID_INetFwPolicy2, (void **)&policy);
+    expect(policy && INetFwPolicy2_get_Rules(policy, &rules) == S_OK, "a firewall");
+    expect(listed(rules, L"ours") == 0, "no rules at first");
+    INetFwRule *rule = new_rule(L"kubelet", L"ours");
+    expect(INetFwRule_put_LocalPorts(rule, ports) == E_INVALIDARG, "ports come after the protocol");
+    INetFwRule_put_Protocol(rule, 6);
+    expect(INetFwRule_put_LocalPorts(rule, ports) == S_OK, "and are taken then");
+    INetFwRule_get_LocalPorts(rule, &back);
+    expect(!wcscmp(back, ports), "they are told again");
+    INetFwRule_get_Enabled(rule, &is_enabled);
+    expect(is_enabled == VARIANT_FALSE, "a new rule is off");
+    expect(INetFwRules_Add(rules, rule) == S_OK && INetFwRules_Add(rules, rule) == S_OK, "it is added");
+    expect(listed(rules, L"ours") == 2, "twice, as a name is nobody's own");
+    expect(INetFwRules_Remove(rules, name) == S_OK && listed(rules, L"ours") == 1, "one goes");
+    expect(INetFwRules_Remove(rules, name) == S_OK && listed(rules, L"ours") == 0, "and the other");
+    expect(INetFwRules_Remove(rules, name) == S_OK, "none is well too");
+    INetFwRule_Release(rule);
+    INetFwRules_Release(rules);
+    INetFwPolicy2_Release(policy);
+    SysFreeString(back);
+    SysFreeString(ports);
+    SysFreeString(name);
+}
+
 int main(void) {
     networks();
     features();
     counters();
+    firewall();
     if (!failures) printf("every answer is right\n");
     return failures != 0;
 }

@@ -2,7 +2,7 @@
 //!
 //! What is measured stands in [`cases`]: the cases are the work, the rows are what is shown of it. Every
 //! case runs in a process of its own, so that its peak memory is its own. A figure above its limit makes
-//! the command fail; no test looks at a figure, because a test must not depend on how busy a computer is.
+//! the command fail, and so does one that could not be had; no test looks at a figure, because a test must not depend on how busy a computer is.
 
 pub mod by_ssh;
 pub mod cases;
@@ -35,18 +35,39 @@ const COLD_STAND_IN: Duration = Duration::from_mins(30);
 /// What is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
-    /// Everything that can be measured here: whole clusters need root.
+    /// Everything. Whole clusters need root.
     All,
     /// No machine is made.
     WithoutClusters,
-    /// The cluster that is made from package registries alone, with nothing in any cache.
+    /// The cluster that is made from package registries alone, with nothing in any cache. It needs root.
     Cold,
+}
+
+impl Extent {
+    /// Refuses what this user cannot measure, before anything is built.
+    fn check(self, is_root: bool) -> Result<(), XtaskError> {
+        if self == Self::WithoutClusters || is_root {
+            Ok(())
+        } else {
+            Err(XtaskError::NeedsRoot)
+        }
+    }
+
+    /// The lines of the table.
+    fn rows(self) -> impl Iterator<Item = &'static Row> {
+        let clusters = match self {
+            Self::All => clusters::ROWS,
+            Self::WithoutClusters | Self::Cold => &[],
+        };
+        ROWS.iter().chain(clusters)
+    }
 }
 
 /// Measures in release and prints the table.
 ///
 /// Started from a debug build, as the cargo alias does, it builds release and hands over to it.
 pub fn run(extent: Extent) -> Result<(), XtaskError> {
+    extent.check(rustix::process::geteuid().is_root())?;
     let mut steps = Steps::default();
     let scratch = tempfile::tempdir()?;
     let program = up::install_into(scratch.path(), &mut steps)?;
@@ -64,27 +85,36 @@ pub fn run(extent: Extent) -> Result<(), XtaskError> {
     for case in CASES {
         samples.insert(case.name, measure_apart(&itself, case)?);
     }
-    if extent == Extent::All && rustix::process::geteuid().is_root() {
+    if extent == Extent::All {
         samples.extend(measure_clusters(&program)?);
     }
-    let measures = ROWS
-        .iter()
-        .chain(clusters::ROWS)
+    let measures = extent
+        .rows()
         .map(|row| measure_row(row, &samples, &program))
         .collect::<Result<Vec<_>, _>>()?;
     report(&measures)
 }
 
-/// Prints the table. A figure above its limit is an error.
+/// Prints the table. A figure above its limit is an error, and so is one that is not there.
 fn report(measures: &[Measure]) -> Result<(), XtaskError> {
     print!("{}", measure::table(measures));
-    let over = measures.iter().filter(|measure| measure.is_over());
-    let over: Vec<_> = over.map(|measure| measure.name.clone()).collect();
-    if over.is_empty() {
-        Ok(())
-    } else {
-        Err(XtaskError::OverLimit(over))
+    verdict(measures)
+}
+
+fn verdict(measures: &[Measure]) -> Result<(), XtaskError> {
+    let names = |is_meant: &dyn Fn(&Measure) -> bool| -> Vec<_> {
+        let meant = measures.iter().filter(|measure| is_meant(measure));
+        meant.map(|measure| measure.name.clone()).collect()
+    };
+    let over = names(&Measure::is_over);
+    if !over.is_empty() {
+        return Err(XtaskError::OverLimit(over));
     }
+    let missing = names(&|measure| measure.figure.is_none());
+    if !missing.is_empty() {
+        return Err(XtaskError::NotMeasured(missing));
+    }
+    Ok(())
 }
 
 /// Measures one case in this process and prints its sample as JSON: the other half of [`run`].
@@ -167,4 +197,42 @@ fn measure_row(
             Measure::time(&tools::shown(&command), sample::best(&times), limit)
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_is_good_where_every_figure_is_there_and_within_its_limit() {
+        let measure = |name: &str, seconds: Option<u64>| {
+            let figure = seconds.map(Duration::from_secs);
+            Measure::time(name, figure, Duration::from_secs(2))
+        };
+        let (good, over, missing) = (
+            measure("good", Some(1)),
+            measure("slow", Some(3)),
+            measure("down", None),
+        );
+        let told = |measures: &[Measure]| verdict(measures).unwrap_err().to_string();
+        assert!(verdict(std::slice::from_ref(&good)).is_ok());
+        assert_eq!(
+            told(&[good.clone(), missing.clone()]),
+            "not measured: down: time"
+        );
+        assert_eq!(told(&[missing, over, good]), "over the limit: slow: time");
+    }
+
+    #[test]
+    fn clusters_are_measured_by_root_or_not_asked_for() {
+        for extent in [Extent::All, Extent::Cold] {
+            assert!(extent.check(true).is_ok());
+            let refused = extent.check(false).unwrap_err();
+            assert!(refused.render().contains("sudo"), "{}", refused.render());
+        }
+        assert!(Extent::WithoutClusters.check(false).is_ok());
+        let count = |extent: Extent| extent.rows().count();
+        assert_eq!(count(Extent::WithoutClusters), ROWS.len());
+        assert_eq!(count(Extent::All), ROWS.len() + clusters::ROWS.len());
+    }
 }

@@ -57,6 +57,12 @@ pub enum XtaskError {
     /// Figures are above their limits.
     #[error("over the limit: {}", .0.join(", "))]
     OverLimit(Vec<String>),
+    /// Figures that have a limit are not there.
+    #[error("not measured: {}", .0.join(", "))]
+    NotMeasured(Vec<String>),
+    /// Whole clusters were to be measured by somebody who may not make machines.
+    #[error("clusters cannot be measured: making machines needs root")]
+    NeedsRoot,
     /// A program that was handed over to has failed, and has said why.
     #[error("told already")]
     Told,
@@ -106,6 +112,9 @@ impl XtaskError {
             Self::OverLimit(_) => {
                 Some("run it again on an idle computer before looking for a cause".into())
             }
+            Self::NeedsRoot => Some(
+                "run it with sudo, or without clusters: `cargo xtask bench --no-clusters`".into(),
+            ),
             Self::NoCargoHome => Some("set `CARGO_HOME`".into()),
             Self::NotCached(_) => {
                 Some("run `mullion artifacts fetch` in a folder without a cluster file".into())
@@ -114,6 +123,7 @@ impl XtaskError {
             | Self::File(_)
             | Self::NoModel(_)
             | Self::NoSuchCase(_)
+            | Self::NotMeasured(_)
             | Self::NotWanted(_)
             | Self::Part { .. }
             | Self::Told => None,

@@ -11,7 +11,7 @@
 //! # Current limitations
 //!
 //! - Made for Linux. On Windows a running `xtask` could not be rebuilt by the `test` command.
-//! - Peak memory is read from `/proc`; elsewhere `bench` shows it as not measured.
+//! - Peak memory is read from `/proc`; elsewhere `bench` says that it is not measured, and fails.
 //! - Packages are installed on Debian and Ubuntu; elsewhere `mullion doctor` names them.
 #![allow(
     clippy::print_stdout,

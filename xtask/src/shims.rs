@@ -44,7 +44,13 @@ const SHIMS: &[Shim] = &[
     Shim {
         name: "dismapi",
         sources: &["dismapi.c", "objects.c", "calls.c", "json.c"],
-        libraries: &["ole32", "iphlpapi"],
+        libraries: &["ole32", "iphlpapi", "advapi32"],
+        is_program: false,
+    },
+    Shim {
+        name: "hnetcfg",
+        sources: &["hnetcfg.c", "objects.c", "calls.c", "json.c"],
+        libraries: &["ole32", "oleaut32", "iphlpapi"],
         is_program: false,
     },
     Shim {
@@ -64,7 +70,7 @@ const SHIMS: &[Shim] = &[
     Shim {
         name: "exercise",
         sources: &["exercise.c"],
-        libraries: &["ole32"],
+        libraries: &["ole32", "oleaut32"],
         is_program: true,
     },
 ];

@@ -9,7 +9,14 @@ use mullion_plan::Unattended;
 use crate::{XtaskError, shims, tools, up, windows_agent};
 
 /// The libraries that answer where a stand-in has nothing of its own.
-pub(crate) const SHIMS: [&str; 5] = ["computenetwork", "dismapi", "iphlpapi", "pdh", "vmcompute"];
+pub(crate) const SHIMS: [&str; 6] = [
+    "computenetwork",
+    "dismapi",
+    "hnetcfg",
+    "iphlpapi",
+    "pdh",
+    "vmcompute",
+];
 
 /// Builds what is taken into `mullion` for Windows machines, and gives the folder that holds it and nothing else.
 pub(crate) fn build() -> Result<PathBuf, XtaskError> {

@@ -90,7 +90,10 @@ fn the_shims_answer_as_they_should_and_record_every_call() {
     let ran = Command::new(runner)
         .arg(folder.join("exercise.exe"))
         .env("WINEDEBUG", "-all")
-        .env("WINEDLLOVERRIDES", "pdh,vmcompute,computenetwork,dismapi=n")
+        .env(
+            "WINEDLLOVERRIDES",
+            "pdh,vmcompute,computenetwork,dismapi,hnetcfg=n",
+        )
         .env("MULLION_CALLS", on_drive("calls.jsonl"))
         .env("MULLION_SHIM_STATE", on_drive("state"))
         .output()

@@ -24,6 +24,7 @@ mod settings;
 pub(crate) mod windows;
 
 pub(crate) use files::remove_staged;
+pub(crate) use folders::give_back as folders_back;
 pub(crate) use services::{
     bring_back as bring_back_services, failed as service_failed, restart_released, tell_ended,
     withdraw as withdraw_services,
@@ -52,6 +53,8 @@ pub(crate) fn apply(
     work.state.claim = Some(mark.clone());
     resume::forget_other(work, blueprint, mark)?;
     work.save()?;
+    // Before anything that can fail, since the log tells that, too.
+    windows::register_source(work)?;
     install_packages(work, blueprint)?;
 
     // Asked only now: a package may have brought the program that a companion needs.
@@ -86,6 +89,22 @@ pub(crate) fn apply(
     }
     services::ensure(work, &wanted)?;
     finish(work, blueprint, mark, &wanted)
+}
+
+/// Turns on optional features. A blueprint that is applied stays so: it is looked at for itself.
+pub(crate) fn enable(
+    work: &mut Work<'_, '_>,
+    features: &BTreeSet<String>,
+) -> Result<(), AgentError> {
+    let applied = work.state.applied.clone();
+    let wanted = mullion_wire::Windows {
+        features: features.clone(),
+        ..mullion_wire::Windows::default()
+    };
+    windows::register_source(work)?;
+    windows::enable_features(work, &wanted)?;
+    work.state.applied = applied;
+    work.save()
 }
 
 /// Checks that the blueprint could be one for this agent.

@@ -6,11 +6,12 @@
 
 use std::net::Ipv4Addr;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use mullion_wire::{Attended, Awaited};
 
 use crate::failure::AgentError;
+use crate::logs::Logs;
 use crate::system::{Ended, RunningProgram, ServiceEnd, System, SystemError};
 
 /// How things stand after a look.
@@ -28,8 +29,16 @@ pub enum Standing {
 pub struct Attendance<'a> {
     system: &'a dyn System,
     wanted: Attended,
-    /// What runs, with the arguments that it was given.
-    running: Option<(Vec<String>, Box<dyn RunningProgram>)>,
+    running: Option<Running>,
+}
+
+/// A program that runs.
+struct Running {
+    /// The arguments that it was given.
+    args: Vec<String>,
+    /// When the process was started of the service that takes it along, once there was one.
+    renewed_with: Option<u64>,
+    program: Box<dyn RunningProgram>,
 }
 
 impl std::fmt::Debug for Attendance<'_> {
@@ -90,15 +99,23 @@ impl<'a> Attendance<'a> {
             .collect();
         let is_there = self.is_there(&program.awaits)?;
         let args = args.filter(|_| is_there);
-        if let Some((given, running)) = &mut self.running {
-            if args.as_ref() == Some(given) {
-                let ended = running.ended()?;
+        let renewed_with = match &program.renewed_with {
+            Some(service) => self.system.service_started(service)?,
+            None => None,
+        };
+        if let Some(running) = &mut self.running {
+            // While the service is down nothing is known, and its users are left to themselves.
+            let before = running.renewed_with.or(renewed_with);
+            let is_renewed = renewed_with.is_some() && renewed_with != before;
+            running.renewed_with = before;
+            if args.as_ref() == Some(&running.args) && !is_renewed {
+                let ended = running.program.ended()?;
                 return Ok(ended.map_or(Standing::Runs, Standing::Ended));
             }
-            running.end();
+            running.program.end();
             self.running = None;
             on_line(&format!(
-                "`{}` was ended: what it needs went or changed",
+                "`{}` was ended: what it needs went, changed or was started anew",
                 program.path
             ));
         }
@@ -106,16 +123,20 @@ impl<'a> Attendance<'a> {
             return Ok(Standing::Waits);
         };
         on_line(&format!("starting `{} {}`", program.path, args.join(" ")));
-        let running = self.system.start_program(&program.path, &args)?;
-        self.running = Some((args, running));
+        let started = self.system.start_program(&program.path, &args)?;
+        self.running = Some(Running {
+            args,
+            renewed_with,
+            program: started,
+        });
         Ok(Standing::Runs)
     }
 
     /// Ends the program, and takes its files away: after a start of the machine nobody is to find them before the look
     /// that knows better.
     pub fn end(&mut self, on_line: &mut dyn FnMut(&str)) {
-        if let Some((_, mut running)) = self.running.take() {
-            running.end();
+        if let Some(mut running) = self.running.take() {
+            running.program.end();
         }
         for file in &self.wanted.files {
             if let Err(error) = put(self.system, &file.path, None) {
@@ -176,6 +197,7 @@ pub fn attend(
             return ServiceEnd::Failed;
         }
     };
+    let mut logs = Logs::new(&attendance.wanted.logs);
     let mut before = None;
     while !is_told_to_stop() {
         match attendance.look(on_line) {
@@ -192,6 +214,7 @@ pub fn attend(
             // A disk that is full, a file that somebody holds: the next look may find it better.
             Err(error) => on_line(&error.chain().join(": ")),
         }
+        logs.look(system, SystemTime::now(), on_line);
         thread::sleep(pause);
     }
     attendance.end(on_line);

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use mullion_wire::UserCommand;
 
-use crate::failure::AgentError;
-use crate::system::{SystemError, Tail};
+use crate::failure::{AgentError, How};
+use crate::system::Tail;
 use crate::work::Work;
 
 /// Nobody waits longer for a command.
@@ -35,16 +35,7 @@ pub(crate) fn run(
             tail.push(line);
             report.output(line);
         });
-        let how = match ended {
-            Ok(ended) if ended.is_well() => None,
-            Ok(ended) => Some(ended.to_string()),
-            Err(SystemError::TooLong { deadline, .. }) => Some(format!(
-                "was ended: it took longer than {} s",
-                deadline.as_secs()
-            )),
-            Err(error) => return Err(error.into()),
-        };
-        if let Some(how) = how {
+        if let Some(how) = How::of(ended)? {
             return Err(AgentError::Command {
                 number,
                 list: list.to_owned(),

@@ -8,7 +8,11 @@ use crate::system::LogEntry;
 /// The entry for a request that changes something, by the event that it ended with.
 pub(crate) fn entry(request: &Request, end: &Event) -> Option<(LogEntry, String)> {
     let asked = match request {
-        Request::Facts | Request::Missing { .. } => return None,
+        Request::Facts | Request::Missing { .. } | Request::KubeletLog => return None,
+        Request::Enable { features } => {
+            let names: Vec<_> = features.iter().map(String::as_str).collect();
+            format!("features {}", names.join(", "))
+        }
         Request::Apply { blueprint, .. } => format!("the blueprint of {}", blueprint.machine),
         Request::Kubeadm { .. } => "kubeadm".to_owned(),
         Request::Run { .. } => "the user's commands".to_owned(),
@@ -22,7 +26,7 @@ pub(crate) fn entry(request: &Request, end: &Event) -> Option<(LogEntry, String)
                 .collect();
             Some((LogEntry::Failed, lines.join("\r\n")))
         }
-        (Request::Apply { .. }, Event::Done { changed, reboot }) => {
+        (Request::Apply { .. } | Request::Enable { .. }, Event::Done { changed, reboot }) => {
             let mut words = format!("Applied: {asked}. Changed: {changed}.");
             if let Some(why) = reboot {
                 words.push_str("\r\nThe machine has to be started anew, and what needs that follows after it: ");

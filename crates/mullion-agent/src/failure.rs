@@ -1,11 +1,57 @@
 //! Why a request was not fulfilled, and what a person can do about it.
 
 use std::error::Error;
+use std::time::Duration;
 
 use mullion_wire::{Event, RequestError, Sha256Digest};
 
 use crate::mask::mask;
-use crate::system::SystemError;
+use crate::system::{Ended, Starved, System, SystemError};
+
+/// What helps a machine whose memory ran out.
+const MORE_MEMORY: &str = "more memory (`memory` of its group in the cluster file, where the file makes the machine), then \
+                           run `mullion up` again: it goes on where it was";
+
+/// How a program ended that did not end well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum How {
+    /// By itself, or by somebody else.
+    Ended(Ended),
+    /// By the agent, after so long.
+    TooLong(Duration),
+}
+
+impl How {
+    /// How a run that was begun ended; nothing where all went well.
+    pub(crate) fn of(ran: Result<Ended, SystemError>) -> Result<Option<Self>, SystemError> {
+        match ran {
+            Ok(ended) if ended.is_well() => Ok(None),
+            Ok(ended) => Ok(Some(Self::Ended(ended))),
+            Err(SystemError::TooLong { deadline, .. }) => Ok(Some(Self::TooLong(deadline))),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn ended(self) -> Option<Ended> {
+        match self {
+            Self::Ended(ended) => Some(ended),
+            Self::TooLong(_) => None,
+        }
+    }
+}
+
+impl std::fmt::Display for How {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Ended(ended) => ended.fmt(out),
+            Self::TooLong(deadline) => write!(
+                out,
+                "was ended: it took longer than {} s",
+                deadline.as_secs()
+            ),
+        }
+    }
+}
 
 /// Why a request was not fulfilled.
 #[derive(Debug, thiserror::Error)]
@@ -14,6 +60,12 @@ pub enum AgentError {
     /// No request came.
     #[error("no request came")]
     NoRequest,
+    /// Who asked went away while another agent was at work.
+    #[error("{what} was not begun: whoever asked for it is gone")]
+    Deserted {
+        /// What was asked for.
+        what: &'static str,
+    },
     /// The request is longer than any that makes sense.
     #[error("the request is longer than {limit} bytes")]
     TooLong {
@@ -78,6 +130,11 @@ pub enum AgentError {
     /// Something that is not a file is in the way.
     #[error("`{0}` is in the way: it is neither a file nor a link")]
     InTheWay(String),
+    /// Something in a folder that the system's services read is of somebody who is no administrator.
+    #[error(
+        "`{0}` belongs to a user who is no administrator, and services of the system would read it"
+    )]
+    OfStranger(String),
     /// A service cannot be brought into its state.
     #[error("the service `{name}` could not be {verb}")]
     Service {
@@ -155,14 +212,12 @@ pub enum AgentError {
         source: serde_json::Error,
     },
     /// kubeadm failed.
-    #[error("`kubeadm {step}` {how}{}", if *memory_ran_out { ", and memory ran out meanwhile" } else { "" })]
+    #[error("`kubeadm {step}` {how}")]
     Kubeadm {
         /// `init` or `join`.
         step: &'static str,
         /// How it ended.
-        how: String,
-        /// Whether programs were ended for want of memory meanwhile.
-        memory_ran_out: bool,
+        how: How,
         /// Its last lines, and kubelet's where that is not well.
         tail: Vec<String>,
     },
@@ -209,9 +264,29 @@ pub enum AgentError {
         /// The list.
         list: String,
         /// How it ended.
-        how: String,
+        how: How,
         /// Its last lines.
         tail: Vec<String>,
+    },
+    /// Something failed, and programs were ended for want of memory meanwhile.
+    #[error("memory ran out on {machine}")]
+    MemoryRanOut {
+        /// The machine.
+        machine: String,
+        /// What failed.
+        #[source]
+        source: Box<AgentError>,
+    },
+    /// A program was killed, and the system does not tell why.
+    #[error(
+        "a program on {machine} was ended by signal 9, as the system does where memory runs out"
+    )]
+    Killed {
+        /// The machine.
+        machine: String,
+        /// What failed.
+        #[source]
+        source: Box<AgentError>,
     },
     /// The system did not do it.
     #[error(transparent)]
@@ -242,6 +317,12 @@ impl AgentError {
                 "remove the service, or let it run as LocalSystem: its password could not be put back"
             }
             Self::InTheWay(path) => return Some(format!("move `{path}` away")),
+            Self::OfStranger(path) => {
+                let path = path.replace('/', "\\");
+                return Some(format!(
+                    "look at what it is; then remove it, or give it to administrators: takeown /a /f \"{path}\""
+                ));
+            }
             Self::Setting { source, .. } if matches!(**source, SystemError::NoSetting(_)) => {
                 "the kernel module that brings the setting is not loaded, or not to be had here"
             }
@@ -252,11 +333,11 @@ impl AgentError {
             Self::Packages { .. } => {
                 "check that the machine reaches its package sources, through the proxy where there is one"
             }
-            Self::Kubeadm {
-                memory_ran_out: true,
-                ..
-            } => {
-                "give the machine more memory (`memory` of its group in the cluster file), then run `mullion up` again"
+            Self::MemoryRanOut { machine, .. } => {
+                return Some(format!("give {machine} {MORE_MEMORY}"));
+            }
+            Self::Killed { machine, .. } => {
+                return Some(format!("if nobody killed it, give {machine} {MORE_MEMORY}"));
             }
             _ => return None,
         };
@@ -273,8 +354,38 @@ impl AgentError {
             | Self::Module { source, .. }
             | Self::Windows { source, .. }
             | Self::Setting { source, .. } => source.tail().to_vec(),
+            Self::MemoryRanOut { source, .. } | Self::Killed { source, .. } => source.tail(),
             Self::System(source) => source.tail().to_vec(),
             _ => Vec::new(),
+        }
+    }
+
+    /// How the program ended that failed, where one did.
+    fn ended(&self) -> Option<Ended> {
+        match self {
+            Self::Kubeadm { how, .. } | Self::Command { how, .. } => how.ended(),
+            Self::Service { source, .. }
+            | Self::Packages { source, .. }
+            | Self::Module { source, .. }
+            | Self::Setting { source, .. } => source.ended(),
+            Self::System(source) => source.ended(),
+            _ => None,
+        }
+    }
+
+    /// The same, with what became of memory since an earlier look.
+    pub(crate) fn starved(self, system: &dyn System, earlier: &Starved) -> Self {
+        let machine = system
+            .host_name()
+            .unwrap_or_else(|_| "this machine".to_owned());
+        let is_killed = self.ended().is_some_and(Ended::is_killed);
+        let source = Box::new(self);
+        if system.starved().is_more_than(earlier) {
+            Self::MemoryRanOut { machine, source }
+        } else if is_killed {
+            Self::Killed { machine, source }
+        } else {
+            *source
         }
     }
 

@@ -9,10 +9,10 @@ use std::time::Duration;
 use mullion_wire::{Event, Kubeadm, KubeadmDone, KubeadmPhase, Secret, Sha256Digest};
 
 use crate::facts::{authority, has_control_plane};
-use crate::failure::AgentError;
+use crate::failure::{AgentError, How};
 use crate::pem::authority_digest;
 use crate::state::{KubeadmRecord, State};
-use crate::system::{Family, Kind, Program, SystemError, Tail};
+use crate::system::{Family, Kind, Program, System, Tail};
 use crate::work::Work;
 
 mod authority;
@@ -21,6 +21,9 @@ mod reset;
 
 /// The service that kubeadm starts, of those that are enabled alone.
 const KUBELET: &str = "kubelet";
+
+/// The folder of pods' volumes, in kubelet's.
+const PODS: &str = "pods";
 
 /// kubeadm pulls images and waits for the control plane itself; this is for what it does not think of.
 const DEADLINE: Duration = Duration::from_mins(15);
@@ -261,8 +264,12 @@ fn begin(
     work.save()?;
     let kubelet = work.system.paths().kubelet.clone();
     if work.system.family() == Family::Windows && work.system.look(&kubelet)?.is_some() {
-        // kubelet makes it without saying who may read the keys in it, and Windows lets every user.
+        // kubelet makes both without saying who may open them, and they would be as their folder is: open to every user
+        // who wants to read its keys, and closed to the users of containers, who write into volumes that kubelet gives
+        // no permissions of their own either.
         work.system.make_folder(&format!("{kubelet}/pki"), 0o700)?;
+        work.system
+            .make_folder(&format!("{kubelet}/{PODS}"), 0o1777)?;
     }
     Ok(())
 }
@@ -285,6 +292,14 @@ fn read_admin(work: &Work<'_, '_>) -> Result<Secret, AgentError> {
     let path = format!("{}/admin.conf", work.system.paths().kubernetes);
     let bytes = work.system.read(&path)?.ok_or(AgentError::Absent(path))?;
     Ok(Secret::new(String::from_utf8_lossy(&bytes)))
+}
+
+/// What kubelet complained of last.
+pub(crate) fn complaints(system: &dyn System) -> Vec<String> {
+    let log = system.service_log(KUBELET, KUBELET_LOG);
+    let lines = log::telling(&log, KUBELET_LINES);
+    let told = lines.into_iter().map(|line| format!("kubelet: {line}"));
+    told.collect()
 }
 
 /// Runs kubeadm with its secrets in place, and takes them away again, whatever happens.
@@ -318,33 +333,19 @@ fn watch_kubeadm(
         .within(DEADLINE)
         .holding_lock();
     let mut tail = Tail::default();
-    let starved = work.system.starved();
     let report = &mut *work.report;
     let ended = work.system.run(&program, &mut |line| {
         tail.push(line);
         report.output(line);
     });
-    let how = match ended {
-        Ok(ended) if ended.is_well() => return Ok(()),
-        Ok(ended) => ended.to_string(),
-        Err(SystemError::TooLong { deadline, .. }) => {
-            format!("was ended: it took longer than {} s", deadline.as_secs())
-        }
-        Err(error) => return Err(error.into()),
+    let Some(how) = How::of(ended)? else {
+        return Ok(());
     };
     let mut tail = tail.into_lines();
     // A kubelet that kubeadm waited for may be well and still not bring any pod up.
     let has_started = tail.iter().any(|line| line.contains("[kubelet-start]"));
     if has_started || !work.system.answers(HEALTH.0, HEALTH.1) {
-        let log = work.system.service_log(KUBELET, KUBELET_LOG);
-        let lines = log::telling(&log, KUBELET_LINES);
-        tail.extend(lines.into_iter().map(|line| format!("kubelet: {line}")));
+        tail.extend(complaints(work.system));
     }
-    let memory_ran_out = work.system.starved() > starved;
-    Err(AgentError::Kubeadm {
-        step,
-        how,
-        memory_ran_out,
-        tail,
-    })
+    Err(AgentError::Kubeadm { step, how, tail })
 }

@@ -33,8 +33,8 @@
 //!   drops (`firewalld`, `ufw`) stays dropped.
 //! - Kernel modules that were loaded stay loaded after a revert; they are only no longer loaded at the next start.
 //! - A reset does not unmount volumes of pods itself: `kubeadm reset` does, where it is there and runs.
-//! - On Windows optional features stay enabled after a revert, and a service that was there before gets back its command
-//!   line, dependencies, start, recovery and environment, not its account.
+//! - On Windows optional features stay enabled after a revert. A service that was there before gets back its command
+//!   line, dependencies, start, recovery, environment and account; one of an account with a password is not taken over.
 //! - On Windows owners of files are not compared, and there are two modes only: private and inherited.
 
 mod apply;
@@ -45,6 +45,7 @@ mod entry;
 mod facts;
 mod failure;
 mod kubeadm;
+mod logs;
 mod mask;
 mod pem;
 mod report;

@@ -9,7 +9,7 @@ use crate::mask::mask;
 /// Tells the controller what happens, and counts what was changed.
 ///
 /// A controller that is gone is no reason to stop: a machine that is half changed helps nobody, and the next
-/// controller finds the work done.
+/// controller finds the work done. It is one not to begin: see [`Report::is_heard`].
 pub(crate) struct Report<'a> {
     out: &'a mut dyn Write,
     changed: u64,
@@ -42,6 +42,15 @@ impl<'a> Report<'a> {
     /// How many things were changed.
     pub(crate) fn count(&self) -> u64 {
         self.changed
+    }
+
+    /// Says what is about to be done; whether anybody hears it.
+    pub(crate) fn is_heard(&mut self, words: &str) -> bool {
+        let words = words.to_owned();
+        write_line(&Event::Doing { words }).is_ok_and(|line| {
+            let wrote = self.out.write_all(line.as_bytes());
+            wrote.and_then(|()| self.out.flush()).is_ok()
+        })
     }
 
     /// Sends an event as it is: an answer, which may be a secret, or the end.

@@ -3,8 +3,8 @@
 //! Packages stay: others may use them by now, and removing them could take more with them than was brought.
 
 use crate::apply::{
-    bring_back_services, definitions, remove_firewall, remove_staged, restart_released, restore,
-    settings_back, windows, withdraw_services,
+    bring_back_services, definitions, folders_back, remove_firewall, remove_staged,
+    restart_released, restore, settings_back, windows, withdraw_services,
 };
 use crate::failure::AgentError;
 use crate::resume;
@@ -47,6 +47,7 @@ fn put_back(work: &mut Work<'_, '_>) -> Result<(), AgentError> {
     }
     definitions::give_back(work)?;
     restore::remove_folders(work)?;
+    folders_back(work)?;
     windows::give_back(work)?;
     let settings: Vec<_> = work.state.settings.keys().cloned().collect();
     for name in settings {

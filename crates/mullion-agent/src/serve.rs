@@ -9,7 +9,7 @@ use crate::entry::entry;
 use crate::failure::AgentError;
 use crate::report::Report;
 use crate::state;
-use crate::system::{System, SystemError};
+use crate::system::{LogEntry, System, SystemError};
 use crate::work::Work;
 use crate::{apply, commands, facts, kubeadm, revert};
 
@@ -61,8 +61,11 @@ pub(crate) fn conclude(
         Err(error) => (error.event(), Outcome::Failed),
     };
     if let Some((entry, words)) = entry(request, &end) {
-        // What was done is done, whether or not the log takes it.
-        let _ = system.log_event(entry, &words);
+        // Nobody could read it before the source is known. Once all is put back nobody can any more: it is the last one.
+        if entry == LogEntry::PutBack || apply::windows::is_source_known(system) {
+            // What was done is done, whether or not the log takes it.
+            let _ = system.log_event(entry, &words);
+        }
     }
     report.tell(&end);
     outcome
@@ -99,8 +102,12 @@ fn fulfil(
     report: &mut Report<'_>,
     wait: Duration,
 ) -> Result<Option<String>, AgentError> {
-    if let Some(words) = changes_something(request) {
-        take_lock(system, words, report, wait)?;
+    if let Some(words) = changes_something(request)
+        && take_lock(system, words, report, wait)? == Turn::Later
+        && !report.is_heard("the other agent has ended")
+    {
+        // Who asked is gone, and others have had their turn since: a reset of then would take away what they made.
+        return Err(AgentError::Deserted { what: words });
     }
     fulfil_locked(system, request, report)
 }
@@ -111,20 +118,39 @@ pub(crate) fn take_lock(
     words: &str,
     report: &mut Report<'_>,
     wait: Duration,
-) -> Result<(), AgentError> {
+) -> Result<Turn, AgentError> {
     match system.lock(words, Duration::ZERO) {
         Err(SystemError::Busy { holder }) => {
             report.doing(format!(
                 "another agent is at work here, and its end is waited for: {holder}"
             ));
-            Ok(system.lock(words, wait)?)
+            system.lock(words, wait)?;
+            Ok(Turn::Later)
         }
-        taken => Ok(taken?),
+        taken => taken.map(|()| Turn::AtOnce).map_err(AgentError::from),
     }
 }
 
-/// Fulfils a request for which the lock is held where it needs it.
+/// When a lock was had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// When it was asked for.
+    AtOnce,
+    /// After another agent.
+    Later,
+}
+
+/// Fulfils a request for which the lock is held where it needs it; a failure tells of memory that ran out meanwhile.
 pub(crate) fn fulfil_locked(
+    system: &dyn System,
+    request: &Request,
+    report: &mut Report<'_>,
+) -> Result<Option<String>, AgentError> {
+    let before = system.starved();
+    work_on(system, request, report).map_err(|error| error.starved(system, &before))
+}
+
+fn work_on(
     system: &dyn System,
     request: &Request,
     report: &mut Report<'_>,
@@ -147,12 +173,18 @@ pub(crate) fn fulfil_locked(
             let store = state::store(system);
             work.report.tell(&Event::Missing { sha256, store });
         }
+        Request::Enable { features } => apply::enable(&mut work, features)?,
         Request::Apply { blueprint, mark } => apply::apply(&mut work, blueprint, mark)?,
         Request::Kubeadm { step } => {
             let done = kubeadm::run(&mut work, step)?;
             work.report.tell(&Event::Kubeadm { done });
         }
         Request::Run { commands, list } => commands::run(&mut work, list, commands)?,
+        Request::KubeletLog => {
+            for line in kubeadm::complaints(system) {
+                work.report.output(&line);
+            }
+        }
         Request::Revert => revert::revert(&mut work)?,
         _ => {
             return Err(AgentError::UnknownRequest {
@@ -166,7 +198,8 @@ pub(crate) fn fulfil_locked(
 /// What others are told the lock is held for; nothing for requests that only look.
 fn changes_something(request: &Request) -> Option<&'static str> {
     match request {
-        Request::Facts | Request::Missing { .. } => None,
+        Request::Facts | Request::Missing { .. } | Request::KubeletLog => None,
+        Request::Enable { .. } => Some("turning on features"),
         Request::Apply { .. } => Some("applying a blueprint"),
         Request::Kubeadm { .. } => Some("running kubeadm"),
         Request::Run { .. } => Some("running the user's commands"),

@@ -21,7 +21,9 @@ mod error;
 pub mod linux;
 pub mod memory;
 pub mod only_windows;
+mod pour;
 pub mod registry;
+mod starved;
 mod streams;
 #[cfg(any(windows, test))]
 pub mod windows;
@@ -39,6 +41,7 @@ pub use only_windows::{
     EVENT_SOURCE, Holds, LogEntry, NetworkState, OnlyWindows, RunningProgram, ServiceEnd,
     ServiceWork,
 };
+pub use starved::Starved;
 
 /// Which of the two systems it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -137,6 +140,8 @@ pub enum Removed {
     Gone,
     /// It was not there, or is a folder that is not empty.
     Nothing,
+    /// It is still there, and nothing more can be done about it now: why.
+    Stays(&'static str),
 }
 
 /// Files and folders.
@@ -155,13 +160,18 @@ pub trait Files {
     fn write(&self, path: &str, bytes: &[u8], mode: u32) -> Result<(), SystemError>;
     /// Writes a file with the bytes of another of any size. As [`Files::write`] otherwise.
     fn copy(&self, from: &str, to: &str, mode: u32) -> Result<(), SystemError>;
+    /// Moves what is in a file into a new one that no more may open, and leaves it empty, the same file: who appends to it
+    /// goes on at its beginning, and loses at most what it writes in the instant before. A failure leaves it as it is; a
+    /// kill may leave a part of the new one.
+    fn pour(&self, from: &str, to: &str) -> Result<(), SystemError>;
     /// Writes a file that is another's twin: bytes, mode, owner, time; or a link with the same target.
     fn twin(&self, from: &str, to: &str) -> Result<(), SystemError>;
     /// Puts one path in another's place, wholly or not at all.
     fn rename(&self, from: &str, to: &str) -> Result<(), SystemError>;
     /// Gives a file a mode, and to the user that the agent runs as.
     fn set_mode(&self, path: &str, mode: u32) -> Result<(), SystemError>;
-    /// Removes a file, a link, or a folder with everything in it.
+    /// Removes a file, a link, or a folder with everything in it. A program that runs, which Windows does not remove, is
+    /// put aside and goes with the next start of the machine.
     fn remove(&self, path: &str) -> Result<Removed, SystemError>;
     /// Removes a folder if it is empty.
     fn remove_empty(&self, folder: &str) -> Result<Removed, SystemError>;
@@ -374,6 +384,11 @@ impl Ended {
     pub fn is_well(self) -> bool {
         self == Self::Status(0)
     }
+
+    /// Whether it was killed, or says so of a program that it ran, as shells do.
+    pub fn is_killed(self) -> bool {
+        matches!(self, Self::Signal(9) | Self::Status(137))
+    }
 }
 
 impl std::fmt::Display for Ended {
@@ -415,8 +430,8 @@ pub trait System: Files + Services + Settings + Packages + Programs + OnlyWindow
     fn lock(&self, words: &str, wait: Duration) -> Result<(), SystemError>;
     /// Whether something on this machine answers well to an HTTP request.
     fn answers(&self, port: u16, path: &str) -> bool;
-    /// How many programs the system has ended for want of memory since it started; 0 where it does not tell.
-    fn starved(&self) -> u64;
+    /// What it counts of memory that ran out.
+    fn starved(&self) -> Starved;
     /// Ends containers that nobody watches any more, and removes links, rules and sets of a pod network, and networks
     /// but the one of that name.
     fn clear_pods(

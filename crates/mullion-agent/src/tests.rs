@@ -7,5 +7,7 @@ mod failure_modes;
 mod fixtures;
 mod killed;
 mod kubernetes;
+mod logs;
 mod reverting;
+mod starving;
 mod windows;

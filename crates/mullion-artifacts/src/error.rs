@@ -215,6 +215,13 @@ impl BuildError {
                 };
                 vec![format!("install {package}, or run `mullion doctor --fix`")]
             }
+            Self::Tool {
+                source:
+                    ToolError::Failed {
+                        starved: Some(_), ..
+                    },
+                ..
+            } => vec![LESS.into()],
             Self::Module { .. } => vec![PROXY.into()],
             Self::Toolchain { newest, .. } => vec![
                 PROXY.into(),
@@ -236,6 +243,10 @@ impl BuildError {
         }
     }
 }
+
+/// What helps where memory ran out on this computer.
+const LESS: &str = "let this computer have more memory for it: end what else runs on it, fewer or smaller machines \
+                    among that, then run it again: it goes on where it was";
 
 /// What helps when the module proxy gives nothing.
 const PROXY: &str = "see whether the module proxy can be reached from here: the one that GOPROXY names, or \

@@ -10,7 +10,8 @@
 //!
 //! - Nothing has its final name before it is whole, on disk, and what it should be.
 //! - A download is held against the catalog's digest; where that is unknown, against upstream's checksum file, and
-//!   from then on against what the record says. A module is held against its pinned sum.
+//!   from then on against what the record says. Where upstream has no such file either, what came first is pinned: the
+//!   record and the list say so. A module is held against its pinned sum.
 //! - What is made of the same inputs has the same bytes.
 //! - Offline means that no connection is opened.
 //! - Nothing is printed and nothing is read from the environment: progress goes to whoever attends, settings come in
@@ -56,7 +57,7 @@ pub use fetch::FetchError;
 pub use go::{Go, GoVersion, GoVersionError, Misfit, NEWEST as NEWEST_GO, toolchain};
 pub use image::layers_of;
 pub use item::Item;
-pub use process::ToolError;
+pub use process::{Starved, ToolError};
 pub use record::{Modified, Module, Origin, Record, Witness};
 pub use root::{RootWish, supply_root};
 pub use sources::{GoCaches, GoSource, PackageSource, Patience, Reach, Sources};

@@ -56,7 +56,7 @@ fn take_from(job: &Job<'_>, entry: &Entry<'_>, mirror: &str) -> Result<PathBuf, 
             expected: "a record",
         }));
     };
-    if let Some(pinned) = entry.pinned() {
+    if let Some((pinned, _)) = entry.pinned() {
         record.sha256 = pinned;
     }
     let address = format!("{folder}/{}", record.file);

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, Read};
-use std::os::unix::process::CommandExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
@@ -37,16 +37,18 @@ pub enum ToolError {
         source: io::Error,
     },
     /// It ended with a failure.
-    #[error("`{tool}` failed ({how})")]
+    #[error("`{tool}` failed ({how}){}", starved.map(Starved::words).unwrap_or_default())]
     Failed {
         /// What was run, in short.
         tool: String,
         /// Its status in words.
         how: String,
+        /// Whether that was for want of memory.
+        starved: Option<Starved>,
         /// Its last lines.
         tail: Vec<String>,
         /// What it wrote to standard output, where some tools say why.
-        stdout: Vec<u8>,
+        stdout: Box<[u8]>,
     },
     /// It was called off, and has ended.
     #[error("`{tool}` was called off")]
@@ -64,6 +66,43 @@ impl ToolError {
             Self::Start { .. } | Self::CalledOff { .. } => &[],
         }
     }
+}
+
+/// What is known of memory where a tool failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Starved {
+    /// The kernel ended programs for want of it meanwhile.
+    Surely,
+    /// The tool, or a program of its own, was killed, and nobody says why.
+    Perhaps,
+}
+
+impl Starved {
+    const fn words(self) -> &'static str {
+        match self {
+            Self::Surely => ": memory ran out on this computer",
+            Self::Perhaps => ": it was ended by signal 9, as the system does where memory runs out",
+        }
+    }
+
+    /// By how the tool ended, what it said last, and how many programs the kernel had ended before and has now.
+    fn of(is_killed: bool, tail: &VecDeque<String>, before: u64, now: u64) -> Option<Self> {
+        // Go's word for a compiler of its own that was killed.
+        let says_so = |line: &String| line.contains("signal: killed");
+        if now > before {
+            Some(Self::Surely)
+        } else {
+            (is_killed || tail.iter().any(says_so)).then_some(Self::Perhaps)
+        }
+    }
+}
+
+/// How many programs the kernel has ended for want of memory; 0 where it does not tell.
+fn ended_for_memory() -> u64 {
+    let counters = fs_err::read_to_string("/proc/vmstat").unwrap_or_default();
+    let mut lines = counters.lines();
+    let count = lines.find_map(|line| line.strip_prefix("oom_kill "));
+    count.and_then(|count| count.parse().ok()).unwrap_or(0)
 }
 
 /// Whether a line belongs to the last ones that are shown when a tool fails.
@@ -98,6 +137,7 @@ pub(crate) fn run(
         .stderr(Stdio::piped())
         // A group of its own, so that it can be ended with everything that it started.
         .process_group(0);
+    let ended_before = ended_for_memory();
     let mut child = command.spawn().map_err(start)?;
     let stdout = child.stdout.take().map(|mut out| {
         thread::spawn(move || {
@@ -156,11 +196,13 @@ pub(crate) fn run(
             if status.success() {
                 return Ok(Ran { stdout });
             }
+            let is_killed = status.signal() == Some(Signal::KILL.as_raw());
             return Err(ToolError::Failed {
                 tool: tool.to_owned(),
                 how: status.to_string(),
+                starved: Starved::of(is_killed, &tail, ended_before, ended_for_memory()),
                 tail: tail.into(),
-                stdout,
+                stdout: stdout.into(),
             });
         }
     }
@@ -228,6 +270,30 @@ mod tests {
         assert_eq!(error.to_string(), "`sh` failed (exit status: 3)");
         assert_eq!(error.tail().len(), TAIL);
         assert_eq!(error.tail().last().unwrap(), "line 100");
+    }
+
+    #[test]
+    fn a_tool_that_was_killed_is_told_with_what_is_known_of_memory() {
+        let fail = |script: &str| {
+            run("go build", &mut shell(script), &Unattended, &mut |_| {
+                Worth::Telling
+            })
+            .unwrap_err()
+        };
+        let killed = fail("kill -9 $$").to_string();
+        assert!(
+            killed.contains("as the system does where memory runs out"),
+            "{killed}"
+        );
+        // Go ends with 1 where one of its compilers was killed.
+        let compiler = fail("echo 'compile: signal: killed' >&2; exit 1").to_string();
+        assert!(
+            compiler.contains("as the system does where memory runs out"),
+            "{compiler}"
+        );
+        let surely = Starved::of(false, &VecDeque::new(), 3, 4).unwrap();
+        assert_eq!(surely.words(), ": memory ran out on this computer");
+        assert_eq!(Starved::of(false, &VecDeque::new(), 4, 4), None);
     }
 
     #[test]

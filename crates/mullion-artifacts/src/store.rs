@@ -33,7 +33,7 @@ use mullion_wire::Sha256Digest;
 
 use crate::digest::hash_file;
 use crate::item::Item;
-use crate::record::{Draft, Modified, Origin, Record, VERSION};
+use crate::record::{Draft, Modified, Origin, Record, VERSION, Witness};
 
 const PARTS: &str = "parts";
 const ROOTS: &str = "roots";
@@ -348,14 +348,14 @@ impl Entry<'_> {
         self.store.sound(&self.item)
     }
 
-    /// The digest of what was here once, whatever became of the file since.
-    pub(crate) fn pinned(&self) -> Option<Sha256Digest> {
+    /// The digest of what was fetched here once, and what vouched for it, whatever became of the file since.
+    pub(crate) fn pinned(&self) -> Option<(Sha256Digest, Witness)> {
         let record = read_record(&self.folder.join(RECORD))?;
-        let was_fetched = matches!(
-            record.origin,
-            Origin::Upstream { .. } | Origin::Mirror { .. }
-        );
-        (record.item == self.item && was_fetched).then_some(record.sha256)
+        let (Origin::Upstream { witness, .. } | Origin::Mirror { witness, .. }) = record.origin
+        else {
+            return None;
+        };
+        (record.item == self.item).then_some((record.sha256, witness))
     }
 
     /// Where a new file is written. The name is this process's own: a tool that outlived the process that started it

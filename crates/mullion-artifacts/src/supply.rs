@@ -249,6 +249,12 @@ impl Asking<'_> {
         let got = fetch
             .file(place.address, &partial, &expect)
             .map_err(failed)?;
+        if expect == Expect::Anything {
+            self.job.say(format!(
+                "nobody publishes a digest of {item}: sha256:{}, as it came now, is pinned",
+                got.sha256
+            ));
+        }
         let address = shown(&got.address);
         let origin = match place.word {
             "mirror" => Origin::Mirror { address, witness },
@@ -273,8 +279,8 @@ impl Asking<'_> {
             return Ok((Expect::Sha256(pinned), Witness::Catalog));
         }
         // What was fetched once stays what it was.
-        if let Some(pinned) = self.entry.pinned() {
-            return Ok((Expect::Sha256(pinned), Witness::ChecksumFile));
+        if let Some((pinned, witness)) = self.entry.pinned() {
+            return Ok((Expect::Sha256(pinned), witness));
         }
         let mut last = None;
         for address in &place.checksums {

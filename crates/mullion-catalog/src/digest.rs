@@ -15,7 +15,7 @@ pub enum Digest {
     Sha256(String),
     /// The `h1:` sum of a Go module, as a go.sum holds it, without the prefix.
     GoSum(String),
-    /// Not known: it is pinned from upstream's own checksum file at the first fetch.
+    /// Not known: it is pinned at the first fetch, from upstream's own checksum file where there is one.
     #[default]
     Unknown,
 }

@@ -105,6 +105,8 @@ pub enum BlueprintPart {
     PageFile,
     /// Values of the registry.
     Registry,
+    /// Starts that values of the registry ask for, which are set all the same.
+    Restarts,
     /// The time zone.
     TimeZone,
 }

@@ -34,7 +34,8 @@
 //! # Current limitations
 //!
 //! - Programs, images and archives for amd64 only.
-//! - Downloads have no digest yet, evaluation discs excepted: they are pinned at the first fetch.
+//! - Downloads have no digest yet, discs excepted: they are pinned at the first fetch. For flannel's archive upstream
+//!   publishes no checksum either.
 //! - Staging modules of Kubernetes are not pinned by themselves; the Go checksum database vouches for them.
 //! - Calico and Antrea have rules but no artifacts: this release does not install them.
 //! - Of the stand-in for Windows only what is built with patches is listed here; the rest belongs to its driver.

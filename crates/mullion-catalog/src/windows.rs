@@ -160,10 +160,11 @@ pub struct RegistryValue {
     pub name: String,
     /// The value.
     pub data: RegistryData,
+    /// Whether it is read at the start of the machine only: on a machine that runs, it waits for the next one.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub restart: bool,
     /// On which machines.
     pub when: RegistryWhen,
-    /// The update that makes it necessary, with [`RegistryWhen::KnownBadUpdate`].
-    pub update: Option<String>,
     /// What it is for.
     pub reason: String,
     /// Where this was read.
@@ -213,10 +214,6 @@ pub enum RegistryWhen {
     Made,
     /// On those that existed before.
     Existing,
-    /// On those with a static address.
-    StaticAddress,
-    /// On those with a revision that is known to be bad.
-    KnownBadUpdate,
 }
 
 impl WindowsRelease {
@@ -312,6 +309,21 @@ mod tests {
     }
 
     #[test]
+    fn what_is_read_at_the_start_alone_says_so() {
+        for version in [
+            WindowsVersion::V2019,
+            WindowsVersion::V2022,
+            WindowsVersion::V2025,
+        ] {
+            for value in Catalog::builtin().registry_values(version) {
+                // Drivers and services read theirs when they start, and ours start after them.
+                let is_early = value.key.starts_with(r"SYSTEM\");
+                assert_eq!(value.restart, is_early, "{} {}", value.key, value.name);
+            }
+        }
+    }
+
+    #[test]
     fn server_2022_gets_its_own_registry_values_and_those_of_all() {
         let names = |version| {
             let values = Catalog::builtin().registry_values(version);
@@ -319,14 +331,7 @@ mod tests {
             own.map(|value| value.name.as_str()).collect::<Vec<_>>()
         };
         let found = names(WindowsVersion::V2022);
-        assert_eq!(
-            found,
-            [
-                "1114842764",
-                "EnableCompartmentNamespace",
-                "FwPerfImprovementChange"
-            ]
-        );
+        assert_eq!(found, ["1114842764", "EnableCompartmentNamespace"]);
         assert!(!names(WindowsVersion::V2025).contains(&"1114842764"));
     }
 }

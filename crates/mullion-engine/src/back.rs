@@ -6,7 +6,7 @@ use mullion_plan::{ErrorClass, Perform, Plan, Step, StepError, StepId, Undo};
 
 use crate::cancel::{Cancel, Cancelled};
 use crate::clock::Clock;
-use crate::desk::{Came, Desk, Job};
+use crate::desk::{Act, Came, Desk, Job};
 use crate::frame::{Ending, Frame};
 use crate::journal::Journal;
 use crate::options::Options;
@@ -116,8 +116,11 @@ fn undo_one<P: Perform>(desk: &Desk<'_>, port: &P, step: &Step, undo: &Undo) -> 
     let mut job = Job::tagged(step, tag(step, desk), desk);
     loop {
         let mut answer = None;
-        let perform = |ear: &dyn mullion_plan::Attend| port.undo(undo, ear);
-        desk.attempt(&perform, job, |given| answer = Some(given));
+        let act = Act {
+            perform: &|ear| port.undo(undo, ear),
+            tail: &Vec::new,
+        };
+        desk.attempt(&act, job, |given| answer = Some(given));
         let given = answer?;
         job = given.job;
         match given.came {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use mullion_plan::Perform;
 
 use crate::clock::TICK;
-use crate::desk::{Answer, Desk, Job};
+use crate::desk::{Act, Answer, Desk, Job};
 
 /// Takes jobs and gives answers.
 pub(crate) trait Crew<'a> {
@@ -27,7 +27,11 @@ fn attempt<'a, P: Perform>(
     answer: impl FnOnce(Answer<'a>),
 ) {
     let step = job.step;
-    desk.attempt(&|ear| port.perform(step, ear), job, answer);
+    let act = Act {
+        perform: &|ear| port.perform(step, ear),
+        tail: &|| port.tail(step),
+    };
+    desk.attempt(&act, job, answer);
 }
 
 /// The caller's own thread.

@@ -50,6 +50,13 @@ pub(crate) struct Job<'a> {
     log: Option<PathBuf>,
 }
 
+/// What a try does.
+pub(crate) struct Act<'a> {
+    pub(crate) perform: &'a dyn Fn(&dyn Attend) -> Result<(), StepError>,
+    /// The last lines of the right log, where it waited in vain.
+    pub(crate) tail: &'a dyn Fn() -> Vec<String>,
+}
+
 /// What came of a try.
 #[derive(Debug)]
 pub(crate) enum Came {
@@ -108,7 +115,7 @@ impl Desk<'_> {
     /// Tries a step once. `answer` gets it back as soon as others may go on; the journal is synced after that.
     pub(crate) fn attempt<'a>(
         &self,
-        perform: &dyn Fn(&dyn Attend) -> Result<(), StepError>,
+        act: &Act<'_>,
         mut job: Job<'a>,
         answer: impl FnOnce(Answer<'a>),
     ) {
@@ -119,13 +126,13 @@ impl Desk<'_> {
         }
         let start = self.clock.elapsed();
         let ear = Ear::new(*self, &job.tag);
-        let result = catch_unwind(AssertUnwindSafe(|| perform(&ear)));
+        let result = catch_unwind(AssertUnwindSafe(|| (act.perform)(&ear)));
         job.log = ear.log().or(job.log);
         let now = self.clock.elapsed();
         job.worked += now.saturating_sub(start);
         let came = match result {
             Ok(Ok(())) => self.end(&job, Outcome::Done),
-            Ok(Err(error)) => self.judge(&mut job, now, error),
+            Ok(Err(error)) => self.judge(act, &mut job, now, error),
             Err(panic) => {
                 let error = Failure::panicked(panic_words(panic.as_ref()), self.journal.mask());
                 self.end(&job, Outcome::Failed { error })
@@ -161,14 +168,18 @@ impl Desk<'_> {
         Some(())
     }
 
-    fn judge(&self, job: &mut Job<'_>, now: Duration, error: StepError) -> Came {
+    fn judge(&self, act: &Act<'_>, job: &mut Job<'_>, now: Duration, error: StepError) -> Came {
         let begun = job.begun.unwrap_or(now);
         let policy = &self.options.policy;
         if error.class == ErrorClass::Interrupted {
             return self.interrupted(job, &error);
         }
         match policy.judge(job.step, &mut job.history, begun, now, error.clone()) {
-            Verdict::Enough(error) => {
+            Verdict::Enough(mut error) => {
+                if error.class == ErrorClass::NotYet && error.tail.is_empty() {
+                    // The step has failed, whatever becomes of its log.
+                    error.tail = catch_unwind(AssertUnwindSafe(act.tail)).unwrap_or_default();
+                }
                 let error = Failure::new(&error, job.log.clone(), self.journal.mask());
                 self.end(job, Outcome::Failed { error })
             }

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use mullion_plan::{Step, StepKind};
+use mullion_plan::{Reboot, Step, StepKind};
 
 /// A wait with a deadline and a hint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -137,7 +137,11 @@ impl Gate {
 
     /// The rules by which any step waits that says "not yet".
     pub fn of_any(step: &Step) -> Self {
-        Self::of(step).unwrap_or(OTHER)
+        let other = match step.reboot() {
+            Reboot::MayFollow => RESTART,
+            Reboot::Never => OTHER,
+        };
+        Self::of(step).unwrap_or(other)
     }
 
     /// What a person can do about that step.

@@ -248,11 +248,6 @@ impl Api {
         self.wait(self.session.drain(node, attendant))
     }
 
-    /// Lets a node take pods again.
-    pub fn uncordon(&self, node: &str) -> Result<(), KubeError> {
-        self.wait(self.session.set_schedulable(node, None))
-    }
-
     /// Deletes a node from the cluster. Its machine is not asked.
     pub fn forget(&self, node: &str) -> Result<(), KubeError> {
         self.wait(self.session.forget(node))
@@ -271,6 +266,11 @@ impl Api {
     /// Whether a node is Ready, and its kubelet has said something else than `old` meanwhile.
     pub fn node_ready_since(&self, node: &str, old: &Sign) -> Result<Look, KubeError> {
         self.wait(self.session.ready_since(node, old))
+    }
+
+    /// Whether a node's kubelet serves. One that nothing is heard of counts as if it did.
+    pub fn kubelet_serves(&self, node: &str) -> Look {
+        self.wait(self.session.kubelet_serves(node))
     }
 
     /// Whether a node's own network is up.

@@ -25,6 +25,19 @@ pub(crate) const SIGNER: &str = "kubernetes.io/kubelet-serving";
 const KUBELET_PORT: u16 = 10250;
 /// How long a kubelet is waited for. It is asked on every look while there is no request.
 const KUBELET_PATIENCE: Duration = Duration::from_secs(1);
+/// How the API server begins when it could not speak to a kubelet.
+const UNREACHED: &str = "error trying to reach service: ";
+/// What follows where a kubelet has no certificate yet, or is just being started; a connection that the API server had
+/// kept ends in one of several ways.
+const MUTE: [&str; 5] = [
+    "tls: ",
+    "connection refused",
+    "reset by peer",
+    "EOF",
+    "connection lost",
+];
+/// How long the API server has to say what it heard of a kubelet.
+const HEARSAY_PATIENCE: Duration = Duration::from_secs(5);
 
 /// How many seconds before its node is there a kubelet may have asked.
 const BEFORE_ITS_NODE: i64 = 5;
@@ -53,7 +66,7 @@ fn is_approved(request: &CertificateSigningRequest) -> bool {
 }
 
 /// Whether a request was made since then, or so shortly before that the same kubelet made it before its node.
-fn is_since(request: &CertificateSigningRequest, born: Option<&Time>) -> bool {
+pub(crate) fn is_since(request: &CertificateSigningRequest, born: Option<&Time>) -> bool {
     let (Some(asked), Some(born)) = (&request.metadata.creation_timestamp, born) else {
         return true;
     };
@@ -101,6 +114,9 @@ impl Session {
                 requests.list(&serving_requests()),
             )
             .await?;
+        let found = self.find_node(node).await?;
+        let born = found.as_ref();
+        let born = born.and_then(|node| node.metadata.creation_timestamp.as_ref());
         let own: Vec<_> = listed
             .items
             .into_iter()
@@ -112,6 +128,8 @@ impl Session {
         for request in own.iter().filter(|request| is_pending(request)) {
             match request::check(&request.spec, node, addresses) {
                 Ok(()) => fit.push(request.clone()),
+                // Requests are kept for hours: that of a node of the same name that is gone says nothing of this one.
+                Err(_) if !is_since(request, born) => {}
                 Err(unfit) => {
                     refusal.get_or_insert_with(|| KubeError::WrongRequest {
                         request: request.name_any(),
@@ -131,11 +149,7 @@ impl Session {
         if let Some(refusal) = refusal {
             return Err(refusal);
         }
-        // Requests are kept for an hour: one of a node of the same name that is gone says nothing of this one.
         if count == 0 {
-            let found = self.find_node(node).await?;
-            let born = found.as_ref();
-            let born = born.and_then(|node| node.metadata.creation_timestamp.as_ref());
             let own: Vec<_> = own
                 .into_iter()
                 .filter(|request| is_since(request, born))
@@ -172,6 +186,28 @@ impl Session {
         self.ask(doing, requests.patch_approval(&name, &manager, &patch))
             .await
             .map(|_| ())
+    }
+
+    /// Whether the API server can speak to a node's kubelet, which then has a certificate and asks for none. One that
+    /// was started anew before it had fetched what was approved asks again, however Ready its node is.
+    ///
+    /// A kubelet that nothing is heard of is not waited for: a network that drops packets is not its fault.
+    pub(crate) async fn kubelet_serves(&self, node: &str) -> Look {
+        let path = format!("/api/v1/nodes/{node}/proxy/healthz");
+        let Ok(request) = http::Request::get(path).body(Vec::new()) else {
+            return Look::So(());
+        };
+        let answer = timeout(HEARSAY_PATIENCE, self.client().request_text(request)).await;
+        let mute =
+            |why: &str| Look::not_yet(format!("the kubelet of {node} does not serve yet: {why}"));
+        match answer {
+            Err(_) | Ok(Ok(_)) => Look::So(()),
+            Ok(Err(kube::Error::Api(status))) => match status.message.split_once(UNREACHED) {
+                Some((_, why)) if MUTE.iter().any(|words| why.contains(words)) => mute(why),
+                _ => Look::So(()),
+            },
+            Ok(Err(error)) => mute(&format!("the API server was not heard: {error}")),
+        }
     }
 
     /// Whether a kubelet already serves with a certificate of the cluster's authority. Requests are kept for an hour

@@ -38,7 +38,7 @@ impl Session {
         let spec = node.spec.as_ref();
         if spec.and_then(|spec| spec.unschedulable) != Some(true) {
             attendant.hear(News::Line(format!("no new pods for {name}")));
-            self.set_schedulable(name, Some(true)).await?;
+            self.cordon(name).await?;
         }
         let pods: Objects<Pod> = Objects::all(self.client());
         let here = ListParams::default().fields(&format!("spec.nodeName={name}"));

@@ -157,7 +157,7 @@ impl KubeError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::WrongRequest { request, .. } => Some(format!(
-                "look at it with `kubectl describe csr {request}`; `kubectl certificate deny {request}` \
+                "look at it with `mullion kubectl describe csr {request}`; `mullion kubectl certificate deny {request}` \
                  sends it away"
             )),
             Self::Untrusted { .. } => {

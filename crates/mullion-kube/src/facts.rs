@@ -16,7 +16,7 @@ use crate::certificates::{self, SIGNER};
 use crate::conditions;
 use crate::error::KubeError;
 use crate::keys::{APPROVED, CERTIFICATES_ANNOTATION, CLUSTER_LABEL, SET_ANNOTATION, SYSTEM};
-use crate::nodes::SetMarks;
+use crate::nodes::{self, SetMarks};
 use crate::record::{self, Record};
 use crate::session::Session;
 
@@ -117,11 +117,10 @@ pub(crate) fn view(
 ) -> ClusterView {
     let kubeadm = Kubeadm::of(answers.kubeadm.as_ref());
     let record = Record::of(answers.record.as_ref());
-    let waiting: BTreeSet<&str> = answers
+    let waiting: Vec<&CertificateSigningRequest> = answers
         .requests
         .iter()
         .filter(|request| request.spec.signer_name == SIGNER && certificates::is_pending(request))
-        .filter_map(certificates::asking_node)
         .collect();
     let named = |node: &Node| conditions::name(node).to_owned();
     let server_endpoint = server.authority().map(ToString::to_string);
@@ -194,14 +193,24 @@ fn member(pod: &Pod) -> Option<MachineName> {
     pod.spec.as_ref()?.node_name.as_deref()?.parse().ok()
 }
 
-fn node_facts(node: &Node, waiting: &BTreeSet<&str>, cluster: &ClusterName) -> NodeFacts {
+/// Whether a node sent a request, and not one of its name that is gone.
+fn is_of(request: &CertificateSigningRequest, node: &Node) -> bool {
+    let born = node.metadata.creation_timestamp.as_ref();
+    certificates::asking_node(request) == Some(conditions::name(node))
+        && certificates::is_since(request, born)
+}
+
+fn node_facts(
+    node: &Node,
+    waiting: &[&CertificateSigningRequest],
+    cluster: &ClusterName,
+) -> NodeFacts {
     let labels = node.metadata.labels.clone().unwrap_or_default();
     let annotation = |key: &str| {
         let annotations = node.metadata.annotations.as_ref()?;
         annotations.get(key).map(String::as_str)
     };
     let set = SetMarks::of(annotation(SET_ANNOTATION));
-    let spec = node.spec.as_ref();
     let kubelet = node
         .status
         .as_ref()
@@ -213,9 +222,9 @@ fn node_facts(node: &Node, waiting: &BTreeSet<&str>, cluster: &ClusterName) -> N
         ready: conditions::ready(node).is_so(),
         kubernetes: kubelet.and_then(release),
         address: address(node),
-        certificates: was_approved && !waiting.contains(conditions::name(node)),
+        certificates: was_approved && !waiting.iter().any(|request| is_of(request, node)),
         network: conditions::network(node).is_so(),
-        cordoned: spec.and_then(|spec| spec.unschedulable).unwrap_or(false),
+        cordoned: nodes::is_drained(node),
         taints: taints(node).collect(),
         labels,
         set_labels: set.labels,

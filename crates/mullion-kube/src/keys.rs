@@ -12,7 +12,10 @@ pub const SET_ANNOTATION: &str = "mullion.dev/set";
 /// The annotation on a node whose serving certificate was approved.
 pub const CERTIFICATES_ANNOTATION: &str = "mullion.dev/certificates";
 
-/// Its value.
+/// The annotation on a node that we keep new pods away from: what somebody else cordoned stays so.
+pub(crate) const DRAINED_ANNOTATION: &str = "mullion.dev/drained";
+
+/// The value of the one for certificates.
 pub(crate) const APPROVED: &str = "approved";
 
 /// Who we are among those that apply objects.

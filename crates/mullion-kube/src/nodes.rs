@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::Node;
+use kube::ResourceExt as _;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use mullion_spec::value::{ClusterName, Effect, Taint};
 use serde::{Deserialize, Serialize};
@@ -10,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use crate::error::KubeError;
 use crate::facts;
-use crate::keys::{CERTIFICATES_ANNOTATION, CLUSTER_LABEL, SET_ANNOTATION};
+use crate::keys::{CERTIFICATES_ANNOTATION, CLUSTER_LABEL, DRAINED_ANNOTATION, SET_ANNOTATION};
 use crate::look::Look;
 use crate::session::Session;
 use crate::{conditions, keys};
@@ -91,17 +92,14 @@ impl Session {
         }
     }
 
-    pub(crate) async fn set_schedulable(
-        &self,
-        name: &str,
-        unschedulable: Option<bool>,
-    ) -> Result<(), KubeError> {
-        let change = json!({ "spec": { "unschedulable": unschedulable } });
-        let doing = match unschedulable {
-            Some(true) => format!("cordon node {name}"),
-            _ => format!("uncordon node {name}"),
-        };
-        self.change_node(name, doing, &change).await
+    /// Keeps new pods away, and writes down that it was us.
+    pub(crate) async fn cordon(&self, name: &str) -> Result<(), KubeError> {
+        let change = json!({
+            "metadata": { "annotations": { DRAINED_ANNOTATION: "true" } },
+            "spec": { "unschedulable": true },
+        });
+        self.change_node(name, format!("cordon node {name}"), &change)
+            .await
     }
 
     /// Writes on the node that its certificate was approved.
@@ -187,22 +185,32 @@ fn marking(
     let noted = annotations.and_then(|map| map.get(SET_ANNOTATION));
     let is_noted = noted.is_some() && SetMarks::of(noted.map(String::as_str)) == set;
     let taints = taints(node, marks);
-    let spec = node.spec.as_ref();
-    let is_cordoned = spec.and_then(|spec| spec.unschedulable).unwrap_or(false);
-    if labels.is_empty() && is_noted && taints.is_none() && !is_cordoned {
+    let is_drained = is_drained(node);
+    if labels.is_empty() && is_noted && taints.is_none() && !is_drained {
         return Ok(None);
     }
     let text = serde_json::to_string(&set).unwrap_or_default();
     let mut change = json!({
         "metadata": { "annotations": { SET_ANNOTATION: text }, "labels": labels },
-        "spec": { "unschedulable": Value::Null },
+        "spec": {},
     });
+    if is_drained {
+        change["metadata"]["annotations"][DRAINED_ANNOTATION] = Value::Null;
+        change["spec"]["unschedulable"] = Value::Null;
+    }
     if let Some(taints) = taints {
         // A list is replaced as a whole, so nobody may have changed it meanwhile.
         change["spec"]["taints"] = taints;
         change["metadata"]["resourceVersion"] = node.metadata.resource_version.clone().into();
     }
     Ok(Some(change))
+}
+
+/// Whether new pods are kept away from a node because we drained it.
+pub(crate) fn is_drained(node: &Node) -> bool {
+    let spec = node.spec.as_ref();
+    let is_cordoned = spec.and_then(|spec| spec.unschedulable).unwrap_or(false);
+    is_cordoned && node.annotations().contains_key(DRAINED_ANNOTATION)
 }
 
 /// The node's taints as they should be; `None` where they are so. Those of others stay as they are, with their

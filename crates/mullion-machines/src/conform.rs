@@ -3,7 +3,7 @@
 //! What a driver says that it cannot do is held to another promise: it is refused, and nothing changes.
 
 use ipnet::IpNet;
-use mullion_plan::{Breach, Power, Unattended};
+use mullion_plan::{Attend, Breach, News, Power, Unattended};
 use mullion_spec::value::{ClusterName, MachineName};
 
 use crate::driver::{Driver, Stop};
@@ -46,7 +46,9 @@ fn makes(factory: Factory<'_>, trial: &Trial) -> Result<(), Breach> {
     )?;
     suite.nothing_is_built_on_nothing(&before)?;
     suite.networks()?;
+    suite.making_is_called_off()?;
     suite.making()?;
+    suite.starting_is_called_off()?;
     suite.power()?;
     suite.inside()?;
     suite.side_by_side()?;
@@ -56,6 +58,16 @@ fn makes(factory: Factory<'_>, trial: &Trial) -> Result<(), Breach> {
         "removing everything leaves the world as it was",
         || "what is found differs from the beginning".into(),
     )
+}
+
+/// Calls off whatever it attends, from the beginning.
+struct CallsOff;
+
+impl Attend for CallsOff {
+    fn hear(&self, _news: News) {}
+    fn is_called_off(&self) -> bool {
+        true
+    }
 }
 
 struct Suite<'a> {
@@ -176,6 +188,46 @@ impl Suite<'_> {
             "addresses that somebody has are refused",
             || format!("{refused:?}"),
         )
+    }
+
+    /// Nothing is left of it, or what is known as not whole; [`Self::making`] makes it anew.
+    fn making_is_called_off(&self) -> Result<(), Breach> {
+        for wish in &self.trial.machines {
+            is_called_off("make", &self.driver().make(wish, &CallsOff))?;
+            let found = self.find()?;
+            let seen = found.machines.get(&wish.name);
+            require(
+                seen.is_none_or(|seen| !seen.whole),
+                "a machine whose making was called off is not whole",
+                || format!("{seen:?}"),
+            )?;
+            let refused = self.driver().start(&wish.cluster, &wish.name, &Unattended);
+            require(
+                matches!(
+                    refused,
+                    Err(DriverError::NoMachine { .. } | DriverError::NotWhole { .. })
+                ),
+                "a machine that is not whole cannot be started",
+                || format!("{refused:?}"),
+            )?;
+        }
+        Ok(())
+    }
+
+    /// The machines are there, and do not run; [`Self::power`] starts them.
+    fn starting_is_called_off(&self) -> Result<(), Breach> {
+        for name in self.names() {
+            let result = self.driver().start(self.cluster(), name, &CallsOff);
+            is_called_off("start", &result)?;
+            let found = self.find()?;
+            let seen = found.machines.get(name);
+            require(
+                seen.is_some_and(|seen| seen.whole && seen.power != Power::On),
+                "a machine whose start was called off is there, and does not run",
+                || format!("{seen:?}"),
+            )?;
+        }
+        Ok(())
     }
 
     fn making(&self) -> Result<(), Breach> {
@@ -418,6 +470,14 @@ fn reaches(factory: Factory<'_>, trial: &Trial) -> Result<(), Breach> {
     require(find()? == before, "a refused verb has no effect", || {
         "what is found differs".into()
     })
+}
+
+fn is_called_off(verb: &str, result: &Result<(), DriverError>) -> Result<(), Breach> {
+    require(
+        matches!(result, Err(DriverError::CalledOff)),
+        "a verb that is called off ends, and says so",
+        || format!("{verb}: {result:?}"),
+    )
 }
 
 fn told(contract: &'static str) -> impl Fn(DriverError) -> Breach {

@@ -146,7 +146,8 @@ pub trait Driver: Look {
         public_key: &str,
     ) -> Result<(), DriverError>;
 
-    /// The machine knows exactly these names of others, whether it runs or not.
+    /// Of the names that it was told, the machine knows exactly these, whether it runs or not; what its owner wrote into
+    /// its hosts file stays.
     fn set_hosts(
         &self,
         cluster: &ClusterName,

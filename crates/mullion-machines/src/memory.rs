@@ -220,7 +220,7 @@ impl Driver for Memory {
         Ok(())
     }
 
-    fn make(&self, wish: &MachineWish, _attendant: &dyn Attend) -> Result<(), DriverError> {
+    fn make(&self, wish: &MachineWish, attendant: &dyn Attend) -> Result<(), DriverError> {
         let mut clusters = self.lock();
         let network = wish.network.trunc();
         let cluster = clusters.get_mut(&wish.cluster);
@@ -254,6 +254,9 @@ impl Driver for Memory {
                 network,
             });
         }
+        if attendant.is_called_off() {
+            return Err(DriverError::CalledOff);
+        }
         let machine = Machine {
             wish: wish.clone(),
             whole: true,
@@ -267,11 +270,17 @@ impl Driver for Memory {
         &self,
         cluster: &ClusterName,
         machine: &MachineName,
-        _attendant: &dyn Attend,
+        attendant: &dyn Attend,
     ) -> Result<(), DriverError> {
         self.with(cluster, machine, |machine, network| {
-            if machine.power != Power::On && network.is_none() {
+            if machine.power == Power::On {
+                return Ok(());
+            }
+            if network.is_none() {
                 return Err(DriverError::NoNetwork(cluster.clone()));
+            }
+            if attendant.is_called_off() {
+                return Err(DriverError::CalledOff);
             }
             machine.power = Power::On;
             Ok(())

@@ -57,18 +57,38 @@ pub fn gateway(network: &Ipv4Net) -> Option<Ipv4Addr> {
 pub struct Hosts(pub BTreeMap<String, IpAddr>);
 
 impl Hosts {
-    /// The file that a Linux machine of that name has as `/etc/hosts`.
+    /// What a Linux machine is made with as `/etc/hosts`.
     pub fn file(&self) -> String {
-        let mut text = String::from(
-            "# Laid down by Mullion.\n127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n",
-        );
+        self.within("127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n")
+    }
+
+    /// A hosts file with these names in place of those that stood there before; other lines are their owner's, and stay.
+    pub fn within(&self, found: &str) -> String {
+        let mut text = String::new();
+        let mut is_ours = false;
+        for line in found.lines() {
+            is_ours |= line == FIRST_LINE;
+            if !is_ours {
+                text.push_str(line);
+                text.push('\n');
+            }
+            is_ours &= line != LAST_LINE;
+        }
+        text.push_str(FIRST_LINE);
         for (name, address) in &self.0 {
             // Writing to a String cannot fail.
-            let _ = writeln!(text, "{address} {name}");
+            let _ = write!(text, "\n{address} {name}");
         }
+        text.push('\n');
+        text.push_str(LAST_LINE);
+        text.push('\n');
         text
     }
 }
+
+/// Between these two lines stand the names that we put there.
+const FIRST_LINE: &str = "# Machines of the cluster, by Mullion:";
+const LAST_LINE: &str = "# The end of them.";
 
 impl<N: Into<String>, A: Into<IpAddr>> FromIterator<(N, A)> for Hosts {
     fn from_iter<I: IntoIterator<Item = (N, A)>>(pairs: I) -> Self {
@@ -92,7 +112,23 @@ mod tests {
             .collect();
         let file = hosts.file();
         assert!(file.contains("127.0.0.1 localhost\n"));
-        assert!(file.ends_with("10.0.0.11 cp1\n10.0.0.12 lin1\n"));
+        assert!(file.contains("\n10.0.0.11 cp1\n10.0.0.12 lin1\n"));
+    }
+
+    #[test]
+    fn names_change_and_lines_of_others_stay() {
+        let one = |name: &str| -> Hosts { [(name, [10, 0, 0, 12])].into_iter().collect() };
+        let own = "10.0.0.5 registry.lan\n";
+        let first = one("lin1").file() + own;
+        let second = one("lin2").within(&first);
+        assert!(second.contains("127.0.0.1 localhost\n") && second.contains(own));
+        assert!(second.contains("10.0.0.12 lin2\n") && !second.contains("lin1"));
+        assert_eq!(one("lin2").within(&second), second, "twice is once");
+        // A file that somebody wrote anew.
+        assert!(one("lin2").within("1.2.3.4 a").starts_with("1.2.3.4 a\n#"));
+        // One whose end was lost is not taken for ours to its end for ever.
+        let cut = first.replace(LAST_LINE, "");
+        assert_eq!(one("lin2").within(&cut), one("lin2").file());
     }
 
     #[test]

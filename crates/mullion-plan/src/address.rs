@@ -69,6 +69,12 @@ impl Roster {
         }
     }
 
+    /// The machines whose address is known, and where they are.
+    pub fn known(&self) -> impl Iterator<Item = (&MachineName, IpAddr)> {
+        let addresses = self.addresses.iter();
+        addresses.filter_map(|(name, address)| Some((name, address.parse().ok()?)))
+    }
+
     /// The address of one machine.
     pub fn address(&self, machine: &MachineName) -> Option<&str> {
         let mut addresses = self.addresses.iter();

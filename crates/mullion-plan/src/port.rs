@@ -87,6 +87,14 @@ pub trait Perform {
     ///   reached: how long and how often is the engine's matter.
     fn perform(&self, step: &Step, attendant: &dyn Attend) -> Result<(), StepError>;
 
+    /// The last lines of the right log, for a step that waited in vain.
+    ///
+    /// - **Effect:** none. Where there is no log, or nobody to ask, there are no lines.
+    /// - **Order:** asked once, when the step is given up.
+    fn tail(&self, _step: &Step) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Takes back what a step made.
     ///
     /// - **Effect:** nothing of it is left.

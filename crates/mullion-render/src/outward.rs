@@ -21,6 +21,16 @@ fn has_proxy(proxy: &Proxy) -> bool {
     proxy.http.is_some() || proxy.https.is_some()
 }
 
+/// A file that names the proxy: root's alone where the proxy is told a password.
+fn proxy_file(proxy: &Proxy, path: impl Into<String>, text: impl Into<String>) -> File {
+    let mut file = text_file(path, text);
+    let mut ways = [&proxy.http, &proxy.https].into_iter().flatten();
+    if ways.any(|way| way.contains('@')) {
+        file.mode = 0o600;
+    }
+    file
+}
+
 /// What goes without the proxy on every machine: what the user says, then the cluster's own networks and names.
 ///
 /// It names networks and no single machine besides the endpoint, so that it does not change when a machine comes.
@@ -94,7 +104,7 @@ pub(crate) fn service_proxy(setting: &Setting<'_>, seat: Seat<'_>, service: &str
         .chain(lines)
         .collect::<String>();
     let path = format!("/etc/systemd/system/{service}.service.d/10-proxy.conf");
-    Some(text_file(path, text))
+    Some(proxy_file(&setting.cluster().proxy, path, text))
 }
 
 /// What tells the package manager of the proxy; none where there is none.
@@ -114,7 +124,7 @@ pub(crate) fn package_proxy(setting: &Setting<'_>) -> Option<File> {
             lines.push(format!("Acquire::{scheme}::Proxy::{host} \"DIRECT\";\n"));
         }
     }
-    Some(text_file(APT, lines.concat()))
+    Some(proxy_file(proxy, APT, lines.concat()))
 }
 
 fn is_host(text: &str) -> bool {

@@ -8,6 +8,7 @@
 mod containerd;
 mod firewall;
 mod kubelet;
+mod logs;
 mod network;
 mod ours;
 mod programs;
@@ -35,26 +36,42 @@ pub(crate) const PATCHES_FOLDER: &str = "C:/etc/kubernetes/patches";
 /// What every program that asks the API server logs in with: kubelet's own certificate, which it renews.
 const KUBECONFIG: &str = "C:/etc/kubernetes/kubelet.conf";
 
-/// Folders that programs expect and do not make.
-const FOLDERS: [&str; 12] = [
-    "C:/etc/cni/net.d",
-    "C:/etc/kubernetes",
-    "C:/k",
-    "C:/opt/cni/bin",
-    "C:/var/lib/kubelet",
-    "C:/var/log/containerd",
-    "C:/var/log/containers",
-    "C:/var/log/dumps",
-    "C:/var/log/flanneld",
-    "C:/var/log/kube-proxy",
-    "C:/var/log/kubelet",
-    "C:/var/log/pods",
-];
+/// Others read and run what is in a folder, and may neither add to it nor change it.
+const CLOSED: u32 = 0o755;
+/// Nobody but the system and administrators sees into a folder.
+const PRIVATE: u32 = 0o700;
 
-/// Those of them that hold keys, or dumps of programs that do: Windows would let every user read them. What comes to be
-/// in them is as private. kubelet's own keys are in `C:/var/lib/kubelet/pki`, which is of the cluster and not of the
-/// blueprint: a reset takes it away, and the agent makes it, as private, at every join.
-const PRIVATE: [&str; 2] = ["C:/etc/kubernetes", "C:/var/log/dumps"];
+/// Folders that programs expect and do not make, and those above them: whoever may rename one may put another in its
+/// place. `C:/` lets every user add to folders that say nothing themselves, and what services of the system find in
+/// theirs they run.
+///
+/// Those that hold keys, layers of images, logs of pods, or dumps of programs that hold keys are private. Three are
+/// not here: `C:/var/lib/kubelet/pki` and `C:/var/lib/kubelet/pods` are of the cluster, a reset takes them away, and
+/// the agent makes them at every join. `C:/var/log/containers` is kubelet's, which says who may open it at every start.
+const FOLDERS: [(&str, u32); 22] = [
+    ("C:/ProgramData/containerd", PRIVATE),
+    ("C:/etc", CLOSED),
+    ("C:/etc/cni", CLOSED),
+    ("C:/etc/cni/net.d", CLOSED),
+    ("C:/etc/kube-flannel", CLOSED),
+    ("C:/etc/kubernetes", PRIVATE),
+    ("C:/etc/mullion", CLOSED),
+    ("C:/k", CLOSED),
+    ("C:/opt", CLOSED),
+    ("C:/opt/cni", CLOSED),
+    ("C:/opt/cni/bin", CLOSED),
+    ("C:/run", CLOSED),
+    ("C:/var", CLOSED),
+    ("C:/var/lib", CLOSED),
+    ("C:/var/lib/kubelet", CLOSED),
+    ("C:/var/log", CLOSED),
+    ("C:/var/log/containerd", CLOSED),
+    ("C:/var/log/dumps", PRIVATE),
+    ("C:/var/log/flanneld", CLOSED),
+    ("C:/var/log/kube-proxy", CLOSED),
+    ("C:/var/log/kubelet", CLOSED),
+    ("C:/var/log/pods", PRIVATE),
+];
 
 /// The preflight errors that are expected, by kubeadm's names for them.
 pub(crate) fn expected_preflight_errors(seat: Seat<'_>) -> BTreeSet<String> {
@@ -95,7 +112,7 @@ fn of_windows(setting: &Setting<'_>, seat: Seat<'_>) -> Result<Blueprint, Render
         kubelet::service(setting, seat)?,
     ];
     if let Some(network) = network::Network::of(setting) {
-        files.extend(network.files(setting, seat));
+        files.extend(network.files(setting, seat)?);
         services.push(network::Network::service(setting, seat)?);
         files.push(service_proxy::file(setting, seat, &network)?);
         services.push(service_proxy::service(setting)?);
@@ -124,13 +141,9 @@ fn of_windows(setting: &Setting<'_>, seat: Seat<'_>) -> Result<Blueprint, Render
     windows
         .private_files
         .retain(|path| !files.iter().any(|file| settings::is_same(&file.path, path)));
-    let folders = FOLDERS.map(|path| Folder {
+    let folders = FOLDERS.map(|(path, mode)| Folder {
         path: path.into(),
-        mode: if PRIVATE.contains(&path) {
-            0o700
-        } else {
-            0o755
-        },
+        mode,
     });
     Ok(Blueprint {
         version: mullion_wire::VERSION,
@@ -162,16 +175,4 @@ fn recovery() -> Recovery {
 /// The path as Windows' own programs write it.
 fn backward(path: &str) -> String {
     path.replace('/', "\\")
-}
-
-/// The beginning of the command line of a program that logs to nowhere itself.
-fn logged(setting: &Setting<'_>, service: &str) -> Result<Vec<String>, RenderError> {
-    let mut words = vec![
-        backward(&windows_program_path("kube-log-runner")),
-        format!("-log-file=C:\\var\\log\\{service}\\{service}.log"),
-    ];
-    if setting.kubernetes_minor()?.log_runner_rotates {
-        words.extend(["-log-file-size=50M".into(), "-log-file-age=168h".into()]);
-    }
-    Ok(words)
 }

@@ -10,6 +10,7 @@ use russh::keys::{
 
 use crate::error::{Cause, TransportError};
 use crate::login::Key;
+use crate::short_number;
 
 /// A key that was made here: an ed25519 one, without a passphrase.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,8 +89,13 @@ fn parsed(key: &Key, text: &str) -> Result<PrivateKey, TransportError> {
     match decode_secret_key(text, None) {
         Ok(key) => Ok(key),
         Err(Error::KeyIsEncrypted) => Err(encrypted()),
-        Err(error) => Err(bad_key(&key.to_string(), &error)),
+        Err(error) => with_short_number(text).ok_or_else(|| bad_key(&key.to_string(), &error)),
     }
+}
+
+fn with_short_number(text: &str) -> Option<PrivateKey> {
+    let file = pem::parse(text).ok()?;
+    PrivateKey::from_bytes(&short_number::lengthened(file.contents())?).ok()
 }
 
 /// Sixteen hexadecimal digits that nobody else has.
@@ -283,6 +289,24 @@ mod tests {
         let error = private_key(&Key::File(folder.path().join("none"))).unwrap_err();
         assert!(matches!(error, TransportError::KeyFile { .. }), "{error}");
     }
+
+    #[test]
+    fn a_key_whose_number_begins_with_zeros_can_be_read() {
+        let pem = format!("-----BEGIN {SHORT_KIND}-----\n{SHORT}\n-----END {SHORT_KIND}-----\n");
+        let public = public_key(&Secret::new(pem)).unwrap();
+        assert_eq!(public, SHORT_PUBLIC);
+    }
+
+    /// Made for this test alone; some hundred keys were made until one was short.
+    const SHORT_KIND: &str = "OPENSSH PRIVATE KEY";
+    const SHORT: &str = "b3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQAAAAAAAAABAAAAaAAAABNlY2RzYS
+1zaGEyLW5pc3RwMjU2AAAACG5pc3RwMjU2AAAAQQRnLQAq/mNsmxcoW2X3uflmmze5xeEC
+pSqYaE/S+fbxgVfv8E/vFv2JkAtBj3Yxzv2G/zWOJCYYp523qCKZ4pfQAAAAmEB45PZAeO
+T2AAAAE2VjZHNhLXNoYTItbmlzdHAyNTYAAAAIbmlzdHAyNTYAAABBBGctACr+Y2ybFyhb
+Zfe5+WabN7nF4QKlKphoT9L59vGBV+/wT+8W/YmQC0GPdjHO/Yb/NY4kJhinnbeoIpnil9
+AAAAAfYWB6XR3wLSRvLs4nNrNknni9dWO1AYZTawDThSr4lwAAAAAB";
+    const SHORT_PUBLIC: &str = "ecdsa-sha2-nistp256 AAAAE2VjZHNhLXNoYTItbmlzdHAyNTYAAAAIbmlzdHAyNTYAAABBBG\
+         ctACr+Y2ybFyhbZfe5+WabN7nF4QKlKphoT9L59vGBV+/wT+8W/YmQC0GPdjHO/Yb/NY4kJhinnbeoIpnil9A=";
 
     #[test]
     fn keys_that_openssh_makes_can_be_read() {

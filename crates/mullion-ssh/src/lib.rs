@@ -55,6 +55,7 @@ mod port;
 mod probe;
 mod quote;
 mod shell;
+mod short_number;
 mod ssh;
 
 pub use class::Class;

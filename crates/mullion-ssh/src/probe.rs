@@ -15,6 +15,9 @@ pub enum Probe {
     Alive,
     /// Which start is it in? One line that no other start has.
     BootId,
+    /// When was it last shut down? Nothing where nobody wrote that down, as on Linux. Not every Windows counts its starts:
+    /// where it does not, this tells one from the other.
+    LastShutdown,
     /// A file's SHA-256: one line that begins with it. Status 1 when there is no such file.
     Digest {
         /// The file.
@@ -31,13 +34,14 @@ impl Probe {
     /// The command itself, for a shell.
     pub(crate) fn command(&self, shell: &Shell) -> Command {
         let command = match (self, shell) {
-            (Self::Alive, Shell::Posix) => Command::new("true"),
+            (Self::Alive | Self::LastShutdown, Shell::Posix) => Command::new("true"),
             (Self::Alive, Shell::Cmd { .. }) => Command::new("ver"),
             (Self::BootId, Shell::Posix) => {
                 Command::new("cat").arg("/proc/sys/kernel/random/boot_id")
             }
-            // Windows counts its starts.
+            // Windows counts its starts, with the service `SysMain`.
             (Self::BootId, Shell::Cmd { .. }) => Command::new("reg").args(BOOTS),
+            (Self::LastShutdown, Shell::Cmd { .. }) => Command::new("reg").args(SHUTDOWN),
             (Self::Digest { path }, Shell::Posix) => Command::new("sha256sum").args(["--", path]),
             (Self::Digest { path }, Shell::Cmd { agent }) => digest_by(agent, path),
             (Self::AgentFacts { program }, shell) => asked(shell, program, &Request::Facts),
@@ -51,6 +55,13 @@ const BOOTS: [&str; 4] = [
     r"HKLM\SYSTEM\CurrentControlSet\Control\Session Manager\Memory Management\PrefetchParameters",
     "/v",
     "BootId",
+];
+
+const SHUTDOWN: [&str; 4] = [
+    "query",
+    r"HKLM\SYSTEM\CurrentControlSet\Control\Windows",
+    "/v",
+    "ShutdownTime",
 ];
 
 /// The digest of a file, told by an agent that is there: one line that begins with it.
@@ -111,6 +122,10 @@ mod tests {
         };
         let line = |probe: Probe| shell.line(&probe.command(&shell)).unwrap();
         assert_eq!(line(Probe::Alive), "ver");
+        assert_eq!(
+            line(Probe::LastShutdown),
+            r"reg query HKLM\SYSTEM\CurrentControlSet\Control\Windows /v ShutdownTime"
+        );
         let path = r"C:\a b\c".to_owned();
         assert_eq!(
             line(Probe::Digest { path }),

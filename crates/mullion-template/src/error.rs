@@ -1,6 +1,7 @@
 //! Why a template could not be made.
 
 use std::path::PathBuf;
+use std::process::ExitStatus;
 
 use mullion_plan::{ErrorClass, MAKE_ROOM, is_disk_full};
 
@@ -68,8 +69,10 @@ pub enum TemplateError {
         tail: String,
     },
     /// Wine did not initialise its prefix.
-    #[error("Wine could not be initialised: {tail}")]
+    #[error("Wine could not be initialised ({status}): {tail}")]
     Wine {
+        /// How its last program ended: killed, where it hung. Where that is well, its registry was not written.
+        status: ExitStatus,
         /// The last lines it wrote.
         tail: String,
     },
@@ -103,6 +106,9 @@ impl TemplateError {
                  and run it again",
                 path.display()
             )),
+            Self::Wine { .. } => {
+                Some("run it again; a computer that does much else may keep Wine from starting".into())
+            }
             _ => None,
         }
     }

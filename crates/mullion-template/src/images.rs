@@ -207,7 +207,7 @@ impl Containerd {
             cause,
         })?;
         // Its few lines fit into the pipe: they are read when it has ended.
-        let status = await_end(&mut child, attendant)?;
+        let status = await_end(&mut child, None, attendant)?;
         if status.success() {
             return Ok(());
         }
@@ -298,12 +298,17 @@ impl Drop for Containerd {
     }
 }
 
-/// Waits for a program's end; one that is called off is ended.
+/// Waits for a program's end; one that is called off is ended, and so is one that is not at its end by then.
 pub(crate) fn await_end(
     child: &mut Child,
+    deadline: Option<Instant>,
     attendant: &dyn Attend,
 ) -> Result<ExitStatus, TemplateError> {
     loop {
+        if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            let _ = child.kill();
+            return Ok(child.wait()?);
+        }
         if attendant.is_called_off() {
             let _ = child.kill();
             let _ = child.wait();

@@ -73,10 +73,12 @@ pub(crate) fn file(face: &Face) -> String {
         r"HKEY_LOCAL_MACHINE\SYSTEM\CurrentControlSet\Control\Session Manager\Memory Management\PrefetchParameters",
         &[("BootId", Value::Number(0))],
     );
-    // Wine has one that counts nothing, and one that fails where Go asks; ours lie beside the system's files.
+    // Wine has one that counts nothing, one that fails where Go asks, and one that forgets what the firewall is told;
+    // ours lie beside the system's files.
     key(
         r"HKEY_CURRENT_USER\Software\Wine\DllOverrides",
         &[
+            ("hnetcfg", Value::Text("native,builtin")),
             ("iphlpapi", Value::Text("native,builtin")),
             ("pdh", Value::Text("native,builtin")),
         ],

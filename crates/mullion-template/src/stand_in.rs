@@ -13,6 +13,7 @@ use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Component, Path, PathBuf};
 use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 use mullion_plan::Attend;
 
@@ -159,7 +160,7 @@ mount -t tmpfs tmpfs run
 mount --rbind /dev dev
 ip link set lo up || true
 exec chroot . /usr/bin/env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root \
-  WINEPREFIX=/root/.wine WINEDEBUG=-all WINEDLLOVERRIDES=mscoree,mshtml= LC_ALL=C.UTF-8 XDG_RUNTIME_DIR=/run \
+  WINEPREFIX=/root/.wine WINEDEBUG=fixme-all WINEDLLOVERRIDES=mscoree,mshtml= LC_ALL=C.UTF-8 XDG_RUNTIME_DIR=/run \
   /bin/sh -euc "$2"
 "#;
 
@@ -170,6 +171,9 @@ wineserver -w
 /usr/lib/wine/wine64 regedit.exe /S 'C:\\mullion.reg'
 wineserver -w
 ";
+
+/// What takes some ten seconds on two cores has not come to its end by then because one of Wine's programs hangs.
+const PATIENCE: Duration = Duration::from_mins(5);
 
 /// Makes the template in a folder that is not there yet.
 pub(crate) fn build(
@@ -193,17 +197,16 @@ pub(crate) fn build(
     )?;
     twins::write(&root, &wish.write_network)?;
     let drive = root.join(PREFIX).join("drive_c");
-    for folder in FOLDERS {
-        fs_err::create_dir_all(drive.join(folder))?;
-    }
-    put(
-        &drive.join("mullion.reg"),
-        registry::file(&wish.face).as_bytes(),
-        0o644,
-    )?;
     tell(attendant, "initialising Wine");
-    initialise(folder, &root, attendant)?;
-    fs_err::remove_file(drive.join("mullion.reg"))?;
+    if let Err(error) = initialise(folder, &root, &wish.face, attendant) {
+        if !matches!(error, TemplateError::Wine { .. }) {
+            return Err(error);
+        }
+        // Now and then, on a busy computer, Wine's first start ends without a word; the next one succeeds.
+        tell(attendant, format!("{error}; once more"));
+        fs_err::remove_dir_all(root.join(PREFIX))?;
+        initialise(folder, &root, &wish.face, attendant)?;
+    }
     keep_own_adapters(&root, &drive)?;
     tell(attendant, "filling drive C:");
     for file in &wish.drive {
@@ -277,7 +280,18 @@ fn write_settings(root: &Path, face: &Face, cri_port: u16) -> Result<(), Templat
 }
 
 /// Runs Wine once, until its prefix is whole.
-fn initialise(folder: &Path, root: &Path, attendant: &dyn Attend) -> Result<(), TemplateError> {
+fn initialise(
+    folder: &Path,
+    root: &Path,
+    face: &Face,
+    attendant: &dyn Attend,
+) -> Result<(), TemplateError> {
+    let prefix = root.join(PREFIX);
+    for folder in FOLDERS {
+        fs_err::create_dir_all(prefix.join("drive_c").join(folder))?;
+    }
+    let settings = prefix.join("drive_c/mullion.reg");
+    put(&settings, registry::file(face).as_bytes(), 0o644)?;
     let log = folder.join("wine.log");
     let file = fs_err::File::create(&log)?.into_parts().0;
     let mut child = program("setpriv")
@@ -301,13 +315,14 @@ fn initialise(folder: &Path, root: &Path, attendant: &dyn Attend) -> Result<(), 
             program: "setpriv".into(),
             cause,
         })?;
-    let status = await_end(&mut child, attendant)?;
-    let registry = root.join(PREFIX).join("system.reg");
-    if !status.success() || !registry.is_file() {
+    let status = await_end(&mut child, Some(Instant::now() + PATIENCE), attendant)?;
+    if !status.success() || !prefix.join("system.reg").is_file() {
         return Err(TemplateError::Wine {
+            status,
             tail: tail_of(&log),
         });
     }
+    fs_err::remove_file(settings)?;
     Ok(fs_err::remove_file(log)?)
 }
 

@@ -24,6 +24,9 @@ pub struct Attended {
     /// Files that are there while what they wait for is.
     #[serde(default)]
     pub files: Vec<AttendedFile>,
+    /// Logs that this service keeps from growing, its own program's or another's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub logs: Vec<AttendedLog>,
 }
 
 /// A program that waits for its time.
@@ -32,6 +35,9 @@ pub struct Attended {
 pub struct AttendedProgram {
     /// What has to be there.
     pub awaits: Awaited,
+    /// A service that takes it along: where that was started anew, however it ended, the program is too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub renewed_with: Option<String>,
     /// Where it is.
     pub path: String,
     /// Its arguments.
@@ -48,6 +54,18 @@ pub struct AttendedFile {
     pub path: String,
     /// What is in it.
     pub text: String,
+}
+
+/// A log whose writer only ever appends to it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AttendedLog {
+    /// Where it is.
+    pub path: String,
+    /// From this size on, in bytes, what is in it is set aside.
+    pub aside_from: u64,
+    /// So many seconds later that is removed.
+    pub removed_after_s: u64,
 }
 
 /// What has to be there.

@@ -71,8 +71,9 @@ pub struct File {
 pub struct Folder {
     /// Where, absolute.
     pub path: String,
-    /// Permissions, where it is made; one that is there already keeps its own. On Windows `0700` or `0755`, as with
-    /// [`File::mode`].
+    /// Permissions. On Linux one that is there already keeps its own. On Windows there are two, which it gets wherever it
+    /// comes from, and so does what comes to be in it: `0700` lets the system and administrators in and nobody else, and
+    /// `0755` lets others read and run what is in it.
     pub mode: u32,
 }
 
@@ -233,6 +234,7 @@ mod tests {
             key: r"HKLM\SOFTWARE\Mullion".into(),
             name: "a".into(),
             data,
+            restart: false,
         };
         let values = [
             value(RegistryData::Dword(7)),

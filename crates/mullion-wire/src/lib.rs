@@ -27,7 +27,7 @@ mod secret;
 mod windows;
 mod windows_facts;
 
-pub use attended::{Attended, AttendedFile, AttendedProgram, Awaited};
+pub use attended::{Attended, AttendedFile, AttendedLog, AttendedProgram, Awaited};
 pub use blueprint::{
     Blueprint, Content, File, Firewall, Folder, OpenPort, Package, Protocol, Service, ServiceState,
 };

@@ -26,6 +26,11 @@ pub enum Request {
         /// The blueprint.
         blueprint: Blueprint,
     },
+    /// Turn on these optional features of Windows, which stay. Answered by events, then [`Event::Done`].
+    Enable {
+        /// The features, by DISM's names.
+        features: BTreeSet<String>,
+    },
     /// Become this. Answered by events, then [`Event::Done`].
     Apply {
         /// The blueprint.
@@ -45,6 +50,8 @@ pub enum Request {
         /// The list that is kept of those that ran: `before` or `after`.
         list: String,
     },
+    /// What does kubelet complain of? Changes nothing. Answered by [`Event::Output`], a line each.
+    KubeletLog,
     /// Put back everything that [`Request::Apply`] changed, and forget everything.
     Revert,
 }

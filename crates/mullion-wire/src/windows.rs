@@ -49,6 +49,9 @@ pub struct RegistryValue {
     pub name: String,
     /// What it holds.
     pub data: RegistryData,
+    /// Whether it is read at the start of the machine only: another one holds from the next start on.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub restart: bool,
 }
 
 /// What a value of the registry holds.
@@ -99,6 +102,15 @@ pub enum Start {
     Delayed,
     /// When somebody asks for it.
     OnDemand,
+    /// Never: a service is found so, and no blueprint asks for it.
+    Disabled,
+}
+
+impl Start {
+    /// Whether it is started with the machine.
+    pub const fn is_automatic(self) -> bool {
+        matches!(self, Self::Automatic | Self::Delayed)
+    }
 }
 
 /// What happens when a service ends by itself.

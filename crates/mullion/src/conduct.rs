@@ -11,7 +11,6 @@ use mullion_engine::{
     Report, Watch, places, run, stand_ins, timings,
 };
 use mullion_plan::Plan;
-use mullion_spec::render::Colour;
 
 use crate::console::{Console, Format, Presence};
 use crate::elevation::give_back;
@@ -217,7 +216,7 @@ struct Painter {
     painted: usize,
 }
 
-#[derive(PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 enum Style {
     Board,
     Lines,
@@ -226,9 +225,10 @@ enum Style {
 
 impl Painter {
     fn new(console: &Console<'_>, is_verbose: bool) -> Self {
-        let style = match (console.format, console.presence, console.err_colour) {
-            (Format::Json, ..) => Style::Silent,
-            (Format::Text, Presence::Attended, Colour::Styled) if !is_verbose => Style::Board,
+        let style = match (console.format, console.presence) {
+            (Format::Json, _) => Style::Silent,
+            // Without colours too: it has none.
+            (Format::Text, Presence::Attended) if !is_verbose => Style::Board,
             _ => Style::Lines,
         };
         let talk = if is_verbose {
@@ -309,5 +309,37 @@ fn terminal_size() -> (usize, usize) {
     match rustix::termios::tcgetwinsize(std::io::stderr()) {
         Ok(size) if size.ws_col > 0 => (size.ws_col.into(), size.ws_row.into()),
         _ => (100, 30),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mullion_spec::render::Colour;
+
+    use super::*;
+
+    #[test]
+    fn the_board_is_for_people_with_or_without_colours() {
+        let style = |format, presence, err_colour, is_verbose| {
+            let console = Console {
+                out: &mut std::io::sink(),
+                err: &mut std::io::sink(),
+                format,
+                out_colour: Colour::Plain,
+                err_colour,
+                presence,
+            };
+            Painter::new(&console, is_verbose).style
+        };
+        for colour in [Colour::Plain, Colour::Styled] {
+            let board = style(Format::Text, Presence::Attended, colour, false);
+            assert_eq!(board, Style::Board);
+            let verbose = style(Format::Text, Presence::Attended, colour, true);
+            assert_eq!(verbose, Style::Lines);
+            let alone = style(Format::Text, Presence::Unattended, colour, false);
+            assert_eq!(alone, Style::Lines);
+            let json = style(Format::Json, Presence::Attended, colour, false);
+            assert_eq!(json, Style::Silent);
+        }
     }
 }

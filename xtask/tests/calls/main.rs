@@ -6,7 +6,10 @@
 //! `flanneld.exe`, `kube-proxy.exe`, `kubelet.exe` and `mullion-agent.exe`, which that program can reach.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod agent;
 mod api_server;
+mod features;
+mod firewall;
 mod kubelet;
 mod runtime;
 mod told;
@@ -17,7 +20,6 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use mullion_render::NETWORK_SETTINGS;
-use mullion_wire::{Blueprint, Mark, Request, Windows, write_line};
 use serde_json::{Value, json};
 use xtask::tools;
 
@@ -111,30 +113,45 @@ struct Stage {
 }
 
 impl Stage {
+    /// One of its own, in a folder that goes with what is given beside it.
+    fn new() -> (Self, tempfile::TempDir) {
+        let programs = PathBuf::from(std::env::var_os("MULLION_TEST_WINDOWS").unwrap());
+        let folder = tempfile::tempdir_in(&programs).unwrap();
+        let stage = Self {
+            programs,
+            bench: Bench {
+                drive: folder.path().join("drive"),
+            },
+            folder: folder.path().to_owned(),
+        };
+        (stage, folder)
+    }
+
     fn calls(&self) -> PathBuf {
         self.folder.join("calls.jsonl")
     }
 
     /// Starts a program. It shares networks with those before it, and writes its words into a file.
     fn start(&self, program: &str, arguments: &[String], environment: &Variables) -> Running {
-        let child = self.command(program, arguments, environment).spawn();
-        Running(child.unwrap())
+        let mut words = vec![self.programs.join(program).display().to_string()];
+        words.extend_from_slice(arguments);
+        Running(self.command(program, &words, environment).spawn().unwrap())
     }
 
-    fn command(&self, program: &str, arguments: &[String], environment: &Variables) -> Command {
-        let log = fs_err::File::create(self.folder.join(format!("{program}.log"))).unwrap();
+    /// What runs a program of Windows with its arguments. `name` is that of the file that its words go into.
+    fn command(&self, name: &str, words: &[String], environment: &Variables) -> Command {
+        let log = fs_err::File::create(self.folder.join(format!("{name}.log"))).unwrap();
         let log = log.into_parts().0;
         let mut command = Command::new(std::env::var_os("MULLION_WINDOWS_RUNNER").unwrap());
         command
-            .arg(self.programs.join(program))
-            .args(arguments)
+            .args(words)
             .current_dir(&self.folder)
             .env("MULLION_RUNNER_NETWORK", "callers")
             .env("MULLION_CALLS", on_drive(&self.calls()))
             .env("MULLION_SHIM_STATE", on_drive(&self.folder.join("state")))
             .env(
                 "WINEDLLOVERRIDES",
-                "iphlpapi,pdh,vmcompute,computenetwork,dismapi=n",
+                "iphlpapi,pdh,vmcompute,computenetwork,dismapi,hnetcfg=n",
             )
             .envs(environment)
             .stdin(Stdio::null())
@@ -167,9 +184,7 @@ impl Stage {
         expected: &str,
         choose: impl Fn(Vec<Value>, usize) -> Option<Vec<Value>>,
     ) {
-        let file = tools::repository().join("shims/expected").join(expected);
-        let expected: Vec<Value> =
-            serde_json::from_str(&fs_err::read_to_string(file).unwrap()).unwrap();
+        let expected = crate::expected(expected);
         let log = || {
             let log = fs_err::read_to_string(self.folder.join(format!("{program}.log")));
             log.unwrap_or_default()
@@ -227,16 +242,28 @@ fn is_change(call: &Value) -> bool {
         || (function == "HNSCall" && method != "GET")
 }
 
+/// The calls that are expected.
+fn expected(file: &str) -> Vec<Value> {
+    let file = tools::repository().join("shims/expected").join(file);
+    serde_json::from_str(&fs_err::read_to_string(file).unwrap()).unwrap()
+}
+
+/// Calls that went well.
+fn well(calls: Vec<Value>) -> impl Iterator<Item = Value> {
+    calls.into_iter().map(|call| {
+        assert_eq!(call["result"], "0x00000000", "{call}");
+        json!({"function": call["function"], "arguments": call["arguments"]})
+    })
+}
+
 /// Calls that went well, ids numbered in the order in which they came up.
 fn plain(calls: Vec<Value>) -> Vec<Value> {
     let mut ids = Vec::new();
-    let calls = calls.into_iter().map(|call| {
-        assert_eq!(call["result"], "0x00000000", "{call}");
-        let mut arguments = call["arguments"].clone();
-        number(&mut arguments, &mut ids);
-        json!({"function": call["function"], "arguments": arguments})
-    });
-    calls.collect()
+    let mut calls: Vec<_> = well(calls).collect();
+    for call in &mut calls {
+        number(&mut call["arguments"], &mut ids);
+    }
+    calls
 }
 
 /// Puts numbers in the place of ids, in paths too.
@@ -274,6 +301,17 @@ fn is_id(text: &str) -> bool {
 /// A program that is ended with its name spaces.
 struct Running(Child);
 
+impl Running {
+    /// Waits for its end.
+    fn wait(&mut self, patience: Duration) {
+        let begun = Instant::now();
+        while self.0.try_wait().unwrap().is_none() {
+            assert!(begun.elapsed() < patience, "it takes too long");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+}
+
 impl Drop for Running {
     fn drop(&mut self) {
         // It may have ended already.
@@ -300,15 +338,7 @@ fn real_programs_ask_for_the_networks_that_are_expected() {
         assert!(status.success());
         return;
     }
-    let programs = PathBuf::from(std::env::var_os("MULLION_TEST_WINDOWS").unwrap());
-    let folder = tempfile::tempdir_in(&programs).unwrap();
-    let stage = Stage {
-        programs,
-        bench: Bench {
-            drive: folder.path().join("drive"),
-        },
-        folder: folder.path().to_owned(),
-    };
+    let (stage, _folder) = Stage::new();
     let told = Told::render();
     let server = api_server::serve(kinds());
     // kubelet's, which kubeadm and the API server would have made.
@@ -336,14 +366,7 @@ fn real_programs_ask_for_the_networks_that_are_expected() {
     });
     drop(kubelet);
 
-    let request = stage.folder.join("request");
-    let line = write_line(&external_network(told.blueprint())).unwrap();
-    fs_err::write(&request, line).unwrap();
-    let request = fs_err::File::open(request).unwrap().into_parts().0;
-    let mut agent = stage.command("mullion-agent.exe", &["serve".into()], &[].into());
-    let agent = Running(agent.stdin(request).spawn().unwrap());
-    stage.expect("mullion-agent.exe", "mullion-agent.json");
-    drop(agent);
+    agent::networks_come_and_go(&stage, &told);
 }
 
 fn kubeconfig(server: &str) -> String {
@@ -354,27 +377,4 @@ fn kubeconfig(server: &str) -> String {
         "users": [{"name": "here", "user": {}}],
     })
     .to_string()
-}
-
-/// The blueprint, as far as it asks for the network that the pod network is made over.
-fn external_network(told: &Blueprint) -> Request {
-    let network = told.windows.as_ref().unwrap().network.clone();
-    Request::Apply {
-        blueprint: Blueprint {
-            version: told.version,
-            machine: told.machine.clone(),
-            packages: vec![],
-            modules: [].into(),
-            sysctls: [].into(),
-            folders: vec![],
-            files: vec![],
-            services: vec![],
-            firewall: None,
-            windows: Some(Windows {
-                network: Some(network.unwrap()),
-                ..Windows::default()
-            }),
-        },
-        mark: Mark(Value::Null),
-    }
 }

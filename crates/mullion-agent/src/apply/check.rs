@@ -10,6 +10,8 @@ use crate::system::{Family, System};
 
 mod windows;
 
+pub(super) use windows::FOLDER_MODES as WINDOWS_FOLDER_MODES;
+
 /// Refuses a newer form.
 pub(super) fn version(blueprint: &Blueprint) -> Result<(), AgentError> {
     if blueprint.version <= mullion_wire::VERSION {

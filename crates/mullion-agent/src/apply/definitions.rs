@@ -40,6 +40,7 @@ pub(super) fn set(work: &mut Work<'_, '_>, wanted: &Wanted<'_>) -> Result<(), Ag
         put_back(work, &name)?;
         work.state.windows.definitions.remove(&name);
         work.state.windows.accounts.remove(&name);
+        work.state.windows.failures.remove(&name);
     }
     let mut changes = Vec::new();
     for (name, definition) in &definitions {
@@ -53,6 +54,10 @@ pub(super) fn set(work: &mut Work<'_, '_>, wanted: &Wanted<'_>) -> Result<(), Ag
         }
         let kept = &mut work.state.windows;
         if !kept.definitions.contains_key(name) {
+            if found.is_some() {
+                let failures = work.system.failures(name)?;
+                kept.failures.insert(name.clone(), failures);
+            }
             kept.definitions.insert(name.clone(), found);
             if !account.is_the_systems() {
                 kept.accounts.insert(name.clone(), account);
@@ -104,20 +109,29 @@ fn put_back(work: &mut Work<'_, '_>, name: &str) -> Result<(), AgentError> {
     };
     let account = work.state.windows.accounts.get(name).cloned();
     let account = account.unwrap_or_else(Account::system);
+    let failures = work.state.windows.failures.get(name).cloned();
     match before {
         None => {
             let removed = work.system.undefine(name);
             let removed =
                 removed.map_err(|source| super::services::failed(work, name, "removed", source))?;
-            if removed == Removed::Gone {
-                work.report.changed(format!("service {name} removed"));
+            match removed {
+                Removed::Gone => work.report.changed(format!("service {name} removed")),
+                Removed::Stays(why) => work.report.doing(format!("service {name} stays: {why}")),
+                Removed::Nothing => {}
             }
         }
         Some(before)
             if work.system.definition(name)?.as_ref() != Some(&before)
-                || work.system.account(name)? != account =>
+                || work.system.account(name)? != account
+                || failures.is_some() && Some(work.system.failures(name)?) != failures =>
         {
             let defined = work.system.define(name, &before, &account);
+            // They say more than the definition, which has just been written over them.
+            let defined = defined.and_then(|()| match &failures {
+                Some(failures) => work.system.set_failures(name, failures),
+                None => Ok(()),
+            });
             defined.map_err(|source| super::services::failed(work, name, "defined", source))?;
             work.report.changed(format!("service {name} defined"));
         }

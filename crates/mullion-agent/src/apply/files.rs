@@ -8,7 +8,7 @@ use super::content::{self, Comparison, compare};
 use super::restore::restore;
 use crate::failure::AgentError;
 use crate::state::{self, Original};
-use crate::system::{Kind, Look, SystemError, parent};
+use crate::system::{Family, Kind, Look, Owner, SystemError, parent};
 use crate::work::Work;
 
 /// What becomes of files that an earlier blueprint laid down and this call does not name.
@@ -207,10 +207,17 @@ fn keep(work: &Work<'_, '_>, path: &str) -> Result<String, AgentError> {
 
 /// The folders above a path that do not exist, the uppermost first.
 pub(super) fn missing_folders(work: &Work<'_, '_>, path: &str) -> Result<Vec<String>, AgentError> {
+    // On Windows every user may let a folder lead elsewhere, and go on to change where to.
+    let is_windows = work.system.family() == Family::Windows;
     let mut missing = Vec::new();
     let mut folder = parent(path);
     while let Some(path) = folder {
         match work.system.look(path)? {
+            Some(look) if is_windows && look.kind == Kind::Link && look.owner == Owner::Other => {
+                return Err(AgentError::OfStranger(path.to_owned()));
+            }
+            // What is above it may lead elsewhere still.
+            Some(look) if is_windows && matches!(look.kind, Kind::Folder | Kind::Link) => {}
             Some(look) if matches!(look.kind, Kind::Folder | Kind::Link) => break,
             Some(_) => return Err(AgentError::InTheWay(path.to_owned())),
             None => missing.push(path.to_owned()),

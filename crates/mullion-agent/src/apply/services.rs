@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use mullion_wire::{Service, ServiceState};
+use mullion_wire::{Service, ServiceState, Start};
 
 use super::Wanted;
 use crate::failure::AgentError;
@@ -102,6 +102,14 @@ pub(crate) fn bring_back(work: &mut Work<'_, '_>, names: &[String]) -> Result<()
             work.report.changed(format!("service {name} enabled"));
         }
         if !before.is_running {
+            continue;
+        }
+        let definition = work.system.definition(name)?;
+        if definition.is_some_and(|definition| definition.start == Start::Disabled) {
+            // It ran all the same, until somebody would have stopped it: Windows starts no such service.
+            work.report.doing(format!(
+                "service {name} is disabled, as it was, and not started"
+            ));
             continue;
         }
         let (done, verb) = if work.state.pending.restarts.contains(name) {

@@ -139,8 +139,12 @@ pub(super) fn set_firewall(
 
 /// Removes a firewall group of ours.
 pub(crate) fn remove_firewall(work: &mut Work<'_, '_>, group: &str) -> Result<(), AgentError> {
-    if work.system.remove_firewall(group)? == Removed::Gone {
-        work.report.changed(format!("firewall group {group}"));
+    match work.system.remove_firewall(group)? {
+        Removed::Gone => work.report.changed(format!("firewall group {group}")),
+        Removed::Stays(why) => work
+            .report
+            .doing(format!("firewall group {group} stays: {why}")),
+        Removed::Nothing => {}
     }
     Ok(())
 }

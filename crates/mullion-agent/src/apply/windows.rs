@@ -17,9 +17,6 @@ mod values;
 
 use values::WantedValue;
 
-/// The words under which a new page file waits for a start of the machine.
-const PAGE_FILE: &str = "the page file changes";
-
 /// Something that is not as it should be.
 enum Difference<'a> {
     Feature(&'a str),
@@ -59,8 +56,8 @@ impl Difference<'_> {
     /// The words under which it may wait for a start of the machine. A host name does too, which Windows tells itself.
     fn awaits(&self) -> Option<String> {
         match self {
-            Self::Feature(name) => Some(format!("the feature {name} is being enabled")),
-            Self::Value(value) if values::is_page_file(value) => Some(PAGE_FILE.to_owned()),
+            Self::Feature(name) => Some(feature_awaits(name)),
+            Self::Value(value) if value.restart => Some(values::awaits(&value.key, &value.name)),
             _ => None,
         }
     }
@@ -77,14 +74,8 @@ fn differences<'a>(
             found.push(Difference::Feature(name));
         }
     }
-    for value in values::wanted(system.family(), wanted) {
-        let is_so = system
-            .value(&value.key, &value.name)?
-            .is_some_and(|found| found.says_the_same(&value.value));
-        if !is_so {
-            found.push(Difference::Value(value));
-        }
-    }
+    let values = values::different(system, wanted)?.into_iter();
+    found.extend(values.map(Difference::Value));
     let path = path::read(system)?;
     let missing = wanted
         .path
@@ -130,6 +121,20 @@ pub(crate) fn drift(system: &dyn System, applied: &Windows) -> Result<Vec<String
         .collect())
 }
 
+/// Makes the source known under which the agent's entries stand in the event log: without it nobody can read them.
+pub(super) fn register_source(work: &mut Work<'_, '_>) -> Result<(), AgentError> {
+    // A machine has no other value without a blueprint.
+    let missing = values::different(work.system, &Windows::default())?.into_iter();
+    let missing: Vec<_> = missing.map(Difference::Value).collect();
+    make_all_so(work, &missing)
+}
+
+/// Whether that source is known.
+pub(crate) fn is_source_known(system: &dyn System) -> bool {
+    let missing = values::different(system, &Windows::default());
+    missing.is_ok_and(|missing| missing.is_empty())
+}
+
 /// Whether the rest of a blueprint can be made so now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rest {
@@ -151,12 +156,21 @@ pub(super) fn enable_features(
         }
     }
     make_all_so(work, &missing)?;
+    let mut rest = Rest::Now;
     for name in &wanted.features {
         if work.system.feature(name)? == Feature::Pending {
-            return Ok(Rest::AfterRestart);
+            // Whoever enabled it, and however often it was started since: what is left waits for a start.
+            work.await_restart(feature_awaits(name));
+            rest = Rest::AfterRestart;
         }
     }
-    Ok(Rest::Now)
+    work.save()?;
+    Ok(rest)
+}
+
+/// The words under which a feature waits for a start of the machine.
+fn feature_awaits(name: &str) -> String {
+    format!("the feature {name} is being enabled")
 }
 
 fn is_missing(system: &dyn System, feature: &str) -> Result<bool, SystemError> {
@@ -248,7 +262,7 @@ fn make_so(work: &mut Work<'_, '_>, difference: &Difference<'_>) -> Result<Holds
         }
         Difference::Value(value) => {
             system.set_value(&value.key, &value.name, &value.value)?;
-            if values::is_page_file(value) {
+            if value.restart {
                 return Ok(Holds::AfterRestart);
             }
         }

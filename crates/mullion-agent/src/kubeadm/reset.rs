@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use mullion_wire::KubeadmPhase;
 
-use super::KUBELET;
+use super::{KUBELET, PODS};
 use crate::failure::AgentError;
 use crate::state::KubeadmRecord;
 use crate::system::{Activity, Family, Program, Removed};
@@ -12,6 +12,8 @@ use crate::work::Work;
 
 /// With containerd or the API server gone kubeadm waits for them; what it cannot do in this time is done without it.
 const DEADLINE: Duration = Duration::from_mins(2);
+/// The same on Windows, whose containers end slowly, and kubeadm ends one after the other.
+const WINDOWS_DEADLINE: Duration = Duration::from_mins(10);
 
 /// Files of kubelet that belong to the cluster. Its folder itself may be a mount, and pods' volumes below it may be
 /// mounted still: only what is named here is removed.
@@ -124,7 +126,10 @@ fn run_kubeadm(work: &mut Work<'_, '_>) {
     }
     let socket = work.system.paths().container_socket.clone();
     let program = Program::new("kubeadm", ["reset", "--force", "--cri-socket", &socket])
-        .within(DEADLINE)
+        .within(match work.system.family() {
+            Family::Linux => DEADLINE,
+            Family::Windows => WINDOWS_DEADLINE,
+        })
         .holding_lock();
     let report = &mut *work.report;
     match work.system.run(&program, &mut |line| report.output(line)) {
@@ -200,6 +205,9 @@ fn remove_files(work: &mut Work<'_, '_>) -> Result<(), AgentError> {
         if system.remove(&path)? == Removed::Gone {
             work.report.doing(format!("removed `{path}`"));
         }
+    }
+    if system.family() == Family::Windows {
+        system.remove_empty(&format!("{}/{PODS}", paths.kubelet))?;
     }
     Ok(())
 }

@@ -22,11 +22,17 @@ pub(crate) struct WindowsState {
     pub(crate) authorities: BTreeSet<Sha256Digest>,
     /// Modes that files had before only the system and administrators might open them.
     pub(crate) modes: BTreeMap<String, u32>,
+    /// Who might open folders that were there before us, and whose they were.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) folders: BTreeMap<String, String>,
     /// Services that were defined, with their definitions before; none for those that nobody knew.
     pub(crate) definitions: BTreeMap<String, Option<Definition>>,
     /// The accounts that they ran as before, where that was not the system itself.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) accounts: BTreeMap<String, Account>,
+    /// What Windows kept of the failures of those that somebody had defined.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) failures: BTreeMap<String, BTreeMap<String, Value>>,
     /// The host name before.
     pub(crate) host_name: Option<String>,
     /// The time zone before.
@@ -55,6 +61,9 @@ pub(crate) struct KeptValue {
     pub(crate) name: String,
     /// None where there was no such value.
     pub(crate) value: Option<Value>,
+    /// Whether it is read at the start of the machine only.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) restart: bool,
 }
 
 /// What an applied blueprint asks of Windows, to be found again.

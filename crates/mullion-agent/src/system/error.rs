@@ -86,6 +86,14 @@ pub enum SystemError {
 }
 
 impl SystemError {
+    /// How the program ended that failed.
+    pub fn ended(&self) -> Option<Ended> {
+        match self {
+            Self::Failed { ended, .. } => Some(*ended),
+            _ => None,
+        }
+    }
+
     /// The last lines of the program that failed.
     pub fn tail(&self) -> &[String] {
         match self {

@@ -10,10 +10,11 @@ use std::time::{Duration, Instant};
 use fs_err::os::unix::fs::OpenOptionsExt as _;
 use mullion_wire::Facts;
 
-use super::{Family, OnlyWindows, Paths, System, SystemError};
+use super::{Family, OnlyWindows, Paths, Starved, System, SystemError};
 
 mod describe;
 mod files;
+mod memory;
 mod packages;
 mod pods;
 mod programs;
@@ -163,12 +164,8 @@ impl System for Linux {
         super::answers::well(port, path)
     }
 
-    fn starved(&self) -> u64 {
-        let counters = self.text("/proc/vmstat");
-        let count = counters
-            .lines()
-            .find_map(|line| line.strip_prefix("oom_kill "));
-        count.and_then(|count| count.parse().ok()).unwrap_or(0)
+    fn starved(&self) -> Starved {
+        memory::starved(|path| self.text(path))
     }
 
     fn clear_pods(

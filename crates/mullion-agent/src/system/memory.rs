@@ -8,14 +8,16 @@ use std::time::Duration;
 
 use mullion_wire::{Definition, Facts, Firewall};
 
+use super::registry::Value;
 use super::{
-    Account, Activity, Ended, Family, LogEntry, Owner, Paths, Program, System, SystemError,
+    Account, Activity, Ended, Family, LogEntry, Owner, Paths, Program, Starved, System, SystemError,
 };
 
 mod faults;
 mod files;
 mod machinery;
 mod windows;
+mod windows_given;
 
 pub use windows::{MemoryProgram, MemoryWindows};
 
@@ -50,6 +52,8 @@ pub enum Node {
     Link {
         /// Where it leads.
         target: String,
+        /// Whose it is.
+        owner: Owner,
     },
 }
 
@@ -72,6 +76,10 @@ pub struct MemoryService {
     pub is_stubborn: bool,
     /// Who it runs as.
     pub account: Account,
+    /// Whether somebody holds it, so that it does not go when it is removed.
+    pub is_held: bool,
+    /// What Windows keeps of its failures.
+    pub failures: BTreeMap<String, Value>,
 }
 
 impl MemoryService {
@@ -85,6 +93,8 @@ impl MemoryService {
             is_stubborn: false,
             account: Account::system(),
             ran_as: None,
+            is_held: false,
+            failures: BTreeMap::new(),
         }
     }
 }
@@ -119,6 +129,8 @@ struct Inner {
     broken: BTreeSet<String>,
     is_kubelet_well: bool,
     starved: u64,
+    /// How many programs are ended for want of memory with each start of a broken service.
+    starved_by_services: u64,
     /// Who else holds the lock, and what it does before it lets it go to whoever waits.
     holder: Option<String>,
     meanwhile: Option<Meanwhile>,
@@ -189,6 +201,7 @@ impl Memory {
                 broken: BTreeSet::new(),
                 is_kubelet_well: false,
                 starved: 0,
+                starved_by_services: 0,
                 holder: None,
                 meanwhile: None,
                 refused: BTreeSet::new(),
@@ -413,8 +426,11 @@ impl System for Memory {
         self.inner.borrow().is_kubelet_well
     }
 
-    fn starved(&self) -> u64 {
-        self.inner.borrow().starved
+    fn starved(&self) -> Starved {
+        Starved {
+            ended: self.inner.borrow().starved,
+            limit_met: None,
+        }
     }
 
     fn clear_pods(

@@ -1,5 +1,7 @@
 //! What the logic asks of Windows alone.
 
+use std::collections::BTreeMap;
+
 use mullion_wire::{Definition, DynamicPorts, Feature, OverlayNetwork, Protocol, Sha256Digest};
 
 use super::registry::Value;
@@ -55,6 +57,14 @@ pub enum NetworkState {
 ///
 /// Keys of the registry are written as in the blueprint, with `HKLM\` in front.
 pub trait OnlyWindows {
+    /// Who may open what is at a path and whose it is, as Windows writes it down; nothing where nothing is.
+    fn descriptor(&self, _path: &str) -> Result<Option<String>, SystemError> {
+        Ok(None)
+    }
+    /// Gives a folder back who may open it and whose it was, and tells what is in it.
+    fn set_descriptor(&self, _folder: &str, _descriptor: &str) -> Result<(), SystemError> {
+        refuse("lists of who may open a folder")
+    }
     /// A value of the registry.
     fn value(&self, _key: &str, _name: &str) -> Result<Option<Value>, SystemError> {
         Ok(None)
@@ -88,11 +98,29 @@ pub trait OnlyWindows {
     ) -> Result<(), SystemError> {
         refuse("a service control manager")
     }
+    /// What Windows keeps of a service's failures, by name and as it stands in the registry: actions of every kind, a
+    /// command, a message, and what counts as a failure. A definition says less.
+    fn failures(&self, _name: &str) -> Result<BTreeMap<String, Value>, SystemError> {
+        Ok(BTreeMap::new())
+    }
+    /// Gives it back what was kept of a service's failures.
+    fn set_failures(
+        &self,
+        _name: &str,
+        _values: &BTreeMap<String, Value>,
+    ) -> Result<(), SystemError> {
+        refuse("a service control manager")
+    }
     /// The account that a service runs as; the system's own where nobody knows the service.
     fn account(&self, _name: &str) -> Result<Account, SystemError> {
         Ok(Account::system())
     }
-    /// Removes a service that does not run, and waits until nobody knows it.
+    /// When the process of a service was started, in units of the system's own; none where it does not run.
+    fn service_started(&self, _name: &str) -> Result<Option<u64>, SystemError> {
+        Ok(None)
+    }
+    /// Removes a service that does not run, and waits until nobody knows it. One that others hold is removed when they
+    /// let it go: it stays until then.
     fn undefine(&self, _name: &str) -> Result<Removed, SystemError> {
         Ok(Removed::Nothing)
     }

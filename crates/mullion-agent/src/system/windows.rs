@@ -13,6 +13,7 @@ mod documents;
 mod netsh;
 mod recovery;
 mod sddl;
+mod search_path;
 mod stopping;
 mod task;
 
@@ -26,6 +27,8 @@ mod call;
 mod describe;
 #[cfg(windows)]
 mod event_log;
+#[cfg(windows)]
+mod failures;
 #[cfg(windows)]
 mod features;
 #[cfg(windows)]
@@ -44,6 +47,8 @@ mod networks;
 mod own;
 #[cfg(windows)]
 mod permissions;
+#[cfg(windows)]
+mod privileges;
 #[cfg(windows)]
 mod processes;
 #[cfg(windows)]

@@ -113,6 +113,47 @@ fn a_second_agent_is_told_who_is_at_work() {
     ask_well(&machine, &Request::Facts);
 }
 
+/// A connection whose other end goes while an agent waits for its turn.
+struct Lost {
+    heard: Vec<u8>,
+    /// So many lines are heard.
+    lines: usize,
+}
+
+impl std::io::Write for Lost {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        if self.heard.split(|byte| *byte == b'\n').count() > self.lines {
+            return Err(std::io::ErrorKind::BrokenPipe.into());
+        }
+        self.heard.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn what_was_asked_for_by_somebody_who_is_gone_is_not_begun_after_others_had_their_turn() {
+    let line = mullion_wire::write_line(&apply(&blueprint())).unwrap();
+    // The first line says that another agent is at work, the second that it is over.
+    for (lines, is_done) in [(1, false), (2, true)] {
+        let machine = machine();
+        bring(&machine, &[program("c"), program("k")]);
+        machine.hold_lock_for("another reset", std::rc::Rc::new(|_: &Memory| {}));
+        let mut events = Lost {
+            heard: Vec::new(),
+            lines,
+        };
+        let wait = std::time::Duration::from_secs(1);
+        let outcome = crate::serve(&machine, &mut line.as_bytes(), &mut events, wait);
+        // Once it has begun it goes on to its end, whoever listens.
+        assert_eq!(outcome == crate::Outcome::Done, is_done);
+        assert_eq!(facts(&machine).blueprint.is_some(), is_done);
+    }
+}
+
 #[test]
 fn facts_name_the_blueprint_as_long_as_all_of_it_is_so() {
     let machine = machine();
@@ -166,6 +207,23 @@ fn kubelet_is_asked_for_its_version_once() {
         .filter(|line| line.starts_with("run "))
         .count();
     assert_eq!(runs, 1);
+}
+
+#[test]
+fn what_kubelet_complains_of_is_told_and_nothing_is_changed() {
+    let machine = machine();
+    // Somebody else may be at work here: nobody waits to be told.
+    machine.hold_lock("kubeadm join");
+    let (changed, events) = ask_well(&machine, &Request::KubeletLog);
+    assert_eq!(changed, 0);
+    let lines = events.iter().filter_map(|event| match event {
+        Event::Output { line } => Some(line.as_str()),
+        _ => None,
+    });
+    let lines: Vec<_> = lines.collect();
+    assert_eq!(lines.len(), 10, "{lines:?}");
+    assert_eq!(lines[9], "kubelet: line 10 of kubelet");
+    assert!(machine.log().is_empty(), "{:?}", machine.log());
 }
 
 #[test]

@@ -27,6 +27,7 @@ fn attended() -> Attended {
                 files: vec![NODE.into()],
                 network: Some("flannel.4096".into()),
             },
+            renewed_with: Some("hns".into()),
             path: "C:/k/kube-proxy.exe".into(),
             args: vec!["--source-vip=$(source-vip)".into()],
         },
@@ -38,6 +39,7 @@ fn attended() -> Attended {
             path: CONFIG.into(),
             text: "{\"subnet\": \"$(share)\"}".into(),
         }],
+        logs: vec![],
     }
 }
 
@@ -72,6 +74,30 @@ fn network() -> OverlayNetwork {
 fn lines(system: &Memory) -> Vec<String> {
     let running = system.running_programs();
     running.iter().map(|program| program.line.clone()).collect()
+}
+
+#[test]
+fn mode_61_a_program_is_started_anew_when_hns_was() {
+    let system = node();
+    system.put_started("hns", Some(7));
+    let mut attendance = Attendance::read(&system, FILE).unwrap();
+    let mut look = || {
+        let standing = attendance.look(&mut |_| {}).unwrap();
+        assert_eq!(standing, Standing::Runs);
+        let running = system.running_programs();
+        assert_eq!(running.len(), 1);
+        running[0].clone()
+    };
+    let is_same = std::rc::Rc::ptr_eq;
+    let first = look();
+    assert!(is_same(&first, &look()));
+    // It crashed, and nobody has started it yet.
+    system.put_started("hns", None);
+    assert!(is_same(&first, &look()));
+    system.put_started("hns", Some(8));
+    let second = look();
+    assert!(!is_same(&first, &second));
+    assert!(is_same(&second, &look()), "once is enough");
 }
 
 #[test]

@@ -62,6 +62,21 @@ fn mode_14_a_service_that_is_a_user_s_becomes_the_system_s_own() {
 }
 
 #[test]
+fn mode_23_the_network_is_made_before_any_service_is_started() {
+    let (machine, blueprint) = (windows::ready(), windows::blueprint());
+    let before = machine.log().len();
+    ask_well(&machine, &apply(&blueprint));
+    let log = machine.log().split_off(before);
+    let network = log.iter().position(|line| line == "make network External");
+    let is_of_service = |line: &String| line.starts_with("start ") || line.starts_with("enable ");
+    let service = log.iter().position(is_of_service);
+    assert!(network.is_some() && service.is_some(), "{log:?}");
+    assert!(network < service, "{log:?}");
+    // kubelet is started by a join, which comes after an apply.
+    assert_eq!(machine.all_services()["kubelet"].starts, 0);
+}
+
+#[test]
 fn mode_52_a_file_of_keys_is_closed_to_others_where_it_is_there() {
     let keys = "C:/ProgramData/ssh/administrators_authorized_keys";
     let mode = |machine: &Memory| match machine.nodes().get(keys) {

@@ -30,6 +30,7 @@ pub(crate) fn machine() -> Memory {
         "/etc/linked",
         Node::Link {
             target: "/etc/target".into(),
+            owner: Owner::Agent,
         },
     );
     machine.put(
@@ -236,17 +237,22 @@ pub(crate) fn ask_badly(machine: &Memory, request: &Request) -> String {
 }
 
 pub(crate) fn failure(events: &[Event]) -> String {
+    let (words, causes, hint, tail) = failed(events);
+    format!("{words}\n{causes:?}\n{hint}\n{}", tail.join("\n"))
+}
+
+/// The words, causes, hint and tail of the failure that events end with.
+pub(crate) fn failed(events: &[Event]) -> (String, Vec<String>, String, Vec<String>) {
     match events.last() {
         Some(Event::Failed {
             words,
             causes,
             hint,
             tail,
-        }) => format!(
-            "{words}\n{causes:?}\n{}\n{}",
-            hint.clone().unwrap_or_default(),
-            tail.join("\n")
-        ),
+        }) => {
+            let hint = hint.clone().unwrap_or_default();
+            (words.clone(), causes.clone(), hint, tail.clone())
+        }
         other => panic!("{other:?}"),
     }
 }
@@ -272,7 +278,7 @@ pub(crate) fn see(machine: &Memory) -> Seen {
         let shown = match node {
             Node::File { bytes, mode, .. } => (String::from_utf8(bytes).unwrap(), mode),
             Node::Folder { mode } => ("(folder)".into(), mode),
-            Node::Link { target } => (format!("-> {target}"), 0),
+            Node::Link { target, .. } => (format!("-> {target}"), 0),
         };
         nodes.insert(path, shown);
     }

@@ -252,7 +252,7 @@ fn memory_that_ran_out_is_told_with_what_to_do() {
         }),
     );
     let words = ask_badly(&machine, &join());
-    let said = "`kubeadm join` was ended by signal 9, and memory ran out meanwhile";
+    let said = "memory ran out on lin1\n[\"`kubeadm join` was ended by signal 9\"]";
     assert!(words.starts_with(said), "{words}");
     let (_, events) = ask(&machine, &join());
     let hint = events.iter().find_map(|event| match event {

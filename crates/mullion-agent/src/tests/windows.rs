@@ -3,6 +3,7 @@
 mod accounts;
 mod authorities;
 mod event_log;
+mod folders;
 mod joining;
 mod restarts;
 mod resuming;
@@ -31,6 +32,8 @@ const AUTHORITY: &str = "C:/trust/ours.crt";
 const HELLO: &str = "-----BEGIN CERTIFICATE-----\naGVsbG8=\n-----END CERTIFICATE-----\n";
 /// A file of somebody else's, which the blueprint closes.
 const THEIRS: &str = "C:/ProgramData/ssh/theirs";
+/// A folder of somebody else's, which the blueprint closes.
+const THEIR_FOLDER: &str = "C:/etc/kubernetes";
 const CONFIG: &str = "C:/Program Files/containerd/config.toml";
 
 /// A machine with things of its own, some of which the blueprint will change.
@@ -54,6 +57,7 @@ fn machine() -> Memory {
         0o644,
     );
     machine.put_file(THEIRS, b"theirs\n", 0o644);
+    machine.put(THEIR_FOLDER, Node::Folder { mode: 0o750 });
     machine.put_defined("sshd", definition("sshd.exe"), Activity::Running);
     machine.put_service("wuauserv", true, Activity::Running);
     machine
@@ -110,6 +114,7 @@ fn value(key: &str, name: &str, data: RegistryData) -> RegistryValue {
         key: key.into(),
         name: name.into(),
         data,
+        restart: false,
     }
 }
 
@@ -155,6 +160,10 @@ pub(super) fn blueprint() -> Blueprint {
             },
             Folder {
                 path: "C:/var/lib/kubelet".into(),
+                mode: 0o700,
+            },
+            Folder {
+                path: THEIR_FOLDER.into(),
                 mode: 0o700,
             },
         ],

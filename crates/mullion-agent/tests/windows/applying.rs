@@ -80,6 +80,7 @@ fn blueprint() -> Blueprint {
                 key: KEY.into(),
                 name: "value".into(),
                 data: RegistryData::Dword(1),
+                restart: false,
             }],
             environment: [("MULLION_TEST".to_owned(), "1".to_owned())].into(),
             path: vec![r"C:\mullion-test".into()],
@@ -282,4 +283,32 @@ fn an_agent_that_is_killed_half_way_goes_on() {
     for name in SERVICES {
         fs_err::remove_file(log(name)).unwrap();
     }
+}
+
+#[test]
+#[ignore = "changes the Windows that it runs on, and puts it back; cargo xtask test runs it"]
+fn a_folder_that_everybody_may_add_to_is_closed_and_given_back() {
+    let own = Own::new();
+    let (open, closed) = ("C:/mullion-open", "C:/mullion-open/below");
+    let mode = |path: &str| own.look(path).unwrap().map(|look| look.mode);
+    own.make_folder(open, 0o1777).unwrap();
+    let before = own.descriptor(open).unwrap();
+    let wanted = |path: &str, mode| Folder {
+        path: path.into(),
+        mode,
+    };
+    let mut blueprint = blueprint();
+    blueprint.folders = vec![wanted(open, 0o755), wanted(closed, 0o700)];
+    blueprint.files.clear();
+    blueprint.services.clear();
+    blueprint.windows = Some(Windows::default());
+    let mut changed = changes(&Own::new(), &apply(&blueprint));
+    changed.retain(|what| what.starts_with(open));
+    assert_eq!(changed, [open, closed]);
+    assert_eq!((mode(open), mode(closed)), (Some(0o755), Some(0o700)));
+    assert!(changes(&Own::new(), &apply(&blueprint)).is_empty());
+    ask(&Own::new(), &Request::Revert);
+    assert_eq!((mode(open), mode(closed)), (Some(0o1777), None));
+    assert_eq!(own.descriptor(open).unwrap(), before);
+    own.remove(open).unwrap();
 }

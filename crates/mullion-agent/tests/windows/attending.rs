@@ -28,6 +28,7 @@ fn inner() -> Attended {
                 files: vec![at("never")],
                 network: None,
             },
+            renewed_with: None,
             path: "C:/none.exe".into(),
             args: vec![],
         },
@@ -36,6 +37,7 @@ fn inner() -> Attended {
             path: at("inner-runs"),
             text: "$(source-vip)".into(),
         }],
+        logs: vec![],
     }
 }
 
@@ -49,10 +51,12 @@ fn outer(agent: &str) -> Attended {
                 files: vec![at("node")],
                 network: None,
             },
+            renewed_with: None,
             path: agent.into(),
             args: vec!["attend".into(), at("inner.json")],
         },
         files: vec![],
+        logs: vec![],
     }
 }
 

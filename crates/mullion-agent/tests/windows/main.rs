@@ -5,6 +5,9 @@
 
 mod applying;
 mod attending;
+mod removing;
+#[path = "../scratch/mod.rs"]
+mod scratch;
 mod services;
 
 use std::time::{Duration, Instant};
@@ -16,25 +19,12 @@ use mullion_agent::system::{
     System as _, SystemError,
 };
 use mullion_wire::{RegistryData, Sha256Digest};
+use scratch::Scratch;
 
 const KEY: &str = r"HKLM\SOFTWARE\Mullion test";
 
-/// A scratch folder in the agent's way of writing paths.
-struct Scratch(tempfile::TempDir);
-
-impl Scratch {
-    fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
-    }
-
-    fn at(&self, name: &str) -> String {
-        let path = self.0.path().join(name);
-        path.to_str().unwrap().replace('\\', "/")
-    }
-}
-
 #[test]
-fn files_have_one_of_two_modes_and_keep_it() {
+fn files_and_folders_have_one_of_few_modes_and_keep_it() {
     let (own, scratch) = (Own::new(), Scratch::new());
     let mode = |path: &str| own.look(path).unwrap().unwrap().mode;
     let (private, open) = (scratch.at("private"), scratch.at("open"));
@@ -53,8 +43,34 @@ fn files_have_one_of_two_modes_and_keep_it() {
     assert_eq!(own.read(&open).unwrap().unwrap(), b"secret");
     assert_eq!(own.look(&private).unwrap(), None);
     let folder = scratch.at("folder");
-    own.make_folder(&folder, 0o700).unwrap();
-    assert_eq!(mode(&folder), 0o700);
+    for wanted in [0o700, 0o755, 0o1777, 0o700] {
+        // The first makes it, the others find it.
+        own.make_folder(&folder, wanted).unwrap();
+        assert_eq!(mode(&folder), wanted, "{wanted:o}");
+        own.make_folder(&folder, wanted).unwrap();
+        assert_eq!(mode(&folder), wanted, "{wanted:o}");
+        let new = scratch.at(&format!("new-{wanted:o}"));
+        own.make_folder(&new, wanted).unwrap();
+        assert_eq!(mode(&new), wanted, "{wanted:o}");
+    }
+}
+
+#[test]
+fn a_folder_gets_back_who_might_open_it() {
+    let (own, scratch) = (Own::new(), Scratch::new());
+    let mode = |path: &str| own.look(path).unwrap().unwrap().mode;
+    let (folder, file) = (scratch.at("folder"), scratch.at("folder/file"));
+    assert_eq!(own.descriptor(&folder).unwrap(), None);
+    for before in [0o755, 0o1777, 0o700] {
+        own.make_folder(&folder, before).unwrap();
+        own.write(&file, b"known", 0o644).unwrap();
+        let descriptor = own.descriptor(&folder).unwrap().unwrap();
+        own.make_folder(&folder, 0o700).unwrap();
+        own.set_descriptor(&folder, &descriptor).unwrap();
+        assert_eq!(mode(&folder), before, "{before:o}");
+        assert_eq!(own.descriptor(&folder).unwrap(), Some(descriptor));
+        assert_eq!(mode(&file), 0o644, "{before:o}");
+    }
 }
 
 #[test]
@@ -152,6 +168,28 @@ fn adapters_memory_and_disk_are_found() {
 
 #[test]
 #[ignore = "changes the Windows that it runs on, and puts it back; cargo xtask test runs it"]
+fn a_time_zone_is_set_and_put_back() {
+    let own = Own::new();
+    let before = own.time_zone().unwrap();
+    let other = "Tokyo Standard Time";
+    match own.set_time_zone(other) {
+        Ok(()) => {
+            assert_eq!(own.time_zone().unwrap(), other);
+            own.set_time_zone(&before).unwrap();
+        }
+        // What stands in for Windows sets no time zone, and does not know the privilege for it either.
+        Err(error) => assert!(error.to_string().contains("SeTimeZonePrivilege"), "{error}"),
+    }
+    assert_eq!(own.time_zone().unwrap(), before);
+    let error = own.set_time_zone("Nowhere Standard Time").unwrap_err();
+    assert!(
+        error.to_string().contains("`Nowhere Standard Time`"),
+        "{error}"
+    );
+}
+
+#[test]
+#[ignore = "changes the Windows that it runs on, and puts it back; cargo xtask test runs it"]
 fn an_authority_comes_into_the_store_once_and_goes_again() {
     let own = Own::new();
     let authority = include_bytes!("authority.der");
@@ -193,12 +231,17 @@ fn the_event_log_takes_what_it_is_told() {
 #[test]
 fn two_agents_keep_apart() {
     let (one, other) = (Own::new(), Own::new());
+    let mode = |own: &Own| own.look(&own.paths().lock).unwrap().unwrap().mode;
     one.lock("testing", Duration::ZERO).unwrap();
+    // A user who may open it may keep every agent from its work.
+    assert_eq!(mode(&one), 0o600);
     match other.lock("waiting", Duration::from_millis(200)) {
         Err(SystemError::Busy { holder }) => assert!(holder.contains("testing"), "{holder}"),
         other => panic!("{other:?}"),
     }
     drop(one);
+    other.set_mode(&other.paths().lock, 0o644).unwrap();
     other.lock("working", Duration::from_secs(1)).unwrap();
+    assert_eq!(mode(&other), 0o600, "it was there before");
     other.remove(&other.paths().lock).unwrap();
 }

@@ -1,7 +1,9 @@
 //! The service control manager, with services that end in every way that services have.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use mullion_agent::system::registry::Value;
 use mullion_agent::system::windows::Windows as Own;
 use mullion_agent::system::{
     Account, Activity, Ended, OnlyWindows as _, Program, Programs as _, Removed, Services as _,
@@ -53,11 +55,44 @@ fn a_service_is_defined_as_asked_and_leaves_nothing() {
         (facts.is_enabled, facts.activity),
         (false, Activity::Stopped)
     );
+    wanted.start = Start::Disabled;
+    own.define(name, &wanted, &Account::system()).unwrap();
+    assert_eq!(own.definition(name).unwrap().as_ref(), Some(&wanted));
     own.enable(&[name]).unwrap();
     assert!(own.services(&[name]).unwrap()[name].is_enabled);
     assert_eq!(own.undefine(name).unwrap(), Removed::Gone);
     assert_eq!(own.undefine(name).unwrap(), Removed::Nothing);
     assert_eq!(own.definition(name).unwrap(), None);
+}
+
+#[test]
+fn what_windows_keeps_of_failures_comes_back() {
+    let (own, name) = (Own::new(), "mullion-test-failures");
+    let wanted = definition(r"C:\none.exe");
+    own.define(name, &wanted, &Account::system()).unwrap();
+    let numbers = |all: &[u32]| Value {
+        kind: 3,
+        bytes: all.iter().copied().flat_map(u32::to_le_bytes).collect(),
+    };
+    // A program that is run, and a reboot.
+    let theirs: BTreeMap<_, _> = [
+        (
+            "FailureActions",
+            numbers(&[60, 1, 1, 2, 20, 3, 1000, 2, 5000]),
+        ),
+        ("FailureCommand", Value::string(r"C:\tell.exe")),
+        ("RebootMessage", Value::string("it failed")),
+        ("FailureActionsOnNonCrashFailures", Value::dword(1)),
+    ]
+    .map(|(name, value)| (name.to_owned(), value))
+    .into();
+    for values in [theirs.clone(), BTreeMap::new(), theirs] {
+        own.set_failures(name, &values).unwrap();
+        assert_eq!(own.failures(name).unwrap(), values);
+        own.define(name, &wanted, &Account::system()).unwrap();
+        assert_eq!(own.definition(name).unwrap().as_ref(), Some(&wanted));
+    }
+    own.undefine(name).unwrap();
 }
 
 #[test]
@@ -93,11 +128,15 @@ fn live(own: &Own, name: &str, command: &str) -> Stopped {
     assert_eq!(activity(), Activity::Running);
     own.start(name).unwrap();
     assert_eq!(starts(&file), 1);
+    let first = own.service_started(name).unwrap().unwrap();
+    assert_eq!(own.service_started(name).unwrap(), Some(first));
     let restarted = own.restart(name, &[name.to_owned()].into()).unwrap();
     assert_eq!(activity(), Activity::Running);
+    assert!(own.service_started(name).unwrap() > Some(first));
     assert_eq!(starts(&file), 2);
     let stopped = own.stop(name, &[name.to_owned()].into()).unwrap();
     assert_eq!(activity(), Activity::Stopped);
+    assert_eq!(own.service_started(name).unwrap(), None);
     assert_eq!(
         own.stop(name, &[name.to_owned()].into()).unwrap(),
         Stopped::ByItself

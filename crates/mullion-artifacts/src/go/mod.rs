@@ -12,6 +12,8 @@ mod build;
 mod dirhash;
 mod modules;
 mod patch;
+#[cfg(test)]
+mod too_old;
 mod toolchain;
 mod version;
 mod wrapper;

@@ -61,7 +61,9 @@ impl Containerd {
     }
 
     fn ctr(&self, args: &[&str]) -> Result<String, String> {
-        let output = Command::new(&self.ctr)
+        let output = Command::new("nsenter")
+            .args(["--mount", "--target", &self.child.id().to_string()])
+            .arg(&self.ctr)
             .arg("--address")
             .arg(self.folder.path().join("sock"))
             .args(args)
@@ -73,6 +75,12 @@ impl Containerd {
         } else {
             Err(text(&output.stderr))
         }
+    }
+
+    /// A path as its name space of mounts has it.
+    fn seen(&self, path: &Path) -> PathBuf {
+        let root = PathBuf::from(format!("/proc/{}/root", self.child.id()));
+        root.join(path.strip_prefix("/").unwrap_or(path))
     }
 }
 
@@ -111,7 +119,7 @@ fn images_are_taken_in_under_their_names_and_their_files_are_in_place() {
         containerd
             .ctr(&["images", "mount", address, mount])
             .unwrap();
-        let checked = look(artifact, place.path());
+        let checked = look(artifact, &containerd.seen(place.path()));
         containerd.ctr(&["images", "unmount", mount]).unwrap();
         checked.unwrap_or_else(|error| panic!("{address}: {error}"));
     }

@@ -78,9 +78,13 @@ pub(crate) fn artifacts() -> Vec<ArtifactRef> {
 
 /// What machines of one system need for it.
 pub(crate) fn artifacts_for(os: Os) -> Vec<ArtifactRef> {
+    artifacts_of("1.36.4", os)
+}
+
+pub(crate) fn artifacts_of(kubernetes: &str, os: Os) -> Vec<ArtifactRef> {
     let catalog = Catalog::builtin();
     let release = catalog
-        .resolve_kubernetes("1.36.4".parse().unwrap())
+        .resolve_kubernetes(kubernetes.parse().unwrap())
         .unwrap();
     let wish = ArtifactWish {
         cni: Cni::Flannel,

@@ -523,23 +523,38 @@ fn a_program_comes_out_of_the_archive_that_holds_it() {
     insta::assert_snapshot!(told(&error), @"archive containerd-archive 1.0 for linux holds no file `missing` for program missing 1.0 for linux");
 }
 
+/// Nobody vouches for it: what comes first is taken, which is told, and nothing else after it.
 #[test]
 fn what_was_fetched_once_is_pinned() {
+    const SEEN: &[u8] = b"the first";
     let server = Server::start(|number, request| match number {
-        0 => Reply::file(request, b"the first", TAG),
+        0 | 2 => Reply::file(request, SEEN, TAG),
         _ => Reply::file(request, b"the other", "\"two\""),
     });
     let artifacts = kubeadm(&server, Digest::Unknown);
-    let ground = Ground::new();
-    let path = supply(
-        &ground.store,
-        &artifacts,
-        &wanted(),
-        &sources(),
-        &Ears::default(),
-    )
-    .unwrap();
+    let (ground, ears) = (Ground::new(), Ears::default());
+    let path = supply(&ground.store, &artifacts, &wanted(), &sources(), &ears).unwrap();
+    let digest = Sha256Digest::of(SEEN);
+    let told_of_it = News::Line(format!(
+        "nobody publishes a digest of program kubeadm 1.0 for linux: sha256:{digest}, as it came now, is pinned"
+    ));
+    assert!(
+        ears.heard.lock().unwrap().contains(&told_of_it),
+        "{:?}",
+        ears.heard
+    );
+    let record = || ground.store.record(&Item::Part(wanted())).unwrap();
+    let first = record();
+    let address = server.address("/kubeadm");
+    let witness = Witness::Connection;
+    assert_eq!(first.origin, Origin::Upstream { address, witness });
+    assert_eq!(first.sha256, digest);
+    // Spoilt or gone, only the same is taken again, and nobody vouches for that either.
     fs::write(&path, "spoilt").unwrap();
     let error = ground.read(&artifacts, &wanted(), &sources()).unwrap_err();
     assert!(told(&error).contains("is expected"), "{}", told(&error));
+    fs::remove_file(&path).unwrap();
+    let again = ground.read(&artifacts, &wanted(), &sources()).unwrap();
+    assert_eq!(again, SEEN);
+    assert_eq!(record().origin, first.origin);
 }

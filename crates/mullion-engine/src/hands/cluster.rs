@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mullion_kube::{Api, ClusterView, EtcdDoor, KubeError, Look, Marks, Workload};
-use mullion_plan::{Attend, ErrorClass, Fingerprint, Membership, StepError};
+use mullion_plan::{Attend, ErrorClass, Fingerprint, Membership, StepError, Unattended};
 use mullion_render::objects;
 use mullion_spec::value::{MachineName, Taint};
 use mullion_ssh::{Command, Transport as _};
-use mullion_wire::Secret;
+use mullion_wire::{Request, Secret};
 
 use super::starts::Before;
 use super::talk::lost;
@@ -20,7 +20,9 @@ pub(super) const ANSWER: Duration = Duration::from_secs(2);
 
 /// What the API server would not do, as a step's failure.
 pub(super) fn refused(what: &str, error: &KubeError) -> StepError {
-    StepError::new(error.class(), what).because(error)
+    let mut failure = StepError::new(error.class(), what).because(error);
+    failure.hints.extend(error.hint());
+    failure
 }
 
 /// What one look found, as a step's end.
@@ -121,14 +123,10 @@ impl Hands<'_> {
     }
 
     pub(super) fn approve_certificates(&self, machine: &MachineName) -> Result<(), StepError> {
-        let roster = self.roster()?;
-        let address = roster
-            .address(machine)
-            .and_then(|address| address.parse().ok());
-        let addresses: Vec<_> = address.into_iter().collect();
+        let address = self.node_address(machine)?;
         let look = self
             .api()?
-            .approve_certificates(machine.as_str(), &addresses)
+            .approve_certificates(machine.as_str(), &[address])
             .map_err(|error| {
                 refused(
                     &format!("the certificates of {machine} could not be approved"),
@@ -159,6 +157,12 @@ impl Hands<'_> {
         seen(look)
     }
 
+    /// What a machine's kubelet complains of; nothing where nobody answers.
+    pub(super) fn kubelet_lines(&self, machine: &MachineName) -> Vec<String> {
+        let told = self.ask(machine, &Request::KubeletLog, &Unattended);
+        told.map(|answer| answer.lines).unwrap_or_default()
+    }
+
     pub(super) fn await_node_network(&self, machine: &MachineName) -> Result<(), StepError> {
         let look = self.api()?.node_network(machine.as_str());
         seen(look.map_err(|error| refused(&format!("{machine} could not be looked at"), &error))?)
@@ -166,10 +170,10 @@ impl Hands<'_> {
 
     pub(super) fn await_ready(&self, machine: &MachineName) -> Result<(), StepError> {
         // kubeadm restarts the first kubelet once more, which then asks for another certificate.
-        match self.approve_certificates(machine) {
+        let unapproved = match self.approve_certificates(machine) {
             Err(error) if error.class != ErrorClass::NotYet => return Err(error),
-            _ => {}
-        }
+            approved => approved.err(),
+        };
         let api = self.api()?;
         let unseen =
             |error: KubeError| refused(&format!("{machine} could not be looked at"), &error);
@@ -187,6 +191,11 @@ impl Hands<'_> {
             },
         };
         seen(look.map_err(unseen)?)?;
+        seen(api.kubelet_serves(machine.as_str())).map_err(|mut mute| {
+            let why = unapproved.map(|error| format!("; {}", error.words));
+            mute.words.extend(why);
+            mute.hint("see `mullion kubectl get csr`")
+        })?;
         self.starts.is_back(machine);
         Ok(())
     }
@@ -241,10 +250,9 @@ impl Hands<'_> {
             .output(&Command::script(script, none))
             .map_err(|error| lost(machine.as_str(), &error))?;
         let mut lines = output.out.lines().map(str::to_owned);
-        let roster = self.roster()?;
-        let address = roster.address(machine);
-        match (lines.next(), lines.next(), lines.next(), address) {
-            (Some(authority), Some(certificate), Some(key), Some(address)) => Ok(EtcdDoor {
+        let address = self.node_address(machine)?;
+        match (lines.next(), lines.next(), lines.next()) {
+            (Some(authority), Some(certificate), Some(key)) => Ok(EtcdDoor {
                 server: format!("https://{address}:2379"),
                 authority,
                 certificate,

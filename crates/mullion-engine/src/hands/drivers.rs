@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use mullion_machines::{Driver, DriverError};
-use mullion_plan::Place;
+use mullion_plan::{Place, Power};
 use mullion_spec::value::{ClusterName, MachineName};
 use mullion_spec::words;
 
@@ -56,5 +56,54 @@ impl Drivers {
         };
         let mut owners = self.all().filter(|(_, driver)| knows(*driver).is_some());
         owners.next().map(|(word, _)| word)
+    }
+
+    /// The machines that were made and run, but for one.
+    pub(super) fn others_that_run(
+        &self,
+        cluster: &ClusterName,
+        one: &MachineName,
+    ) -> Result<Vec<(&dyn Driver, MachineName)>, DriverError> {
+        let mut others = Vec::new();
+        for (_, driver) in self.all() {
+            for (machine, sighting) in driver.find(cluster)?.machines {
+                let is_it = sighting.ours && sighting.made && sighting.whole && machine != *one;
+                if is_it && sighting.power == Power::On {
+                    others.push((driver, machine));
+                }
+            }
+        }
+        Ok(others)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mullion_machines::memory::Memory;
+    use mullion_plan::Unattended;
+
+    use super::super::made::make;
+    use super::*;
+
+    #[test]
+    fn others_are_those_of_the_cluster_that_are_whole_and_run() {
+        let (computer, network) = (Memory::new(), "10.1.0.0/24");
+        let cluster: ClusterName = "a".parse().unwrap();
+        let machine = |name: &str| name.parse::<MachineName>().unwrap();
+        for name in ["cp1", "lin1", "lin2", "lin3"] {
+            make(&computer, "a", network, name, "shared");
+        }
+        make(&computer, "b", "10.2.0.0/24", "lin4", "shared");
+        for name in ["cp1", "lin2", "lin3"] {
+            computer
+                .start(&cluster, &machine(name), &Unattended)
+                .unwrap();
+        }
+        computer.cut_off(&cluster, &machine("lin3"));
+        let drivers = [(words::Driver::Nspawn, Box::new(computer) as _)];
+        let drivers = Drivers::new(drivers.into());
+        let others = drivers.others_that_run(&cluster, &machine("lin2")).unwrap();
+        let names: Vec<_> = others.into_iter().map(|(_, name)| name).collect();
+        assert_eq!(names, [machine("cp1")]);
     }
 }

@@ -8,7 +8,7 @@ use mullion_plan::{Attend, ErrorClass, Membership, Prior, StepError};
 use mullion_render::{InitKeys, JoinKeys, init, join};
 use mullion_spec::cluster::Duty;
 use mullion_spec::value::MachineName;
-use mullion_wire::{Kubeadm, Request, Secret};
+use mullion_wire::{Kubeadm, KubeadmPhase, Request, Secret, Sha256Digest};
 
 use super::talk::Told;
 use super::{Hands, cluster, settings};
@@ -95,7 +95,17 @@ impl Hands<'_> {
         prior: Prior,
         attendant: &dyn Attend,
     ) -> Result<(), StepError> {
-        let told = self.told(machine)?;
+        let mut told = self.told(machine)?;
+        if is_half_way(&told) {
+            // An agent of a run that was killed may be at it still. Nothing is asked of the next one, which begins when
+            // that one has come to its end: only then it can be told what has become of the machine.
+            let nothing = Request::Run {
+                commands: Vec::new(),
+                list: "before".into(),
+            };
+            self.ask(machine, &nothing, attendant)?;
+            told = self.told(machine)?;
+        }
         // Nobody could look when this was planned: where it is a node already, joining changes nothing.
         if prior == Prior::Unknown && self.belongs(machine, duty, &told)? {
             return Ok(());
@@ -113,7 +123,7 @@ impl Hands<'_> {
             .map_err(|error| {
                 cluster::refused(&format!("no token for {machine} could be made"), &error)
             })?;
-        let joined = self.join_with(machine, duty, &token, attendant);
+        let joined = self.join_with(machine, duty, &told, &token, attendant);
         // A join that met no API server may meet one later; any other failure would be the same again.
         let joined = joined.map_err(|mut error| {
             if error.class == ErrorClass::Refused && !api.answers(cluster::ANSWER) {
@@ -121,24 +131,16 @@ impl Hands<'_> {
             }
             error
         });
-        // Whatever came of the join, its token goes.
-        let removed = api.delete_token(&token.id).map_err(|error| {
-            cluster::refused(
-                &format!("the token of {machine} could not be removed"),
-                &error,
-            )
-        });
-        joined.and(removed)
+        // Whatever came of the join, its token goes. One that stays is no reason to join again: it ends within minutes,
+        // and the end of every run sweeps.
+        let _ = api.delete_token(&token.id);
+        joined
     }
 
     /// Whether the machine and the API server both say that it is a node of the cluster, in that role.
     fn belongs(&self, machine: &MachineName, duty: Duty, told: &Told) -> Result<bool, StepError> {
         let is_seat = duty == Duty::ControlPlane;
-        let id = self.api()?.id().0.clone();
-        let says_so = matches!(told, Told::Facts(facts) if {
-            let joined = facts.joined.as_ref().map(ToString::to_string);
-            joined == Some(id) && facts.expired.is_none() && facts.control_plane == is_seat
-        });
+        let says_so = says_it_belongs(told, duty, &self.api()?.id().0);
         let is_known = self.cluster_view().is_some_and(|view| {
             let members = &view.facts.members;
             view.facts.nodes.contains_key(machine.as_str()) && members.contains(machine) == is_seat
@@ -150,13 +152,16 @@ impl Hands<'_> {
         &self,
         machine: &MachineName,
         duty: Duty,
+        told: &Told,
         token: &mullion_kube::JoinToken,
         attendant: &dyn Attend,
     ) -> Result<(), StepError> {
         if duty == Duty::ControlPlane {
             // Nobody may have been able to tell that it was a member before, on a disk that is lost. Where etcd cannot be
-            // asked, kubeadm finds out.
-            let _ = self.leave_etcd(machine);
+            // asked, kubeadm finds out. A join that ended well, before its end was heard of, has made a member that lives.
+            if !has_joined(told, duty, &self.api()?.id().0) {
+                let _ = self.leave_etcd(machine);
+            }
             let files = self.authority(machine, attendant)?;
             let step = Kubeadm::HoldAuthority { files };
             self.ask(machine, &Request::Kubeadm { step }, attendant)?;
@@ -217,5 +222,79 @@ impl Hands<'_> {
         let step = Kubeadm::Reset;
         self.ask(machine, &Request::Kubeadm { step }, attendant)?;
         Ok(())
+    }
+}
+
+/// Whether kubeadm was begun on a machine and has not come to its end.
+fn is_half_way(told: &Told) -> bool {
+    use KubeadmPhase::{Begun, Resetting};
+    matches!(told, Told::Facts(facts) if matches!(facts.kubeadm, Some(Begun | Resetting)))
+}
+
+/// Whether a machine says that it is a node of the cluster of this authority, in that role.
+fn says_it_belongs(told: &Told, duty: Duty, cluster: &str) -> bool {
+    matches!(told, Told::Facts(facts) if {
+        let joined = facts.joined.as_ref().map(Sha256Digest::as_str);
+        let is_seat = duty == Duty::ControlPlane;
+        joined == Some(cluster) && facts.expired.is_none() && facts.control_plane == is_seat
+    })
+}
+
+/// Whether it says so, and that nothing of its join is left to do.
+fn has_joined(told: &Told, duty: Duty, cluster: &str) -> bool {
+    let has_finished =
+        matches!(told, Told::Facts(facts) if facts.kubeadm == Some(KubeadmPhase::Finished));
+    has_finished && says_it_belongs(told, duty, cluster)
+}
+
+#[cfg(test)]
+mod tests {
+    use mullion_wire::Facts;
+
+    use super::*;
+
+    #[test]
+    fn only_a_join_that_ended_well_has_made_a_member_that_lives() {
+        let ours = Sha256Digest::of(b"ours");
+        let facts = Facts {
+            joined: Some(ours.clone()),
+            control_plane: true,
+            kubeadm: Some(KubeadmPhase::Finished),
+            ..Facts::default()
+        };
+        let has_joined = |facts: &Facts| {
+            let told = Told::Facts(Box::new(facts.clone()));
+            assert_eq!(
+                is_half_way(&told),
+                facts.kubeadm != Some(KubeadmPhase::Finished)
+            );
+            has_joined(&told, Duty::ControlPlane, ours.as_str())
+        };
+        assert!(has_joined(&facts));
+        for other in [
+            Facts {
+                kubeadm: Some(KubeadmPhase::Begun),
+                ..facts.clone()
+            },
+            Facts {
+                joined: Some(Sha256Digest::of(b"another")),
+                ..facts.clone()
+            },
+            Facts {
+                expired: Some("its certificate".into()),
+                ..facts.clone()
+            },
+            Facts {
+                control_plane: false,
+                ..facts.clone()
+            },
+        ] {
+            assert!(!has_joined(&other), "{other:?}");
+        }
+        assert!(!super::has_joined(
+            &Told::Nobody,
+            Duty::ControlPlane,
+            ours.as_str()
+        ));
     }
 }

@@ -7,7 +7,7 @@ use mullion_plan::{
     Place, Power,
 };
 use mullion_spec::value::MachineName;
-use mullion_wire::{Facts, KubeadmPhase, Mark};
+use mullion_wire::{Facts, Feature, KubeadmPhase, Mark};
 
 use super::machine::Label;
 use super::talk::Told;
@@ -83,8 +83,12 @@ impl Hands<'_> {
             let found = facts.as_deref().map(inside).unwrap_or_default();
             // Nobody's is the first one's who asks: an agent was brought, and has done nothing yet.
             let is_ours = facts.as_deref().is_some_and(|facts| {
-                let claim = read_label(facts.claim.as_ref());
-                claim.is_none_or(|label| label.cluster == self.cluster().name.as_str())
+                let own = self.cluster().name.as_str();
+                // Whose it is can be read also where the rest is of another version.
+                let whose = |claim: &Mark| {
+                    claim.0.get("cluster").and_then(serde_json::Value::as_str) == Some(own)
+                };
+                facts.claim.as_ref().is_none_or(whose)
             });
             if let Some(machine) = observed.machines.get_mut(&name) {
                 machine.inside = Some(found);
@@ -216,6 +220,15 @@ fn next_start(facts: &Facts) -> Option<String> {
     (!words.is_empty()).then(|| words.join("; "))
 }
 
+/// The optional features of Windows that need not be turned on any more.
+fn features(facts: &Facts) -> std::collections::BTreeSet<String> {
+    let all = facts.windows.iter().flat_map(|windows| &windows.features);
+    let is_on = |state: &Feature| matches!(state, Feature::Enabled | Feature::Pending);
+    all.filter(|(_, state)| is_on(state))
+        .map(|(name, _)| name.clone())
+        .collect()
+}
+
 /// What an agent's facts come to for planning.
 fn inside(facts: &Facts) -> Inside {
     let ran = |list: &str| {
@@ -227,7 +240,7 @@ fn inside(facts: &Facts) -> Inside {
     };
     Inside {
         agent: Some(facts.agent.clone()),
-        features: std::collections::BTreeSet::new(),
+        features: features(facts),
         reboot_pending: facts.reboot_pending.is_some(),
         reboot_of_system: facts.reboot_of_system,
         next_start: next_start(facts),
@@ -273,5 +286,23 @@ mod tests {
         // What waits for our sake is planned.
         assert_eq!(told(updates, false, None), None);
         assert_eq!(told(None, false, None), None);
+    }
+
+    #[test]
+    fn a_feature_that_waits_for_a_start_is_not_turned_on_again() {
+        let features = [
+            ("Containers", Feature::Pending),
+            ("Microsoft-Hyper-V", Feature::Disabled),
+            ("Other", Feature::Enabled),
+        ];
+        let windows = mullion_wire::WindowsFacts {
+            features: features.map(|(name, state)| (name.into(), state)).into(),
+            ..Default::default()
+        };
+        let facts = Facts {
+            windows: Some(Box::new(windows)),
+            ..Facts::default()
+        };
+        assert!(inside(&facts).features.iter().eq(["Containers", "Other"]));
     }
 }

@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 
 use ipnet::Ipv4Net;
-use mullion_machines::{DriverError, MachineWish, NetworkWish, Stop};
+use mullion_machines::{DriverError, Hosts, MachineWish, NetworkWish, Stop};
 use mullion_plan::{
     Attend, Blueprint, ErrorClass, News, Part, Place, Prior, Size, StepError, TemplateId,
     UserCommand,
@@ -11,13 +11,12 @@ use mullion_plan::{
 use mullion_spec::cluster::Group;
 use mullion_spec::value::MachineName;
 use mullion_spec::words::{Driver, Os};
-use mullion_ssh::{Command, ReadTransport as _, Transport as _};
+use mullion_ssh::{Command, Transport as _};
 use mullion_wire::{
     Blueprint as Document, Content, Mark, Request, Sha256Digest, UserCommand as WireCommand,
 };
 use serde::{Deserialize, Serialize};
 
-use super::starts::Before;
 use super::talk::{self, Told, lost};
 use super::{Hands, lock, unload};
 
@@ -119,10 +118,9 @@ impl Hands<'_> {
     ) -> Result<(), StepError> {
         self.starts.made(machine);
         let key = self.login_key()?;
-        let roster = self.roster()?;
-        let hosts = roster.addresses.iter().filter_map(|(name, address)| {
-            Some((name.to_string(), address.parse::<std::net::IpAddr>().ok()?))
-        });
+        let hosts = self.names()?;
+        // First: whoever is cut off in between makes the machine again, and tells it again.
+        self.tell_others(machine, &hosts, attendant)?;
         let wish = MachineWish {
             cluster: self.cluster().name.clone(),
             name: machine.clone(),
@@ -132,7 +130,7 @@ impl Hands<'_> {
             address: making.address,
             network: making.network,
             authorized_keys: vec![key.public],
-            hosts: hosts.collect(),
+            hosts,
             dns: self.cluster().network.upstream_dns.clone(),
             environment: self.proxy_environment(),
         };
@@ -140,6 +138,36 @@ impl Hands<'_> {
             .get(making.driver)
             .and_then(|driver| driver.make(&wish, attendant))
             .map_err(|error| failed(format!("{machine} could not be made"), &error))
+    }
+
+    /// The names that machines which we made know each other by.
+    fn names(&self) -> Result<Hosts, StepError> {
+        let roster = self.roster()?;
+        let known = roster.known();
+        Ok(known.map(|(name, at)| (name.as_str(), at)).collect())
+    }
+
+    /// Tells the machines that run of one that comes; those that do not run are told when they are started. No cluster
+    /// hangs on it, so one that cannot be told keeps nobody from being made.
+    fn tell_others(
+        &self,
+        machine: &MachineName,
+        hosts: &Hosts,
+        attendant: &dyn Attend,
+    ) -> Result<(), StepError> {
+        // Machines are made side by side, and what is done to one takes turns.
+        let _turn = lock(&self.telling);
+        let cluster = &self.cluster().name;
+        let others = self.drivers.others_that_run(cluster, machine);
+        let others =
+            others.map_err(|error| failed(format!("who has to be told of {machine}"), &error))?;
+        for (driver, other) in others {
+            if let Err(error) = driver.set_hosts(cluster, &other, hosts) {
+                let words = format!("{other} could not be told the name of {machine}: {error}");
+                attendant.hear(News::Line(words));
+            }
+        }
+        Ok(())
     }
 
     /// The proxy of every login, with the cluster's own networks excepted.
@@ -171,9 +199,15 @@ impl Hands<'_> {
         self.drop_session(machine);
         self.starts.started_once(machine, || self.said(machine));
         let driver = self.driver_of(machine)?;
+        let hosts = self.names()?;
+        let cluster = &self.cluster().name;
         self.drivers
             .get(driver)
-            .and_then(|driver| driver.start(&self.cluster().name, machine, attendant))
+            .and_then(|driver| {
+                // Others may have come and gone since it was up.
+                driver.set_hosts(cluster, machine, &hosts)?;
+                driver.start(cluster, machine, attendant)
+            })
             .map_err(|error| failed(format!("{machine} could not be started"), &error))
     }
 
@@ -250,6 +284,7 @@ impl Hands<'_> {
         mark: &Blueprint,
         attendant: &dyn Attend,
     ) -> Result<(), StepError> {
+        self.is_back(machine)?;
         self.find_ground(machine)?;
         let document = self.blueprint(machine)?;
         self.bring_contents(machine, &document, attendant)?;
@@ -268,11 +303,12 @@ impl Hands<'_> {
             blueprint: document,
             mark,
         };
-        if self.ask(machine, &request, attendant)?.changed > 0 {
+        let answer = self.ask(machine, &request, attendant)?;
+        if answer.changed > 0 {
             // Services that use what was changed have been restarted, kubelet perhaps among them.
             self.starts.started(machine, self.said(machine));
         }
-        Ok(())
+        self.start_anew_for(machine, answer.reboot, attendant)
     }
 
     /// Brings what a blueprint names by digest and the machine lacks into its agent's store.
@@ -348,57 +384,6 @@ impl Hands<'_> {
         };
         self.ask(machine, &request, attendant)?;
         Ok(())
-    }
-
-    /// The machine was started anew, and answers.
-    pub(super) fn reboot(
-        &self,
-        machine: &MachineName,
-        attendant: &dyn Attend,
-    ) -> Result<(), StepError> {
-        let driver = self.driver_of(machine)?;
-        let can_start = self
-            .drivers
-            .get(driver)
-            .is_ok_and(|driver| driver.capabilities().power);
-        if can_start {
-            let before = self.said_last(machine);
-            self.stop_machine(machine, attendant)?;
-            // Until it was down it may have said more. Where it was the API server's own machine, nobody can tell.
-            let before = match self.said_last(machine) {
-                Before::Unknown => before,
-                later => later,
-            };
-            self.starts.started(machine, before);
-            return self.start_machine(machine, attendant);
-        }
-        let session = self.session(machine)?;
-        let boot = session
-            .answer(&mullion_ssh::Probe::BootId)
-            .map_err(|error| lost(machine.as_str(), &error))?
-            .out;
-        // Asked for once; from then on another start is waited for than the one in which it was asked.
-        match lock(&self.reboots).insert(machine.clone(), boot.clone()) {
-            Some(before) if before != boot => return Ok(()),
-            Some(_) => {
-                let words = format!("{machine} has not gone down yet");
-                return Err(StepError::new(ErrorClass::NotYet, words));
-            }
-            None => {}
-        }
-        self.starts.started(machine, self.said_last(machine));
-        // Whatever it answers, or that it answers no more: that it comes back is waited for.
-        let _ = session.run(
-            &match self.os(machine) {
-                Os::Linux => Command::new("systemctl").arg("reboot"),
-                Os::Windows => Command::new("shutdown").args(["/r", "/t", "0"]),
-            },
-            attendant,
-            &mut |_, _| {},
-        );
-        self.drop_session(machine);
-        let words = format!("{machine} was asked to start anew");
-        Err(StepError::new(ErrorClass::NotYet, words))
     }
 
     pub(super) fn revert(

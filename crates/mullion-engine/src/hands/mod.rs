@@ -16,7 +16,11 @@ mod kubeadm;
 mod login;
 mod look;
 mod machine;
+#[cfg(test)]
+mod made;
+mod node_address;
 mod purge;
+mod restarts;
 mod settings;
 mod starts;
 mod state;
@@ -26,6 +30,7 @@ mod unload;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
@@ -46,6 +51,7 @@ use mullion_wire::{Content, Secret, Sha256Digest};
 
 use drivers::Drivers;
 use grounds::Grounds;
+use restarts::Restarts;
 use starts::Starts;
 
 pub use purge::{KeptTemplate, PurgeError};
@@ -159,15 +165,19 @@ pub struct Hands<'a> {
     ssh: Ssh,
     sessions: Mutex<BTreeMap<MachineName, Session>>,
     grounds: Grounds,
+    /// By which address machines are nodes, as far as that was found out.
+    node_addresses: Mutex<BTreeMap<MachineName, IpAddr>>,
     /// Who is where: known once the world was looked at.
     roster: RwLock<Option<Arc<Roster>>>,
     api: Mutex<Option<Arc<Api>>>,
-    /// The starts that machines were in when they were asked to start anew.
-    reboots: Mutex<BTreeMap<MachineName, String>>,
+    /// The machines that were asked to start anew.
+    restarts: Restarts,
     /// What kubelets had said before they, or their machines, were started.
     starts: Starts,
     /// The user's machines on which something of ours may lie.
     taken: Mutex<BTreeMap<MachineName, Taken>>,
+    /// Held while machines are told of one that comes.
+    telling: Mutex<()>,
     /// Held while the login key is read or made: machines are made side by side.
     login_key: Mutex<Option<LoginKey>>,
 }
@@ -191,10 +201,12 @@ impl<'a> Hands<'a> {
             ssh: Ssh::new().map_err(HandsError::Ssh)?,
             sessions: Mutex::default(),
             grounds: Grounds::default(),
+            node_addresses: Mutex::default(),
             roster: RwLock::default(),
             api: Mutex::default(),
-            reboots: Mutex::default(),
+            restarts: Restarts::default(),
             starts: Starts::default(),
+            telling: Mutex::default(),
             login_key: Mutex::default(),
             taken: Mutex::new(taken),
             state,
@@ -277,6 +289,7 @@ impl<'a> Hands<'a> {
     /// Takes down who is where, for the steps of the plan that is made of the same facts.
     pub fn seat(&self, roster: Roster) {
         self.grounds.ask_anew();
+        lock(&self.node_addresses).clear();
         let mut held = self.roster.write().unwrap_or_else(PoisonError::into_inner);
         *held = Some(Arc::new(roster));
     }
@@ -379,10 +392,9 @@ impl Perform for Hands<'_> {
             Action::RunAfter { commands } => {
                 self.run_commands(machine()?, commands, "after", attendant)
             }
-            Action::EnableFeatures { .. } => Err(StepError::new(
-                ErrorClass::Refused,
-                "this release prepares no machines with a real Windows",
-            )),
+            Action::EnableFeatures { features, .. } => {
+                self.enable_features(machine()?, features, attendant)
+            }
             Action::Reboot => self.reboot(machine()?, attendant),
             Action::ApplyBlueprint { blueprint, .. } => {
                 self.apply(machine()?, blueprint, attendant)
@@ -412,6 +424,16 @@ impl Perform for Hands<'_> {
             Action::RemoveMachine => self.remove_machine(machine()?, attendant),
             Action::RemoveNetwork { place } => self.remove_network(place, attendant),
             Action::Verify { suite } => self.verify(suite),
+        }
+    }
+
+    fn tail(&self, step: &Step) -> Vec<String> {
+        match (&step.action, &step.machine) {
+            (
+                Action::ApproveCertificates | Action::AwaitNodeNetwork { .. } | Action::AwaitReady,
+                Some(machine),
+            ) => self.kubelet_lines(machine),
+            _ => Vec::new(),
         }
     }
 

@@ -49,17 +49,24 @@ impl Hands<'_> {
         uses.unknown.extend(running);
         let kept = uses.kept(self.templates.find()?);
         let keep = kept.iter().map(|kept| kept.template.clone()).collect();
-        self.templates.purge(&keep, &Unattended)?;
+        if self.has_own_templates() {
+            self.templates.purge(&keep, &Unattended)?;
+        }
         self.store.purge()?;
         Ok(kept)
     }
 
+    /// Whether the templates may be removed from here: those that are another place's, by a link, may be under machines
+    /// that nobody sees from here.
+    fn has_own_templates(&self) -> bool {
+        !self.templates.place().is_symlink()
+    }
+
     /// Removes what is left of a template's older states, as far as nobody uses them, and tells what that gave.
     ///
-    /// What cannot be removed now is no fault of a template that was built: the next one's turn takes it. Templates that
-    /// are another place's, by a link, may be under machines that nobody sees from here.
+    /// What cannot be removed now is no fault of a template that was built: the next one's turn takes it.
     pub(super) fn remove_older_templates(&self, id: &TemplateId, attendant: &dyn Attend) {
-        if self.templates.place().is_symlink() {
+        if !self.has_own_templates() {
             return;
         }
         let own = self.wanted().templates();
@@ -146,46 +153,10 @@ impl Uses {
 #[cfg(test)]
 mod tests {
     use mullion_machines::memory::Memory;
-    use mullion_machines::{Driver as _, Hosts, MachineWish, NetworkWish};
-    use mullion_plan::{Fingerprint, Size};
     use mullion_spec::words;
 
+    use super::super::made::{id, make};
     use super::*;
-
-    fn id(name: &str) -> TemplateId {
-        TemplateId {
-            name: name.into(),
-            fingerprint: Fingerprint::of(&name),
-        }
-    }
-
-    fn make(computer: &Memory, cluster: &str, network: &str, template: &str) {
-        let cluster: ClusterName = cluster.parse().unwrap();
-        let network: ipnet::Ipv4Net = network.parse().unwrap();
-        let wish = NetworkWish {
-            cluster: cluster.clone(),
-            network,
-        };
-        computer.make_network(&wish, &Unattended).unwrap();
-        let wish = MachineWish {
-            cluster,
-            name: "lin1".parse().unwrap(),
-            template: id(template),
-            template_path: "/templates".into(),
-            size: Size {
-                cpus: 1,
-                memory: "1GiB".parse().unwrap(),
-                disk: "1GiB".parse().unwrap(),
-            },
-            address: network.hosts().nth(1).unwrap(),
-            network,
-            authorized_keys: Vec::new(),
-            hosts: Hosts::default(),
-            dns: Vec::new(),
-            environment: BTreeMap::new(),
-        };
-        computer.make(&wish, &Unattended).unwrap();
-    }
 
     fn told(kept: &[KeptTemplate]) -> Vec<String> {
         let told = kept.iter().map(|kept| {
@@ -198,7 +169,7 @@ mod tests {
     #[test]
     fn an_older_template_is_free_once_no_machine_of_any_cluster_lies_over_that_form_of_it() {
         let computer = Memory::new();
-        make(&computer, "a", "10.1.0.0/24", "shared");
+        make(&computer, "a", "10.1.0.0/24", "lin1", "shared");
         let drivers = [(words::Driver::Nspawn, Box::new(computer) as _)];
         let drivers = Drivers::new(drivers.into());
         let mut uses = Uses::find(&drivers, &"b".parse().unwrap()).unwrap();
@@ -217,9 +188,9 @@ mod tests {
     #[test]
     fn a_template_that_machines_of_any_cluster_lie_over_stays() {
         let computer = Memory::new();
-        make(&computer, "a", "10.1.0.0/24", "shared");
-        make(&computer, "b", "10.2.0.0/24", "shared");
-        make(&computer, "c", "10.3.0.0/24", "own");
+        make(&computer, "a", "10.1.0.0/24", "lin1", "shared");
+        make(&computer, "b", "10.2.0.0/24", "lin1", "shared");
+        make(&computer, "c", "10.3.0.0/24", "lin1", "own");
         let drivers = [(words::Driver::Nspawn, Box::new(computer) as _)];
         let drivers = Drivers::new(drivers.into());
         // A cluster that has nothing any more, as after its `down`.

@@ -27,12 +27,10 @@ impl Hands<'_> {
         let roster = self.roster()?;
         let endpoint = endpoint(&roster)?;
         let driver_of = |machine: &_| self.group(machine).map(|group| group.carrier.driver());
-        let machines = roster.addresses.iter().filter_map(|(name, address)| {
-            let place = Place {
-                address: address.parse().ok()?,
-                ground: self.grounds.of(name, driver_of),
-            };
-            Some((name.clone(), place))
+        let machines = self.node_addresses(&roster);
+        let machines = machines.into_iter().map(|(name, address)| {
+            let ground = self.grounds.of(&name, driver_of);
+            (name, Place { address, ground })
         });
         Ok(Setting {
             model: self.model,
@@ -83,6 +81,8 @@ impl Hands<'_> {
 
     /// The blueprint of one machine.
     pub(super) fn blueprint(&self, machine: &MachineName) -> Result<Blueprint, StepError> {
+        // Where it is not known, that is the failure.
+        self.node_address(machine)?;
         let setting = self.setting()?;
         render(&setting, machine, (self.duty(machine)?, self.os(machine)))
             .map_err(|error| unrendered(&format!("the blueprint of {machine}"), &error))

@@ -16,6 +16,8 @@ pub(super) const fn agent(os: Os) -> &'static str {
         Os::Windows => "C:/Program Files/mullion-agent/mullion-agent.exe",
     }
 }
+/// The status that shells have for a program that was killed.
+const KILLED: i32 = 128 + 9;
 /// So many lines of output are kept for whoever has to find out why it failed.
 const TAIL: usize = 20;
 
@@ -27,6 +29,8 @@ pub(super) struct Answer {
     pub(super) kubeadm: Option<KubeadmDone>,
     /// The cluster's authorities.
     pub(super) authority: BTreeMap<String, Secret>,
+    /// The last lines of what it ran or read.
+    pub(super) lines: Vec<String>,
     /// How many things were changed.
     pub(super) changed: u64,
     /// Why the system wants to be started anew.
@@ -110,14 +114,21 @@ impl Ear {
     /// The answer, once the agent has ended with that status.
     pub(super) fn answer(self, machine: &str, status: i32) -> Result<Answer, StepError> {
         match self.ended {
-            Some(Ok(())) => Ok(self.answer),
+            Some(Ok(())) => Ok(Answer {
+                lines: self.tail,
+                ..self.answer
+            }),
             Some(Err(error)) => Err(error),
             None => {
-                let words =
+                let how =
                     format!("the agent of {machine} ended with status {status} and no answer");
-                let mut error = StepError::new(ErrorClass::Unreachable, words).tail(self.tail);
+                let mut error = if status == KILLED {
+                    killed(machine, how)
+                } else {
+                    StepError::new(ErrorClass::Unreachable, how)
+                };
                 error.causes.extend(self.unreadable);
-                Err(error)
+                Err(error.tail(self.tail))
             }
         }
     }
@@ -171,12 +182,33 @@ pub(super) fn facts(transport: &dyn ReadTransport, os: Os) -> Result<Told, Trans
     })
 }
 
+/// Something that was killed on a machine: the agent itself, so nobody there can tell why.
+fn killed(machine: &str, how: String) -> StepError {
+    let words = format!(
+        "what ran on {machine} was ended by signal 9, as the system does where memory runs out"
+    );
+    let mut error = StepError::new(ErrorClass::Unreachable, words).hint(format!(
+        "if nobody killed it, give {machine} more memory (`memory` of its group in the cluster file, where the file \
+         makes the machine), then run `mullion up` again"
+    ));
+    error.causes.push(how);
+    error
+}
+
 /// A connection that failed, as a step's failure.
 pub(super) fn lost(machine: &str, error: &TransportError) -> StepError {
-    let words = format!("{machine} could not be asked");
-    let mut failure = StepError::new(error.step_class(), words)
-        .because(error)
-        .tail(error.tail().iter().cloned());
+    let failure = match error {
+        TransportError::Signal { signal, .. } if signal == "KILL" => {
+            let mut failure = killed(machine, error.to_string());
+            failure.class = error.step_class();
+            failure
+        }
+        _ => {
+            let words = format!("{machine} could not be asked");
+            StepError::new(error.step_class(), words).because(error)
+        }
+    };
+    let mut failure = failure.tail(error.tail().iter().cloned());
     failure.hints.extend(error.hint());
     failure
 }
@@ -199,6 +231,29 @@ mod tests {
         let error = ear.answer("lin1", 0).unwrap_err();
         assert_eq!(error.class, ErrorClass::Unreachable);
         assert_eq!(error.tail, ["killed"]);
+    }
+
+    #[test]
+    fn an_agent_that_was_killed_is_told_with_memory_and_the_way_out() {
+        let by_shell = Ear::default().answer("lin1", KILLED).unwrap_err();
+        let by_signal = lost(
+            "lin1",
+            &TransportError::Signal {
+                place: "192.0.2.1:22".into(),
+                command: "mullion-agent serve".into(),
+                signal: "KILL".into(),
+            },
+        );
+        for error in [by_shell, by_signal] {
+            let words =
+                "what ran on lin1 was ended by signal 9, as the system does where memory runs out";
+            assert_eq!(error.words, words);
+            assert_eq!(error.causes.len(), 1, "{error:?}");
+            assert!(
+                error.hints[0].contains("give lin1 more memory"),
+                "{error:?}"
+            );
+        }
     }
 
     #[test]

@@ -82,7 +82,8 @@ fn a_gate_that_does_not_pass_fails_at_its_deadline_and_says_what_to_do() {
             return not_yet("the kubelet is silent");
         }
         Ok(())
-    });
+    })
+    .logging(&["kubelet: no network"]);
     let (report, events, journal) = run_with(&plan, &port, &options(1), &noon());
     assert_eq!(report.outcome, RunOutcome::Failed);
     let error = &report.causes[0].error;
@@ -92,6 +93,12 @@ fn a_gate_that_does_not_pass_fails_at_its_deadline_and_says_what_to_do() {
     assert_eq!(
         error.hints,
         ["see why with `mullion kubectl describe node lin1`"]
+    );
+    assert_eq!(error.tail, ["kubelet: no network"]);
+    assert_eq!(
+        port.seen().asked,
+        std::slice::from_ref(&stuck),
+        "once, at the end"
     );
     let gate = report
         .steps

@@ -16,6 +16,7 @@ pub(crate) type Done = Result<(), StepError>;
 /// Does what a test says.
 pub(crate) struct StageHand<F> {
     act: F,
+    last_lines: Vec<String>,
     seen: Mutex<Seen>,
 }
 
@@ -27,6 +28,8 @@ pub(crate) struct Seen {
     /// The steps in the order of their performings.
     pub(crate) performed: Vec<StepId>,
     pub(crate) done: BTreeSet<StepId>,
+    /// The steps whose log was asked for.
+    pub(crate) asked: Vec<StepId>,
     /// The most steps of each kind that went on at once; `all` for all of them.
     pub(crate) most: BTreeMap<String, usize>,
 }
@@ -35,8 +38,15 @@ impl<F: Fn(&Step, &dyn Attend) -> Done> StageHand<F> {
     pub(crate) fn new(act: F) -> Self {
         Self {
             act,
+            last_lines: Vec::new(),
             seen: Mutex::default(),
         }
+    }
+
+    /// With those lines in the log of every step.
+    pub(crate) fn logging(mut self, lines: &[&str]) -> Self {
+        self.last_lines = lines.iter().map(|line| (*line).to_owned()).collect();
+        self
     }
 
     pub(crate) fn seen(&self) -> MutexGuard<'_, Seen> {
@@ -85,6 +95,11 @@ impl<F: Fn(&Step, &dyn Attend) -> Done> Perform for StageHand<F> {
         let result = (self.act)(step, attendant);
         self.seen().end(step, result.is_ok());
         result
+    }
+
+    fn tail(&self, step: &Step) -> Vec<String> {
+        self.seen().asked.push(step.id.clone());
+        self.last_lines.clone()
     }
 
     fn undo(&self, _undo: &Undo, _attendant: &dyn Attend) -> Done {

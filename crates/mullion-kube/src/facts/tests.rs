@@ -69,7 +69,9 @@ fn answers() -> Answers {
                 "metadata": {
                     "name": "lin1",
                     "labels": {"mullion.dev/cluster": "demo"},
-                    "annotations": {"mullion.dev/certificates": "approved", "mullion.dev/set": "not json"},
+                    "annotations": {
+                        "mullion.dev/certificates": "approved", "mullion.dev/drained": "true", "mullion.dev/set": "not json",
+                    },
                 },
                 "spec": {"unschedulable": true},
                 "status": {

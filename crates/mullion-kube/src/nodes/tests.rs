@@ -54,7 +54,6 @@ fn a_new_node_gets_everything_in_one_change() {
                 "resourceVersion": "7",
             },
             "spec": {
-                "unschedulable": null,
                 "taints": [
                     {"key": "node.kubernetes.io/not-ready", "effect": "NoExecute", "timeAdded": "2026-11-15T09:00:00Z"},
                     {"key": "os", "value": "windows", "effect": "NoSchedule"},
@@ -84,6 +83,12 @@ fn a_node_that_is_as_wanted_is_not_changed() {
     assert_eq!(wish.change(&marked()).unwrap(), None);
     let mut cordoned = marked();
     cordoned["spec"]["unschedulable"] = true.into();
+    assert_eq!(
+        wish.change(&cordoned).unwrap(),
+        None,
+        "somebody else did it"
+    );
+    cordoned["metadata"]["annotations"]["mullion.dev/drained"] = "true".into();
     let change = wish.change(&cordoned).unwrap().unwrap();
     assert_eq!(
         change["spec"],

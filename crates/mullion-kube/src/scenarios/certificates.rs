@@ -142,10 +142,28 @@ fn a_request_for_what_is_not_the_nodes_is_refused_and_not_approved() {
             error
                 .hint()
                 .unwrap()
-                .contains("kubectl certificate deny csr-bad")
+                .contains("mullion kubectl certificate deny csr-bad")
         );
         assert!(fake.changes().is_empty(), "{what}: {:?}", fake.changes());
     }
+}
+
+#[test]
+fn a_request_of_a_node_that_is_gone_stops_nobody() {
+    let mut stale = own(fixture!("foreign-address"));
+    stale["metadata"]["creationTimestamp"] = "2026-11-15T07:00:00Z".into();
+    let mut fresh = own(fixture!("lin1"));
+    fresh["metadata"]["creationTimestamp"] = "2026-11-15T08:00:01Z".into();
+    let fake = with(&[("csr-1", stale), ("csr-2", fresh)]);
+    let mut born = node("True");
+    born["metadata"]["creationTimestamp"] = "2026-11-15T08:00:00Z".into();
+    fake.put("/api/v1/nodes/lin1", born);
+    let api = fake.api();
+    assert_eq!(
+        api.approve_certificates("lin1", &known()).unwrap(),
+        Look::So(1)
+    );
+    assert!(api.facts(&cluster()).unwrap().facts.nodes["lin1"].certificates);
 }
 
 #[test]
@@ -222,4 +240,32 @@ fn a_node_that_is_not_registered_yet_is_waited_for() {
     fake.put(&format!("{FOLDER}/csr-1"), own(fixture!("lin1")));
     let look = fake.api().approve_certificates("lin1", &known()).unwrap();
     assert_eq!(words(look), "the cluster knows no node lin1 yet");
+}
+
+#[test]
+fn a_kubelet_without_its_certificate_is_waited_for_and_one_that_is_not_heard_of_is_not() {
+    let fake = with(&[]);
+    let api = fake.api();
+    let look = |code: u16, message: &str| {
+        fake.answer_once(
+            Method::GET,
+            "/api/v1/nodes/lin1/proxy/healthz",
+            code,
+            message,
+        );
+        api.kubelet_serves("lin1")
+    };
+    assert_eq!(
+        words(look(
+            503,
+            "error trying to reach service: remote error: tls: internal error"
+        )),
+        "the kubelet of lin1 does not serve yet: remote error: tls: internal error"
+    );
+    let refused =
+        "error trying to reach service: dial tcp 10.99.0.12:10250: connect: connection refused";
+    assert!(!look(503, refused).is_so());
+    let dropped = "error trying to reach service: dial tcp 10.99.0.12:10250: i/o timeout";
+    assert!(look(503, dropped).is_so());
+    assert!(look(401, "Unauthorized").is_so(), "it answers");
 }

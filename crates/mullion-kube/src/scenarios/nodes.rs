@@ -20,6 +20,7 @@ fn a_marked_node_is_seen_as_marked_and_not_changed_again() {
     let fake = Fake::default();
     let mut new = node("True");
     new["spec"] = json!({"unschedulable": true});
+    new["metadata"]["annotations"] = json!({"mullion.dev/drained": "true"});
     new["metadata"]["labels"] = json!({});
     fake.put("/api/v1/nodes/lin1", new);
     let api = fake.api();
@@ -84,14 +85,16 @@ fn forgetting_twice_is_forgetting_once() {
 }
 
 #[test]
-fn uncordoning_lets_pods_come() {
+fn what_somebody_else_cordoned_stays_so() {
     let fake = Fake::default();
     let mut cordoned = node("True");
     cordoned["spec"] = json!({"unschedulable": true});
     fake.put("/api/v1/nodes/lin1", cordoned);
-    fake.api().uncordon("lin1").unwrap();
+    let api = fake.api();
+    assert!(mark(&api).unwrap().is_so());
     let node = fake.at("/api/v1/nodes/lin1").unwrap();
-    assert!(node["spec"]["unschedulable"].is_null());
+    assert_eq!(node["spec"]["unschedulable"], true);
+    assert!(!api.facts(&cluster()).unwrap().facts.nodes["lin1"].cordoned);
 }
 
 const LIN1: &str = "/api/v1/nodes/lin1";

@@ -467,7 +467,14 @@ fn drain(server: &Server, api: &Api) {
         "",
     );
     until("nobody", || api.drain("lin1", &Unattended).unwrap());
-    api.uncordon("lin1").unwrap();
+    let nothing = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
+    let marks = Marks {
+        labels: &nothing.0,
+        taints: &BTreeSet::new(),
+        drop_labels: &nothing.1,
+        drop_taints: &nothing.2,
+    };
+    assert!(api.mark("lin1", &marks, &cluster()).unwrap().is_so());
     assert!(!api.facts(&cluster()).unwrap().facts.nodes["lin1"].cordoned);
     api.forget("lin1").unwrap();
     assert!(api.facts(&cluster()).unwrap().facts.nodes.is_empty());

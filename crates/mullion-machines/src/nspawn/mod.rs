@@ -458,8 +458,9 @@ impl Driver for Nspawn {
     ) -> Result<(), DriverError> {
         let (home, label) = self.whole(cluster, machine)?;
         let inside = inside(&home, &label)?;
-        let wanted = hosts.file();
-        if inside.read(seed::HOSTS)? == wanted {
+        let found = inside.read(seed::HOSTS)?;
+        let wanted = hosts.within(&found);
+        if found == wanted {
             return Ok(());
         }
         inside.write(seed::HOSTS, &wanted, 0o644)

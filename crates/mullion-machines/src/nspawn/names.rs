@@ -26,7 +26,7 @@ pub(super) fn cable(cluster: &ClusterName, machine: &MachineName) -> String {
 
 /// The service of the computer's systemd that a machine is, where there is one.
 pub(super) fn unit(cluster: &ClusterName, machine: &MachineName) -> String {
-    format!("mullion-{cluster}-{machine}.service")
+    format!("mullion-{cluster}.{machine}.service")
 }
 
 #[cfg(test)]

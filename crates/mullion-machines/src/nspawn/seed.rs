@@ -71,7 +71,8 @@ pub(super) fn seed(
     upper.put("etc/machine-id", &id, 0o444)?;
     upper.put(HOSTS, &wish.hosts.file(), 0o644)?;
     upper.put("etc/resolv.conf", &resolv(&wish.dns)?, 0o644)?;
-    upper.put("etc/environment", &environment(&wish.environment), 0o644)?;
+    // It may name a proxy with its password; whoever logs in is told by a process of root's.
+    upper.put("etc/environment", &environment(&wish.environment), 0o600)?;
     upper.put("etc/ssh/ssh_host_ed25519_key", host_key.0, 0o600)?;
     upper.put(
         "etc/ssh/ssh_host_ed25519_key.pub",
@@ -168,7 +169,7 @@ impl Layer {
                 Err(Errno::EXIST) => false,
                 other => other.map(|()| true)?,
             };
-            folder = open_below(&root, &path_so_far, flags, Mode::empty())?;
+            folder = open_below(&root, &path_so_far, flags)?;
             if is_new && let Ok(meta) = fs_err::symlink_metadata(self.lower.join(&path_so_far)) {
                 std::os::unix::fs::fchown(&folder, Some(meta.uid()), Some(meta.gid()))?;
                 rustix::fs::fchmod(&folder, Mode::from_raw_mode(meta.mode() & 0o7777))?;
@@ -243,7 +244,7 @@ impl Inside {
             Self::Stopped { upper, lower } => vec![upper, lower],
         };
         for root in places {
-            match open(root, path, OFlags::RDONLY, 0) {
+            match open(root, path) {
                 Ok(mut file) => {
                     let mut text = String::new();
                     file.read_to_string(&mut text)?;
@@ -259,10 +260,7 @@ impl Inside {
     /// Writes a file anew.
     pub(super) fn write(&self, path: &str, text: &str, mode: u32) -> Result<(), DriverError> {
         match self {
-            Self::Running(root) => {
-                let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC;
-                Ok(open(root, path, flags, mode)?.write_all(text.as_bytes())?)
-            }
+            Self::Running(root) => Ok(replace(root, Path::new(path), text, mode)?),
             Self::Stopped { upper, lower } => Layer {
                 upper: upper.clone(),
                 lower: lower.clone(),
@@ -272,20 +270,37 @@ impl Inside {
     }
 }
 
-/// Opens a file below a folder as if the folder were the root: no link in it leads out.
-fn open(root: &Path, path: &str, flags: OFlags, mode: u32) -> std::io::Result<std::fs::File> {
+/// Puts a file in another's place: whoever reads it meanwhile, or after a cut, finds one of the two whole.
+fn replace(root: &Path, path: &Path, text: &str, mode: u32) -> std::io::Result<()> {
+    let name = path.file_name().unwrap_or_default();
+    let mut fresh = name.to_owned();
+    fresh.push(".mullion-new");
+    let root = rustix::fs::open(root, OFlags::PATH | OFlags::DIRECTORY, Mode::empty())?;
+    let above = path.parent().unwrap_or(Path::new("."));
+    let above = open_below(&root, above, OFlags::RDONLY | OFlags::DIRECTORY)
+        .map_err(|cause| named(&path.to_string_lossy(), &cause))?;
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW;
+    let mode = Mode::from_raw_mode(mode);
+    let file = rustix::fs::openat(&above, &fresh, flags | OFlags::CLOEXEC, mode)?;
+    rustix::fs::fchmod(&file, mode)?;
+    std::fs::File::from(file).write_all(text.as_bytes())?;
+    Ok(rustix::fs::renameat(&above, &fresh, &above, name)?)
+}
+
+/// Opens a file below a folder, to read it, as if the folder were the root: no link in it leads out.
+fn open(root: &Path, path: &str) -> std::io::Result<std::fs::File> {
     let folder = rustix::fs::open(root, OFlags::PATH | OFlags::DIRECTORY, Mode::empty())?;
-    let file = open_below(&folder, Path::new(path), flags, Mode::from_raw_mode(mode));
+    let file = open_below(&folder, Path::new(path), OFlags::RDONLY);
     Ok(file.map_err(|cause| named(path, &cause))?.into())
 }
 
-fn open_below(root: &OwnedFd, path: &Path, flags: OFlags, mode: Mode) -> std::io::Result<OwnedFd> {
+fn open_below(root: &OwnedFd, path: &Path, flags: OFlags) -> std::io::Result<OwnedFd> {
     let flags = flags | OFlags::CLOEXEC;
     Ok(rustix::fs::openat2(
         root,
         path,
         flags,
-        mode,
+        Mode::empty(),
         ResolveFlags::IN_ROOT,
     )?)
 }
@@ -355,8 +370,14 @@ mod tests {
         fs_err::create_dir_all(root.join("etc")).unwrap();
         fs_err::write(&outside, "the computer's").unwrap();
         fs_err::os::unix::fs::symlink(&outside, root.join("etc/hosts")).unwrap();
-        let inside = Inside::Running(root);
-        assert!(inside.write("etc/hosts", "the machine's", 0o644).is_err());
+        let inside = Inside::Running(root.clone());
+        inside.write("etc/hosts", "the machine's", 0o644).unwrap();
+        assert_eq!(inside.read("etc/hosts").unwrap(), "the machine's");
+        assert_eq!(fs_err::read_to_string(&outside).unwrap(), "the computer's");
+        // Nor does a folder that is one.
+        fs_err::remove_dir_all(root.join("etc")).unwrap();
+        fs_err::os::unix::fs::symlink(folder.path(), root.join("etc")).unwrap();
+        assert!(inside.write("etc/outside", "the machine's", 0o644).is_err());
         assert_eq!(fs_err::read_to_string(&outside).unwrap(), "the computer's");
     }
 

@@ -100,7 +100,7 @@ mod tests {
         };
         let args = service(&home, &label);
         for wanted in [
-            "--unit=mullion-dev-lin1.service",
+            "--unit=mullion-dev.lin1.service",
             "--property=Delegate=yes",
             "--property=CPUQuota=200%",
             "--property=MemoryMax=2147483648",

@@ -7,7 +7,7 @@ use mullion_spec::words::Os;
 use mullion_wire::{Definition, File, Service, ServiceState, Start};
 
 use super::network::NETWORKS;
-use super::{backward, recovery, windows_program_path};
+use super::{backward, logs, recovery, windows_program_path};
 use crate::containerd::{Tables, hosts, parent, registries};
 use crate::error::RenderError;
 use crate::outward;
@@ -108,15 +108,16 @@ fn config(setting: &Setting<'_>, has_hosts: bool) -> Result<String, RenderError>
     Ok(tables.text(first))
 }
 
-/// With a log of its own, which nobody rotates: behind `kube-log-runner` it would neither know that it is a service, since
-/// it asks whether the service control manager is its parent, nor write anything there, since as a service it turns its
-/// output away to its file or to nowhere.
+/// With a log of its own, which the agent keeps from growing: behind `kube-log-runner` it would neither know that it is
+/// a service, since it asks whether the service control manager is its parent, nor write anything there, since as a
+/// service it turns its output away to its file or to nowhere.
 pub(super) fn service(setting: &Setting<'_>, seat: Seat<'_>) -> Service {
     let program = windows_program_path("containerd");
     let command = format!(
-        "\"{}\" --config \"{}\" --log-file C:\\var\\log\\containerd\\containerd.log --run-service",
+        "\"{}\" --config \"{}\" --log-file {} --run-service",
         backward(&program),
-        backward(CONFIG)
+        backward(CONFIG),
+        backward(&logs::path("containerd"))
     );
     Service {
         name: "containerd".into(),

@@ -4,7 +4,8 @@ use mullion_wire::{Definition, File, Service, ServiceState, Start};
 use serde_json::{Value, json};
 
 use super::containerd::proxy;
-use super::{KUBECONFIG, PATCHES_FOLDER, backward, logged, recovery, windows_program_path};
+use super::logs::logged;
+use super::{KUBECONFIG, PATCHES_FOLDER, backward, recovery, windows_program_path};
 use crate::error::RenderError;
 use crate::setting::{Seat, Setting};
 use crate::system::text_file;
@@ -18,12 +19,14 @@ pub(super) fn patch_file() -> File {
     text_file(patch_path(), format!("{:#}\n", patch()))
 }
 
-/// There are no control groups, and DNS is Windows' own matter.
+/// There are no control groups, and DNS is Windows' own matter. Drivers of volumes, which kubelet runs as the system,
+/// are looked for in a folder of its own: the one that it takes by itself it makes below `C:/usr`, where every user adds.
 pub(super) fn patch() -> Value {
     json!({
         "cgroupsPerQOS": false,
         "enforceNodeAllocatable": [],
         "resolvConf": "",
+        "volumePluginDir": "C:/var/lib/kubelet/volumeplugins",
     })
 }
 

@@ -8,7 +8,7 @@ use mullion_wire::{
 use serde_json::{Value, json};
 
 use super::ours::Ours;
-use super::{KUBECONFIG, backward, ours, windows_program_path};
+use super::{KUBECONFIG, backward, logs, ours, windows_program_path};
 use crate::error::RenderError;
 use crate::objects::flannel;
 use crate::setting::{Seat, Setting};
@@ -23,6 +23,8 @@ pub(super) const NETWORKS: &str = "C:/etc/cni/net.d";
 /// What kubelet waits for.
 const CONFIG: &str = "C:/etc/cni/net.d/10-flannel.conflist";
 const FLANNELD: &str = "flanneld";
+/// The service of the Host Network Service.
+pub(super) const HNS: &str = "hns";
 
 /// The pods' network on Windows machines.
 pub(super) struct Network {
@@ -67,17 +69,21 @@ impl Network {
         })
     }
 
-    pub(super) fn files(&self, setting: &Setting<'_>, seat: Seat<'_>) -> [File; 2] {
+    pub(super) fn files(
+        &self,
+        setting: &Setting<'_>,
+        seat: Seat<'_>,
+    ) -> Result<[File; 2], RenderError> {
         let settings = format!("{:#}\n", flannel::network(setting));
-        [
+        Ok([
             text_file(NETWORK_SETTINGS, settings),
-            ours::file(&self.attended(setting, seat)),
-        ]
+            ours::file(&self.attended(setting, seat)?),
+        ])
     }
 
-    fn attended(&self, setting: &Setting<'_>, seat: Seat<'_>) -> Attended {
+    fn attended(&self, setting: &Setting<'_>, seat: Seat<'_>) -> Result<Attended, RenderError> {
         let node = [KUBECONFIG, NETWORK_SETTINGS].map(str::to_owned);
-        Attended {
+        Ok(Attended {
             version: mullion_wire::VERSION,
             service: FLANNELD.into(),
             share: SHARE.into(),
@@ -86,6 +92,7 @@ impl Network {
                     files: node.into(),
                     network: None,
                 },
+                renewed_with: Some(HNS.into()),
                 path: windows_program_path(FLANNELD),
                 args: vec![
                     "--kube-subnet-mgr".into(),
@@ -105,7 +112,9 @@ impl Network {
                 path: CONFIG.into(),
                 text: format!("{:#}\n", self.config(setting, seat)),
             }],
-        }
+            // One service for all of them: two would take them from each other.
+            logs: logs::attended(setting)?,
+        })
     }
 
     /// What flannel's own plugin would make of the machine's share. The second address is kube-proxy's.
@@ -150,8 +159,9 @@ impl Network {
         Ours {
             name: FLANNELD,
             after: "kubelet",
-            // Whoever starts HNS anew starts this anew, and what depends on it.
-            depends_on: "hns",
+            // Whoever starts HNS anew starts this anew, and what depends on it. Where it crashes, nobody is told: the
+            // service looks.
+            depends_on: HNS,
             restarted_by: vec![NETWORK_SETTINGS.into()],
             environment: [("NODE_NAME".to_owned(), seat.name.to_string())].into(),
         }

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use mullion_wire::{Attended, Definition, File, Service, ServiceState, Start};
 use serde_json::json;
 
-use super::{backward, logged, recovery, windows_program_path};
+use super::logs::logged;
+use super::{backward, recovery, windows_program_path};
 use crate::error::RenderError;
 use crate::setting::Setting;
 use crate::system::text_file;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use mullion_catalog::Catalog;
 use mullion_wire::{Attended, AttendedProgram, Awaited, File, Service};
 
-use super::network::{Network, SHARE};
+use super::network::{HNS, Network, SHARE};
 use super::ours::Ours;
 use super::{KUBECONFIG, backward, ours, windows_program_path};
 use crate::error::RenderError;
@@ -36,10 +36,12 @@ pub(super) fn file(
                 files: vec![KUBECONFIG.into()],
                 network: Some(network.name.clone()),
             },
+            renewed_with: Some(HNS.into()),
             path: windows_program_path(KUBE_PROXY),
             args,
         },
         files: vec![],
+        logs: vec![],
     }))
 }
 

@@ -59,8 +59,7 @@ pub(super) fn is_of_keys(path: &str) -> bool {
     is_same(path, Catalog::builtin().administrators_keys())
 }
 
-/// The fixes that every machine of the release needs, and what goes for those that we make or for the others. Whether an
-/// address is static, and which revision a machine has, is not known here: values for those are left to whoever knows.
+/// The fixes that every machine of the release needs, and what goes for those that we make or for the others.
 fn registry(seat: Seat<'_>, wanted: &Wanted) -> Vec<RegistryValue> {
     let own = if seat.is_existing() {
         RegistryWhen::Existing
@@ -74,6 +73,7 @@ fn registry(seat: Seat<'_>, wanted: &Wanted) -> Vec<RegistryValue> {
             RegistryData::Number(number) => Data::Dword(*number),
             RegistryData::Text { expandable } => Data::Expandable(expandable.clone()),
         },
+        restart: value.restart,
     };
     Catalog::builtin()
         .registry_values(wanted.version)

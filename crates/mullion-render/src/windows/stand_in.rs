@@ -96,6 +96,10 @@ fn leave_out(windows: &mut Windows, part: BlueprintPart) {
         BlueprintPart::Network => windows.network = None,
         BlueprintPart::PageFile => windows.page_file = None,
         BlueprintPart::Registry => windows.registry = vec![],
+        BlueprintPart::Restarts => {
+            let values = windows.registry.iter_mut();
+            values.for_each(|value| value.restart = false);
+        }
         BlueprintPart::TimeZone => windows.time_zone = None,
         // It is beside what only Windows has.
         BlueprintPart::Firewall => {}

@@ -260,6 +260,11 @@ fn mode_33_pods_wait_until_flannel_has_written_the_machine_s_share_down() {
 #[test]
 fn mode_61_what_crashes_leaves_a_dump_and_hns_takes_its_users_along() {
     let blueprint = blueprint();
+    // Who is stopped and started in order takes along what depends on it; who crashes does not.
+    for name in ["flanneld", "kube-proxy"] {
+        let program = attended(&blueprint, name).program;
+        assert_eq!(program.renewed_with.as_deref(), Some("hns"), "{name}");
+    }
     assert!(
         definition(&blueprint, "flanneld")
             .depends_on

@@ -1,6 +1,6 @@
 //! Windows itself.
 
-use mullion_wire::{ServiceState, Start};
+use mullion_wire::{RegistryData, ServiceState, Start};
 
 use crate::scene;
 use crate::windows::{attended, blueprint, blueprint_of, blueprints, definition, file};
@@ -81,5 +81,24 @@ fn mode_55_no_service_goes_through_a_shell() {
                 assert!(!plain.contains(shell), "{version}: {command}");
             }
         }
+    }
+}
+
+#[test]
+fn mode_56_windows_takes_the_clock_of_a_machine_that_we_make_for_utc() {
+    let made = "kubernetes: {allowUnsupported: true}\nmachines:\n- {name: cp, role: control-plane}\n\
+        - {name: win, os: windows, version: \"RELEASE\", driver: qemu, media: {iso: ./windows.iso}}\n";
+    let is_set = |text: &str| {
+        let windows = blueprint_of(&scene::model(text, "1.36")).windows.unwrap();
+        let mut values = windows.registry.iter().filter(|value| {
+            value.key.ends_with(r"\Control\TimeZoneInformation")
+                && value.name == "RealTimeIsUniversal"
+        });
+        values.any(|value| value.data == RegistryData::Dword(1))
+    };
+    for release in ["2019", "2022", "2025"] {
+        assert!(is_set(&made.replace("RELEASE", release)), "{release}");
+        // The clock of another's machine is its owner's.
+        assert!(!is_set(&file(release)), "{release}");
     }
 }

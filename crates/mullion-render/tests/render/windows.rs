@@ -3,7 +3,7 @@
 use mullion_catalog::{BlueprintPart, Catalog};
 use mullion_render::{join_config, windows_blueprint};
 use mullion_spec::words::Driver;
-use mullion_wire::{Attended, Blueprint, Content, ServiceState};
+use mullion_wire::{Attended, AttendedLog, Blueprint, Content, ServiceState};
 
 use crate::scene::{self, name};
 
@@ -59,6 +59,12 @@ fn a_stand_in_differs_in_what_the_catalog_says_and_in_nothing_else() {
             BlueprintPart::Firewall => expected.firewall = None,
             BlueprintPart::HostName => windows.host_name = None,
             BlueprintPart::PageFile => windows.page_file = None,
+            BlueprintPart::Restarts => {
+                let values = windows.registry.iter_mut();
+                let mut early = values.filter(|value| value.restart).peekable();
+                assert!(early.peek().is_some(), "on Windows some wait for a start");
+                early.for_each(|value| value.restart = false);
+            }
             BlueprintPart::TimeZone => windows.time_zone = None,
             part => panic!("{part:?} is left out, and nobody says how"),
         }
@@ -188,6 +194,12 @@ fn kubelet_on_windows_is_a_service_that_finds_its_files_whatever_drive_it_is_on(
     let patch: serde_json::Value = serde_json::from_str(patch).unwrap();
     assert_eq!(patch["resolvConf"], "");
     assert_eq!(patch["cgroupsPerQOS"], false);
+    // kubelet makes it without saying who may add to it: the folder above has to.
+    let drivers = patch["volumePluginDir"].as_str().unwrap();
+    let (above, _) = drivers.rsplit_once('/').unwrap();
+    let mut folders = blueprint.folders.iter();
+    let above = folders.find(|folder| folder.path == above);
+    assert_eq!(above.map(|folder| folder.mode), Some(0o755));
 }
 
 #[test]
@@ -238,7 +250,9 @@ fn containerd_on_windows_has_one_place_for_plugins_and_a_log() {
         .unwrap();
     // Failure 38: without it nothing is logged.
     assert!(
-        containerd.command.contains("--log-file"),
+        containerd
+            .command
+            .contains(" --log-file C:\\var\\log\\containerd\\containerd.log "),
         "{}",
         containerd.command
     );
@@ -390,12 +404,27 @@ fn every_minor_gets_its_own_flags() {
                 .as_ref()
                 .unwrap();
             let command = &definition.command;
-            assert_eq!(
-                command.contains("-log-file-size"),
-                rotates,
-                "{version}: {command}"
-            );
+            let flags = " -log-file-size=50M -log-file-age=168h ";
+            assert_eq!(command.contains(flags), rotates, "{version}: {command}");
+            let log = format!(" -log-file=C:\\var\\log\\{service}\\{service}.log ");
+            assert!(command.contains(&log), "{version}: {command}");
         }
+        // Who does not begin a new log by itself is helped, and by one service alone.
+        let logs = attended(&blueprint, "flanneld").logs;
+        let paths: Vec<_> = logs.iter().map(|log| log.path.as_str()).collect();
+        let mut expected = vec!["C:/var/log/containerd/containerd.log"];
+        if !rotates {
+            expected.extend([
+                "C:/var/log/flanneld/flanneld.log",
+                "C:/var/log/kube-proxy/kube-proxy.log",
+                "C:/var/log/kubelet/kubelet.log",
+            ]);
+        }
+        assert_eq!(paths, expected, "{version}");
+        let is_as_ever =
+            |log: &AttendedLog| (log.aside_from, log.removed_after_s) == (50_000_000, 604_800);
+        assert!(logs.iter().all(is_as_ever), "{logs:?}");
+        assert_eq!(attended(&blueprint, "kube-proxy").logs, []);
         let args = attended(&blueprint, "kube-proxy").program.args;
         let gates = args.iter().find(|flag| flag.starts_with("--feature-gates"));
         let expected = version
@@ -544,10 +573,38 @@ fn folders_of_keys_are_private_and_those_of_the_cluster_are_not_the_blueprint_s(
         // Kubeconfigs and `pki` come to be in it.
         assert_eq!(mode("C:/etc/kubernetes"), Some(0o700));
         assert_eq!(mode("C:/var/log/dumps"), Some(0o700));
-        // Pods' volumes are below, and pods read them as other users.
-        assert_eq!(mode("C:/var/lib/kubelet"), Some(0o755));
-        // The agent makes it at every join; were it the blueprint's, a reset would break the blueprint.
-        assert_eq!(mode("C:/var/lib/kubelet/pki"), None);
+        // Programs that the system runs, and what it starts them with: `C:/` would let every user add to them.
+        for path in [
+            "C:/k",
+            "C:/opt/cni/bin",
+            "C:/etc/mullion",
+            "C:/var/lib/kubelet",
+        ] {
+            assert_eq!(mode(path), Some(0o755), "{path}");
+        }
+        // The agent makes them at every join; were they the blueprint's, a reset would break the blueprint.
+        for name in ["pki", "pods"] {
+            assert_eq!(mode(&format!("C:/var/lib/kubelet/{name}")), None);
+        }
+    }
+}
+
+#[test]
+fn nothing_is_in_a_folder_that_every_user_may_add_to() {
+    let (real, _) = both();
+    let folders = real.folders.iter();
+    let closed: Vec<_> = folders.map(|folder| (&*folder.path, folder.mode)).collect();
+    let files = real.files.iter().map(|file| file.path.as_str());
+    for path in files.chain(closed.iter().map(|(path, _)| *path)) {
+        let (above, _) = path.rsplit_once('/').unwrap();
+        // Only administrators add anything to programs, and to the drive and its data we add folders alone.
+        let is_windows_own = above.starts_with("C:/Program Files/")
+            || (["C:", "C:/ProgramData"].contains(&above)
+                && closed.iter().any(|(folder, _)| *folder == path));
+        let is_closed = |(folder, mode): &(&str, u32)| {
+            above == *folder || (*mode == 0o700 && above.starts_with(&format!("{folder}/")))
+        };
+        assert!(is_windows_own || closed.iter().any(is_closed), "{path}");
     }
 }
 

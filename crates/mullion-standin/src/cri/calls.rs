@@ -134,7 +134,9 @@ pub(super) fn images_in(call: &str, bytes: &Bytes) -> Vec<String> {
     }
     let found = read(bytes).map(|told: ListImagesResponse| {
         let images = told.images.into_iter();
-        images.flat_map(|image| image.repo_tags).collect()
+        images
+            .flat_map(|image| image.repo_tags.into_iter().chain(image.repo_digests))
+            .collect()
     });
     found.unwrap_or_default()
 }

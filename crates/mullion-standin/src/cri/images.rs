@@ -229,8 +229,11 @@ pub(super) fn whole(reference: &str) -> String {
         (false, true) => format!("docker.io/{reference}"),
         (false, false) => format!("docker.io/library/{reference}"),
     };
-    let has_end = named.contains('@') || repository(&named).len() < named.len();
-    if has_end {
+    let has_end = repository(&named).len() < named.len();
+    if let Some((_, digest)) = named.split_once('@') {
+        // The runtime leaves out a tag beside a digest.
+        format!("{}@{digest}", repository(&named))
+    } else if has_end {
         named
     } else {
         format!("{named}:latest")
@@ -380,6 +383,7 @@ mod tests {
             ("localhost:5000/x", "localhost:5000/x:latest"),
             ("localhost/x:1", "localhost/x:1"),
             ("r.io/x@sha256:ab", "r.io/x@sha256:ab"),
+            ("r.io:5/x:1@sha256:ab", "r.io:5/x@sha256:ab"),
         ] {
             assert_eq!(whole(reference), expected);
         }

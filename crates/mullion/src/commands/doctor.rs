@@ -226,4 +226,31 @@ mod tests {
             assert_eq!(said, "");
         }
     }
+
+    #[test]
+    fn a_go_that_is_too_old_is_as_good_as_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("go");
+        let says = |version: &str| {
+            let script = format!("#!/bin/sh\necho go version go{version} linux/amd64\n");
+            // By a process that ends: what another test's child holds open for writing cannot be run.
+            let wrote = std::process::Command::new("sh")
+                .args(["-c", "printf %s \"$1\" > \"$0\" && chmod 755 \"$0\""])
+                .arg(&program)
+                .arg(script)
+                .status();
+            assert!(wrote.unwrap().success());
+        };
+        let given = |sources: &mut Sources| sources.go.program = Some(program.clone());
+        says("1.19");
+        let (go, said) = ask(Fix::Look, given);
+        assert!(matches!(go, Go::None), "{said}");
+        // To cure it, one is fetched.
+        let (go, said) = ask(Fix::Install, given);
+        assert!(matches!(go, Go::NotHad(_)), "{said}");
+        assert_eq!(said, format!("getting Go {NEWEST_GO}\n"));
+        says("1.26.0");
+        let (go, said) = ask(Fix::Install, given);
+        assert!(matches!(go, Go::Own) && said.is_empty(), "{said}");
+    }
 }

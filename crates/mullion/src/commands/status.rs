@@ -8,7 +8,8 @@ use mullion_catalog::{Catalog, Judgement};
 use mullion_engine::Lock;
 use mullion_kube::ClusterView;
 use mullion_plan::{MachineFacts, Observed, Plan, Power};
-use mullion_spec::value::MachineName;
+use mullion_spec::value::{Address, MachineName};
+use mullion_spec::words::Driver;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -18,7 +19,6 @@ use crate::console::{Console, Format};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::views::findings::plural;
-use crate::views::progress::short;
 use crate::workshop;
 
 /// What there is of a cluster.
@@ -99,17 +99,16 @@ pub fn status(
     let holder = [&environment.state, &environment.place]
         .into_iter()
         .find_map(|folder| Lock::holder(folder, hands.cluster_name()));
-    let mut names: Vec<_> = wanted
+    let mut machines: Vec<_> = wanted
         .cluster
         .machines()
-        .map(|machine| machine.name)
+        .map(|machine| (machine.given_address().cloned(), machine.name))
         .collect();
-    let extra = observed
-        .machines
-        .iter()
-        .filter(|(name, facts)| facts.ours && !names.contains(name));
-    let extra: Vec<_> = extra.map(|(name, _)| name.clone()).collect();
-    names.extend(extra);
+    let is_extra = |name: &MachineName| machines.iter().all(|(_, wanted)| wanted != name);
+    let extra = observed.machines.iter();
+    let extra = extra.filter(|(name, facts)| facts.ours && is_extra(name));
+    let extra: Vec<_> = extra.map(|(name, _)| (None, name.clone())).collect();
+    machines.extend(extra);
     let document = StatusDocument {
         cluster: model.cluster().name.to_string(),
         kubernetes: model.kubernetes().version.to_string(),
@@ -122,9 +121,9 @@ pub fn status(
             .cluster
             .as_ref()
             .and_then(|cluster| cluster.endpoint.clone()),
-        machines: names
+        machines: machines
             .iter()
-            .map(|name| machine_status(name, &observed, view.as_ref()))
+            .map(|(given, name)| machine_status(name, given.as_ref(), &observed, view.as_ref()))
             .collect(),
         differences: differences(&plan),
         run: holder.map(|holder| {
@@ -144,20 +143,31 @@ pub fn status(
     Ok(0)
 }
 
+/// `given` is the address that the file gives a machine which exists already.
 fn machine_status(
     name: &MachineName,
+    given: Option<&Address>,
     observed: &Observed,
     view: Option<&ClusterView>,
 ) -> MachineStatus {
     let facts = observed.machines.get(name);
+    let driver = facts.map(|facts| facts.driver);
     MachineStatus {
         name: name.to_string(),
-        machine: facts.map_or("absent", state),
-        driver: facts.map(|facts| facts.driver.to_string()),
+        machine: match (facts, given) {
+            (Some(facts), _) => state(facts),
+            // Nobody sees one that exists already unless it answers.
+            (None, Some(_)) => "silent",
+            (None, None) => "absent",
+        },
+        driver: driver
+            .or(given.map(|_| Driver::Ssh))
+            .map(|driver| driver.to_string()),
         stand_in: facts.is_some_and(|facts| Catalog::builtin().driver(facts.driver).stand_in),
         address: facts
             .and_then(|facts| facts.address)
-            .map(|address| address.to_string()),
+            .map(|address| address.to_string())
+            .or(given.map(ToString::to_string)),
         answers: facts.is_some_and(|facts| facts.inside.is_some()),
         next_start: facts
             .and_then(|facts| facts.inside.as_ref())
@@ -323,12 +333,60 @@ fn text(document: &StatusDocument, now: Timestamp) -> String {
 fn age(since: &str, now: Timestamp) -> String {
     let parsed = since.parse::<Timestamp>().ok();
     let age = parsed.and_then(|since| Duration::try_from(now.duration_since(since)).ok());
-    age.map_or_else(|| "-".into(), short)
+    age.map_or_else(|| "-".into(), long)
+}
+
+/// The two largest units of a time that may be long: `12 s`, `3 min 5 s`, `5 h 12 min`, `3 d 4 h`.
+fn long(time: Duration) -> String {
+    let seconds = time.as_secs();
+    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86400);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{seconds} s"),
+        (0, 0, minutes) => format!("{minutes} min {} s", seconds % 60),
+        (0, hours, minutes) => format!("{hours} h {} min", minutes % 60),
+        (days, hours, _) => format!("{days} d {} h", hours % 24),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_machine_that_exists_already_and_does_not_answer_is_silent_at_its_address() {
+        let name = "box1".parse().unwrap();
+        let nothing = Observed::default();
+        let address = Address::Ip([192, 0, 2, 10].into());
+        let status = machine_status(&name, Some(&address), &nothing, None);
+        let told = (status.machine, status.driver, status.address);
+        let wanted = ("silent", Some("ssh".into()), Some("192.0.2.10".into()));
+        assert_eq!(told, wanted);
+        assert!(!status.answers);
+        // One that would be made is not there yet.
+        let status = machine_status(&name, None, &nothing, None);
+        let told = (status.machine, status.driver, status.address);
+        assert_eq!(told, ("absent", None, None));
+    }
+
+    #[test]
+    fn an_age_is_told_in_its_two_largest_units() {
+        let start = Timestamp::UNIX_EPOCH;
+        let age_after = |seconds| {
+            let now = Timestamp::from_second(seconds).unwrap();
+            age(&start.to_string(), now)
+        };
+        for (seconds, told) in [
+            (0, "0 s"),
+            (12, "12 s"),
+            (185, "3 min 5 s"),
+            (5 * 3600 + 12 * 60 + 7, "5 h 12 min"),
+            (3 * 86_400 + 4 * 3600 + 50 * 60, "3 d 4 h"),
+            (400 * 86_400, "400 d 0 h"),
+            (-5, "-"),
+        ] {
+            assert_eq!(age_after(seconds), told);
+        }
+    }
 
     #[test]
     fn what_waits_for_a_start_is_told_and_differs_from_nothing() {

@@ -1,9 +1,12 @@
 //! `mullion up`: make it so.
 
+use std::collections::BTreeSet;
+
 use mullion_catalog::{Judgement, Model};
 use mullion_engine::hands::Hands;
 use mullion_engine::{Report, RunOutcome, select};
 use mullion_plan::{Discover as _, Observed, Plan, Roster, Stage, Wanted, plan as planned};
+use mullion_spec::value::MachineName;
 
 use super::plan::obstructed;
 use super::validate::{refuse, tell};
@@ -35,6 +38,8 @@ pub fn up(
     if console.format == Format::Text {
         tell(console, &judgement.verdict)?;
     }
+    // A name that nobody has is told before anybody is asked for root.
+    chosen(model, wishes)?;
     let reasons = workshop::needs_root(model);
     elevate(console, environment, model, invocation.arguments, &reasons)?;
     let hands = workshop::open(model, environment)?;
@@ -131,6 +136,15 @@ pub fn look(hands: &Hands<'_>, model: &Model) -> Result<Observed, Failure> {
     })
 }
 
+/// The machines that were asked for.
+fn chosen(model: &Model, wishes: &UpArguments) -> Result<BTreeSet<MachineName>, Failure> {
+    let names = wishes.only.iter().map(String::as_str);
+    select::machines_of(model.cluster(), names).map_err(|error| {
+        Failure::new(Class::Usage, error.to_string())
+            .hint(format!("there are {}", error.known.join(", ")))
+    })
+}
+
 /// The part of a plan that was asked for.
 fn selected(model: &Model, plan: Plan, wishes: &UpArguments) -> Result<Plan, Failure> {
     let mut plan = plan;
@@ -138,11 +152,7 @@ fn selected(model: &Model, plan: Plan, wishes: &UpArguments) -> Result<Plan, Fai
         Failure::new(Class::OurBug, "a part of the plan is no plan").because(error)
     };
     if !wishes.only.is_empty() {
-        let names = wishes.only.iter().map(String::as_str);
-        let machines = select::machines_of(model.cluster(), names).map_err(|error| {
-            Failure::new(Class::Usage, error.to_string())
-                .hint(format!("there are {}", error.known.join(", ")))
-        })?;
+        let machines = chosen(model, wishes)?;
         plan = select::only(&plan, &machines)
             .map_err(|error| ours(&error))?
             .plan;

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use mullion_artifacts::{Item, Origin, Record, Soundness};
+use mullion_artifacts::{Item, Origin, Record, Soundness, Witness};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -184,8 +184,12 @@ const fn kind_word(kind: mullion_plan::PartKind) -> &'static str {
 /// Where something came from, in few words.
 pub fn source(record: &Record) -> String {
     let origin = match &record.origin {
-        Origin::Upstream { address, .. } => format!("upstream {}", host(address)),
-        Origin::Mirror { address, .. } => format!("mirror {}", host(address)),
+        Origin::Upstream { address, witness } => {
+            format!("upstream {}{}", host(address), doubt(*witness))
+        }
+        Origin::Mirror { address, witness } => {
+            format!("mirror {}{}", host(address), doubt(*witness))
+        }
         Origin::Archive { archive, .. } => format!("out of {archive}"),
         Origin::Build => "built here".into(),
         Origin::Made => "put together here".into(),
@@ -195,6 +199,14 @@ pub fn source(record: &Record) -> String {
     match &record.carried_by {
         Some(bundle) => format!("{origin}, by bundle {bundle}"),
         None => origin,
+    }
+}
+
+/// What is to be said where nothing but the connection vouches for a download.
+const fn doubt(witness: Witness) -> &'static str {
+    match witness {
+        Witness::Connection => ", no digest is published: pinned as it first came",
+        _ => "",
     }
 }
 
@@ -362,6 +374,32 @@ mod tests {
             "dl.example.org"
         );
         assert_eq!(host("registry.example.org/a/b:1"), "registry.example.org");
+    }
+
+    #[test]
+    fn what_nobody_vouches_for_is_told() {
+        let told = |witness: &str| {
+            let record = serde_json::json!({
+                "version": 1,
+                "item": {
+                    "is": "part",
+                    "name": "flannel-archive",
+                    "os": "windows",
+                    "kind": "archive",
+                    "version": "0.28.0",
+                },
+                "file": "flannel.tar.gz",
+                "sha256": "0123456789abcdef".repeat(4),
+                "size": 9,
+                "origin": {"from": "upstream", "address": "https://dl.example.org/a", "witness": witness},
+            });
+            source(&serde_json::from_value(record).unwrap())
+        };
+        assert_eq!(told("checksum-file"), "upstream dl.example.org");
+        assert_eq!(
+            told("connection"),
+            "upstream dl.example.org, no digest is published: pinned as it first came"
+        );
     }
 
     #[test]

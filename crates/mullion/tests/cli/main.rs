@@ -14,6 +14,7 @@ mod pages;
 mod plan;
 mod runs;
 mod surface;
+mod up;
 
 use std::path::Path;
 use std::process::Output;

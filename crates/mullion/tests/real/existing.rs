@@ -57,7 +57,7 @@ impl Metal {
         format!(
             "metadata: {{name: NAME}}\nmachines:\n\
              - {{name: cp, role: control-plane, driver: ssh, addresses: [{}], ssh: {first}}}\n\
-             - {{name: box, role: worker, driver: ssh, addresses: [{}], ssh: {second}}}\n",
+             - {{name: box, role: worker, driver: ssh, addresses: [{}], nodeIP: host0, ssh: {second}}}\n",
             self.lab.address("cp1"),
             self.lab.address("lin1"),
         )
@@ -197,7 +197,15 @@ fn existing_machines_by_ssh() {
         assert_eq!(secrets::secrets(&text), Vec::<String>::new());
     }
     // One that does not answer is not forgotten.
+    let address = lab.address("box1");
     cut_power(&metal.lab, "lin1");
+    let status = lab.status();
+    let machines = status["machines"].as_array().unwrap();
+    let silent = machines.iter().find(|machine| machine["name"] == "box1");
+    let silent = silent.unwrap_or_else(|| panic!("{status:#}"));
+    assert_eq!(silent["machine"], "silent", "{status:#}");
+    assert_eq!(silent["address"], address, "{status:#}");
+    assert_eq!(silent["answers"], false, "{status:#}");
     let _ = lab.run(&["down", "--yes"]).code(5).says(&["box1"]);
     assert!(lab.kept().exists(), "what is kept is needed still");
     let _ = metal.lab.run(&["up", "--until", "machines"]).good();

@@ -326,3 +326,37 @@ fn a_full_disk_is_told_and_recovered_from() {
     drop((place, state));
     trial.nothing_is_left();
 }
+
+#[test]
+#[ignore = "needs root and real machines; cargo xtask test runs it"]
+fn memory_that_runs_out_is_told_and_recovered_from() {
+    let mut trial = Trial::begin("memory_that_runs_out_is_told_and_recovered_from");
+    let text = |command: &str| {
+        format!(
+            "metadata: {{name: NAME}}\nnetwork: {{machineCIDR: null}}\nmachines:\n\
+             - {{name: cp, role: control-plane, count: 1}}\n\
+             - {{name: lin, role: worker, count: 1, memory: 2GiB, before: [{{run: {command}}}]}}\n"
+        )
+    };
+    // It never finds an end of a line, and keeps all that it has read.
+    let lab = Lab::new("hunger", &text("tail /dev/zero"));
+    let ran = lab.run(&["up", "--until", "prepare"]).code(5).says(&[
+        "memory ran out on lin1",
+        "command 1 of `before`",
+        "give lin1 more memory",
+        "`memory` of its group",
+        "go on with: mullion up",
+    ]);
+    assert!(!ran.err.contains("ran out on cp1"), "{ran}");
+    let status = lab.status();
+    for machine in status["machines"].as_array().unwrap() {
+        assert_eq!(machine["machine"], "running", "{status:#}");
+        assert_eq!(machine["answers"], true, "{status:#}");
+    }
+    trial.lap("a command eats the memory of its machine, which stays");
+    lab.write(&text("echo well"));
+    let _ = lab.run(&["up", "--until", "prepare"]).good();
+    trial.lap("with another command it goes on");
+    let _ = lab.down();
+    trial.nothing_is_left();
+}

@@ -14,6 +14,8 @@ fn nodes_come_and_go_with_the_file() {
     let lab = Lab::linux("file", 1);
     let _ = lab.up();
     trial.lap("up with one worker");
+    let script = "echo 192.0.2.5 registry.lan >> /etc/hosts";
+    let _ = lab.run(&["ssh", "cp1", "--", script]).good();
 
     lab.write(&Lab::text(2));
     let status = lab.status();
@@ -24,6 +26,7 @@ fn nodes_come_and_go_with_the_file() {
     let _ = lab.has_nothing_to_do();
     lab.serve(&MORE);
     services_are_reached(&lab, &MORE);
+    assert!(knows(&lab, "cp1", "lin2") && knows(&lab, "lin2", "lin1"));
     trial.lap("the file says two: the second comes, and Services are reached from it");
 
     lab.write(&Lab::text(1));
@@ -35,6 +38,7 @@ fn nodes_come_and_go_with_the_file() {
     let _ = lab.has_nothing_to_do();
     assert!(!lab.machine("lin2").exists());
     services_are_reached(&lab, &NODES);
+    assert!(knows(&lab, "cp1", "registry.lan"), "it is the owner's");
     trial.lap("the file says one: the second goes, and Services are reached");
 
     let commented = "# mine\n".to_owned() + &Lab::text(1) + "# the end\n";
@@ -60,9 +64,51 @@ fn nodes_come_and_go_with_the_file() {
     services_are_reached_again(&lab);
     trial.lap("node reset");
 
+    let proxied = Lab::text(1) + "proxy: {http: \"http://192.0.2.1:3128\"}\n";
+    lab.write(&proxied);
+    let _ = lab.run(&["up", "--yes"]).good();
+    lab.is_up(&NODES);
+    let _ = lab.has_nothing_to_do();
+    for machine in NODES {
+        for service in ["containerd", "kubelet"] {
+            goes_through_proxy(&lab, machine, service);
+        }
+    }
+    services_are_reached_again(&lab);
+    trial.lap("a proxy, which reaches containerd and kubelet and is in nobody's way");
+
     let _ = lab.down();
     trial.nothing_is_left();
     trial.lap("down leaves nothing");
+}
+
+/// The process of a service goes out through the proxy, and not to the cluster's own networks.
+fn goes_through_proxy(lab: &Lab, machine: &str, service: &str) {
+    let script = format!(
+        r"tr '\0' '\n' < /proc/$(systemctl show --property=MainPID --value {service})/environ"
+    );
+    let ran = lab.run(&["ssh", machine, "--", &script]).good();
+    let value = |name: &str| {
+        let mut lines = ran.out.lines();
+        let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+        value.unwrap_or_else(|| panic!("{service} of {machine} has no {name}: {ran}"))
+    };
+    assert_eq!(value("HTTP_PROXY"), "http://192.0.2.1:3128", "{ran}");
+    let excepted: Vec<_> = value("NO_PROXY").split(',').collect();
+    let address = lab.address(machine);
+    let (machines, _) = address.rsplit_once('.').unwrap();
+    let machines = format!("{machines}.0/");
+    for network in ["10.244.0.0/16", "10.96.0.0/16", &machines] {
+        let is_there = excepted.iter().any(|entry| entry.starts_with(network));
+        assert!(is_there, "{network} of {machine}: {ran}");
+    }
+}
+
+/// Whether a machine knows another by its name.
+fn knows(lab: &Lab, machine: &str, other: &str) -> bool {
+    let ran = lab.run(&["ssh", machine, "--", "cat", "/etc/hosts"]).good();
+    let is_it = |line: &str| line.split_whitespace().nth(1) == Some(other);
+    ran.out.lines().any(is_it)
 }
 
 /// A node that was reset has lost its pods, which nobody makes again.

@@ -50,26 +50,35 @@ impl Lab {
             .good();
     }
 
+    /// A command in a pod.
+    #[track_caller]
+    pub(crate) fn exec(&self, pod: &str, command: &[&str]) -> Ran {
+        let space = format!("--namespace={SPACE}");
+        self.kubectl(&[&["exec", &space, pod, "--"], command].concat())
+    }
+
     /// A command in the pod of the tests on a node.
     #[track_caller]
     pub(crate) fn inside(&self, node: &str, command: &[&str]) -> Ran {
-        let pod = pod_name(node);
-        let space = format!("--namespace={SPACE}");
-        self.kubectl(&[&["exec", &space, &pod, "--"], command].concat())
+        self.exec(&pod_name(node), command)
     }
 
     /// Whether that pod connects to an address.
     #[track_caller]
     pub(crate) fn connects(&self, node: &str, address: &str) -> Result<(), String> {
-        let ran = self.inside(node, &["/agnhost", "connect", "--timeout=2s", address]);
+        self.pod_connects(&pod_name(node), address)
+    }
+
+    /// Whether a pod connects to an address.
+    #[track_caller]
+    pub(crate) fn pod_connects(&self, pod: &str, address: &str) -> Result<(), String> {
+        let ran = self.exec(pod, &["/agnhost", "connect", "--timeout=2s", address]);
         if ran.code == 0 {
             Ok(())
         } else {
             Err(format!(
-                "{} does not connect to {address}: {}{}",
-                pod_name(node),
-                ran.out,
-                ran.err
+                "{pod} does not connect to {address}: {}{}",
+                ran.out, ran.err
             ))
         }
     }

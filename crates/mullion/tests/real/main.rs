@@ -35,6 +35,8 @@ mod snapshot;
 mod systemd;
 mod three;
 mod trial;
+mod watcher;
 mod whole;
 mod windows;
+mod windows_deployment;
 mod windows_pods;

@@ -26,14 +26,24 @@ impl Island {
         format!("--net=/run/netns/{}", self.0)
     }
 
-    /// How many packets had nowhere to go.
-    fn refused(&self) -> u64 {
-        let text = tool("nsenter", &[&self.path(), "cat", "/proc/net/snmp"]);
+    /// How many packets had nowhere to go, of IPv4 and of IPv6.
+    fn refused(&self) -> [u64; 2] {
+        let read = |file: &str| tool("nsenter", &[&self.path(), "cat", file]);
+        let text = read("/proc/net/snmp");
         let mut lines = text.lines().filter(|line| line.starts_with("Ip:"));
         let (names, values) = (lines.next().unwrap(), lines.next().unwrap());
         let mut pairs = names.split(' ').zip(values.split(' '));
-        let (_, count) = pairs.find(|(name, _)| *name == "OutNoRoutes").unwrap();
-        count.parse().unwrap()
+        let (_, four) = pairs.find(|(name, _)| *name == "OutNoRoutes").unwrap();
+        // There is no such file where the kernel has no IPv6, and then nobody can try it.
+        let six = if Path::new("/proc/net/snmp6").exists() {
+            let text = read("/proc/net/snmp6");
+            let mut lines = text.lines();
+            let count = lines.find_map(|line| line.strip_prefix("Ip6OutNoRoutes"));
+            count.unwrap().trim().parse().unwrap()
+        } else {
+            0
+        };
+        [four.parse().unwrap(), six]
     }
 }
 
@@ -90,7 +100,7 @@ fn a_bundle_is_all_that_is_needed() {
     lab.is_up(&NODES);
     lab.all_pods_run();
     let _ = lab.has_nothing_to_do();
-    assert_eq!(island.refused(), 0, "somebody looked for a way out");
+    assert_eq!(island.refused(), [0, 0], "somebody looked for a way out");
     trial.lap("all Ready, and nobody looked for a way out");
     let _ = lab.down();
     assert!(!lab.machine("").exists(), "machines are left");

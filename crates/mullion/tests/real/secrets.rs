@@ -1,14 +1,8 @@
 //! Where a secret must not be: journals, logs, the process list, other users' reach.
 
-use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
-use std::time::Duration;
 
-use crate::computer::{processes, shown};
 use crate::lab::Lab;
 
 /// What of a text is secret: tokens to join with, private keys, a kubeconfig's own key. The place, not the secret.
@@ -42,47 +36,6 @@ fn around(text: &str, at: usize) -> String {
         .rev()
         .find(|start| text.is_char_boundary(*start));
     text[start.unwrap_or(0)..at].to_owned()
-}
-
-/// Looks at the process list all the time that a machine or the program works.
-pub(crate) struct Watcher {
-    is_over: Arc<AtomicBool>,
-    thread: JoinHandle<BTreeSet<String>>,
-}
-
-impl Watcher {
-    pub(crate) fn start() -> Self {
-        let is_over = Arc::new(AtomicBool::new(false));
-        let over = Arc::clone(&is_over);
-        let thread = std::thread::spawn(move || {
-            let mut found = BTreeSet::new();
-            while !over.load(Ordering::SeqCst) {
-                for pid in processes() {
-                    let line = shown(pid, "cmdline");
-                    let is_ours =
-                        shown(pid, "cgroup").contains("/mullion/") || line.contains("mullion");
-                    if !is_ours {
-                        continue;
-                    }
-                    for text in [&line, &shown(pid, "environ")] {
-                        let secrets = secrets(text).into_iter();
-                        found.extend(secrets.map(|secret| format!("process `{line}`: {secret}")));
-                    }
-                }
-                std::thread::sleep(Duration::from_millis(20));
-            }
-            found
-        });
-        Self { is_over, thread }
-    }
-
-    /// No process ever showed a secret.
-    #[track_caller]
-    pub(crate) fn saw_nothing(self) {
-        self.is_over.store(true, Ordering::SeqCst);
-        let found = self.thread.join().unwrap();
-        assert!(found.is_empty(), "{found:#?}");
-    }
 }
 
 /// No journal, no log, nothing that was said holds a secret, and none of the tokens is left.

@@ -178,7 +178,7 @@ fn machines_are_services_where_systemd_is_the_first_process() {
     let _ = lab.up();
     lab.is_up(&nodes);
     let _ = lab.has_nothing_to_do();
-    let unit = format!("mullion-{}-lin1.service", lab.name);
+    let unit = format!("mullion-{}.lin1.service", lab.name);
     let property = |name: &str| {
         let asked = format!("--property={name}");
         let told = within.tool(&["systemctl", "show", "--value", &asked, &unit]);

@@ -8,6 +8,7 @@ use crate::lab::Lab;
 use crate::network::{http, kubelets_serve, policies_are_obeyed};
 use crate::ran::tool;
 use crate::trial::{Trial, until};
+use crate::windows_deployment::two_pods_serve;
 use crate::windows_pods::{
     fields_mean_what_they_do_on_windows, images_are_judged_as_on_windows, programs_are_talked_to,
     volumes_are_there,
@@ -66,6 +67,8 @@ fn a_mixed_cluster_comes_up_works_and_goes() {
         assert_eq!(body, pod_name("win1"), "{place}");
     }
     trial.lap("pods of both systems reach each other");
+    two_pods_serve(&lab);
+    trial.lap("a Deployment of two for Windows serves, by selector and by class");
     kubelets_serve(&lab, &NODES);
     volumes_are_there(&lab);
     programs_are_talked_to(&lab);

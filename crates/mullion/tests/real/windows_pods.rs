@@ -39,9 +39,7 @@ fn merge(value: &mut Value, more: Value) {
 /// A pod's own script.
 #[track_caller]
 fn inside(lab: &Lab, pod: &str, script: &str) -> String {
-    let space = space();
-    let command = ["exec", &space, pod, "--", "/bin/sh", "-c", script];
-    lab.kubectl(&command).good().out
+    lab.exec(pod, &["/bin/sh", "-c", script]).good().out
 }
 
 #[track_caller]

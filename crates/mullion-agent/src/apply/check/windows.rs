@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
-use mullion_wire::{Blueprint, OverlayNetwork, Windows};
+use mullion_wire::{Blueprint, OverlayNetwork, Service, Start, Windows};
 
 use super::impossible;
 use crate::failure::AgentError;
@@ -16,6 +16,10 @@ const VSIDS: std::ops::RangeInclusive<u32> = 4096..=0x00ff_ffff;
 const FEWEST_PORTS: u16 = 255;
 /// Longer names are cut off by what still speaks `NetBIOS`.
 const LONGEST_NAME: usize = 15;
+
+/// Modes that Windows can give.
+const FILE_MODES: &[u32] = &[0o600, 0o644];
+pub(in crate::apply) const FOLDER_MODES: &[u32] = &[0o700, 0o755];
 
 /// Refuses what the system does not have.
 pub(super) fn family(family: Family, blueprint: &Blueprint) -> Result<(), AgentError> {
@@ -37,22 +41,36 @@ pub(super) fn family(family: Family, blueprint: &Blueprint) -> Result<(), AgentE
                 return impossible("it is one for a Linux machine".to_owned());
             }
             modes(blueprint)?;
+            starts(blueprint)?;
         }
     }
     Ok(())
 }
 
+/// Refuses services that nobody could start.
+fn starts(blueprint: &Blueprint) -> Result<(), AgentError> {
+    let is_disabled = |service: &&Service| {
+        let definition = service.definition.as_ref();
+        definition.is_some_and(|definition| definition.start == Start::Disabled)
+    };
+    match blueprint.services.iter().find(is_disabled) {
+        Some(service) => impossible(format!("the service `{}` is disabled", service.name)),
+        None => Ok(()),
+    }
+}
+
 /// Refuses permissions that Windows cannot give, since they would differ for ever.
 fn modes(blueprint: &Blueprint) -> Result<(), AgentError> {
     let files = blueprint.files.iter();
-    let files = files.map(|file| (&file.path, file.mode, [0o600, 0o644]));
+    let files = files.map(|file| (&file.path, file.mode, FILE_MODES));
     let folders = blueprint.folders.iter();
-    let folders = folders.map(|folder| (&folder.path, folder.mode, [0o700, 0o755]));
+    let folders = folders.map(|folder| (&folder.path, folder.mode, FOLDER_MODES));
     for (path, mode, allowed) in files.chain(folders) {
         if !allowed.contains(&mode) {
-            let [private, open] = allowed;
+            let allowed: Vec<_> = allowed.iter().map(|mode| format!("{mode:04o}")).collect();
+            let allowed = allowed.join(" or ");
             return impossible(format!(
-                "`{path}` has the mode {mode:04o}: on Windows it is {private:04o} or {open:04o}"
+                "`{path}` has the mode {mode:04o}: on Windows it is {allowed}"
             ));
         }
     }
@@ -150,6 +168,7 @@ mod tests {
             key: key.into(),
             name: "a".into(),
             data: RegistryData::Dword(1),
+            restart: false,
         };
         let words = refused(|windows| windows.registry = vec![value(r"HKCU\Software")]);
         assert!(words.contains("not a key"), "{words}");

@@ -6,7 +6,7 @@ use mullion_wire::Windows;
 use super::failed;
 use crate::failure::AgentError;
 use crate::state::WindowsState;
-use crate::system::{Kind, System, SystemError};
+use crate::system::{Kind, Look, Owner, System, SystemError};
 use crate::work::Work;
 
 /// The mode of a file that only the system and administrators may open.
@@ -20,20 +20,23 @@ pub(super) fn what(path: &str) -> String {
 
 /// The mode of a file that is there.
 fn mode(system: &dyn System, path: &str) -> Result<Option<u32>, SystemError> {
-    let look = system.look(path)?;
-    Ok(look
-        .filter(|look| look.kind == Kind::File)
-        .map(|look| look.mode))
+    Ok(look(system, path)?.map(|look| look.mode))
 }
 
-/// Those that are there and that others may open.
+fn look(system: &dyn System, path: &str) -> Result<Option<Look>, SystemError> {
+    let look = system.look(path)?;
+    Ok(look.filter(|look| look.kind == Kind::File))
+}
+
+/// Those that are there and that others may open, or that are of others, who may let in whom they want.
 pub(super) fn open_ones<'a>(
     system: &dyn System,
     wanted: &'a Windows,
 ) -> Result<Vec<&'a str>, SystemError> {
     let mut found = Vec::new();
     for path in &wanted.private_files {
-        if mode(system, path)?.is_some_and(|mode| mode != PRIVATE) {
+        let is_open = |look: Look| look.mode != PRIVATE || look.owner != Owner::Agent;
+        if look(system, path)?.is_some_and(is_open) {
             found.push(path.as_str());
         }
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use mullion_wire::{RegistryData, Windows};
 
-use super::{PAGE_FILE, failed, tell};
+use super::{failed, tell};
 use crate::failure::AgentError;
 use crate::state::{KeptValue, WindowsState};
 use crate::system::registry::{Value, key_above, place};
@@ -34,6 +34,8 @@ pub(super) struct WantedValue {
     pub(super) key: String,
     pub(super) name: String,
     pub(super) value: Value,
+    /// Whether it holds only from the next start of the machine on.
+    pub(super) restart: bool,
 }
 
 impl WantedValue {
@@ -42,7 +44,12 @@ impl WantedValue {
             key: key.to_owned(),
             name: name.to_owned(),
             value: Value::from(data),
+            restart: false,
         }
+    }
+
+    fn after_restart(self, restart: bool) -> Self {
+        Self { restart, ..self }
     }
 }
 
@@ -51,7 +58,10 @@ impl WantedValue {
 pub(super) fn wanted(family: Family, windows: &Windows) -> Vec<WantedValue> {
     let named = windows.registry.iter();
     let mut values: Vec<_> = named
-        .map(|value| WantedValue::new(&value.key, &value.name, &value.data))
+        .map(|value| {
+            let wanted = WantedValue::new(&value.key, &value.name, &value.data);
+            wanted.after_restart(value.restart)
+        })
         .collect();
     if family == Family::Windows {
         values.extend(event_source());
@@ -86,9 +96,26 @@ pub(super) fn wanted(family: Family, windows: &Windows) -> Vec<WantedValue> {
     if let Some(file) = &windows.page_file {
         let line = format!("{} {} {}", file.path, file.first_mib, file.most_mib);
         let data = RegistryData::MultiString(vec![line]);
-        values.push(WantedValue::new(MEMORY, PAGING_FILES, &data));
+        values.push(WantedValue::new(MEMORY, PAGING_FILES, &data).after_restart(true));
     }
     values
+}
+
+/// Those of them that are not as they should be.
+pub(super) fn different(
+    system: &dyn System,
+    windows: &Windows,
+) -> Result<Vec<WantedValue>, SystemError> {
+    let mut found = Vec::new();
+    for value in wanted(system.family(), windows) {
+        let is_so = system
+            .value(&value.key, &value.name)?
+            .is_some_and(|found| found.says_the_same(&value.value));
+        if !is_so {
+            found.push(value);
+        }
+    }
+    Ok(found)
 }
 
 fn event_source() -> [WantedValue; 2] {
@@ -101,9 +128,12 @@ fn event_source() -> [WantedValue; 2] {
     ]
 }
 
-/// Whether it is the one that Windows reads at its start only.
-pub(super) fn is_page_file(value: &WantedValue) -> bool {
-    place(&value.key, &value.name) == place(MEMORY, PAGING_FILES)
+/// The words under which a value waits for a start of the machine.
+pub(super) fn awaits(key: &str, name: &str) -> String {
+    if place(key, name) == place(MEMORY, PAGING_FILES) {
+        return "the page file changes".to_owned();
+    }
+    format!("the registry value {name} changes")
 }
 
 /// Keeps what a value is, and which keys are to be made for it.
@@ -120,6 +150,7 @@ pub(super) fn keep(
         key: value.key.clone(),
         name: value.name.clone(),
         value: system.value(&value.key, &value.name)?,
+        restart: value.restart,
     };
     kept.values.insert(place, before);
     let mut key = Some(value.key.as_str());
@@ -173,9 +204,14 @@ pub(super) fn give_back(
 }
 
 fn put_back(work: &mut Work<'_, '_>, kept: &KeptValue) -> Result<(), AgentError> {
-    let KeptValue { key, name, value } = kept;
-    if place(key, name) == place(MEMORY, PAGING_FILES) {
-        work.await_restart(PAGE_FILE.to_owned());
+    let KeptValue {
+        key,
+        name,
+        value,
+        restart,
+    } = kept;
+    if *restart && work.system.value(key, name)? != *value {
+        work.await_restart(awaits(key, name));
         work.save()?;
     }
     let what = format!("registry value {key}\\{name}");
@@ -257,7 +293,9 @@ mod tests {
                 ),
             ]
         );
-        assert!(is_page_file(&values[4]));
-        assert!(!is_page_file(&values[3]));
+        let waiting: Vec<_> = values.iter().map(|value| value.restart).collect();
+        assert_eq!(waiting, [false, false, false, false, true]);
+        let words = awaits(&values[4].key, &values[4].name);
+        assert_eq!(words, "the page file changes");
     }
 }

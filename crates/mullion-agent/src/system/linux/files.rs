@@ -6,6 +6,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use fs_err::os::unix::fs as unix;
 use mullion_wire::Sha256Digest;
 
+use super::super::pour::pour;
 use super::super::{Files, Kind, Look, Owner, Removed, SystemError};
 use super::{Linux, create, if_there};
 
@@ -117,6 +118,22 @@ impl Files for Linux {
             file.sync_data()
         };
         copy().map_err(SystemError::File)
+    }
+
+    fn pour(&self, from: &str, to: &str) -> Result<(), SystemError> {
+        let (from, to) = (self.real(from), self.real(to));
+        let mut options = fs_err::OpenOptions::new();
+        let source = options.read(true).write(true).open(from);
+        let mut source = source.map_err(SystemError::File)?;
+        let found = source.metadata().map_err(SystemError::File)?;
+        let mut file = create(&to, 0o600).map_err(SystemError::File)?;
+        let poured = file.set_permissions(found.permissions());
+        let poured = poured.and_then(|()| pour(source.file_mut(), file.file_mut()));
+        if poured.is_err() {
+            // What is the matter is told; half of a file says less.
+            let _ = fs_err::remove_file(&to);
+        }
+        poured.map_err(SystemError::File)
     }
 
     fn twin(&self, from: &str, to: &str) -> Result<(), SystemError> {

@@ -53,6 +53,11 @@ impl Memory {
         self.inner.borrow_mut().starved += 1;
     }
 
+    /// Lets memory run out whenever a broken service is started.
+    pub fn starve_services(&self) {
+        self.inner.borrow_mut().starved_by_services = 1;
+    }
+
     /// Kills the agent at the n-th operation from now, from 1: that operation does not happen, save that half of a file
     /// may be written. From then on every call fails.
     pub fn kill_at(&self, operation: u64) {

@@ -16,7 +16,7 @@ impl Memory {
     fn bytes(&self, path: &str) -> Option<Vec<u8>> {
         match self.node(path)? {
             Node::File { bytes, .. } => Some(bytes),
-            Node::Link { target } => match self.node(&target)? {
+            Node::Link { target, .. } => match self.node(&target)? {
                 Node::File { bytes, .. } => Some(bytes),
                 _ => None,
             },
@@ -98,7 +98,10 @@ impl Files for Memory {
                 owner,
             },
             Node::Folder { mode } => look_of(Kind::Folder, mode),
-            Node::Link { .. } => look_of(Kind::Link, 0o777),
+            Node::Link { owner, .. } => Look {
+                owner,
+                ..look_of(Kind::Link, 0o777)
+            },
         }))
     }
 
@@ -140,6 +143,18 @@ impl Files for Memory {
         let bytes = self.bytes(from).ok_or_else(|| absent(from))?;
         let node = self.new_file(bytes, mode);
         self.write_node(format!("write {to} from {from}"), to, node)
+    }
+
+    fn pour(&self, from: &str, to: &str) -> Result<(), SystemError> {
+        let Some(Node::File { bytes, mode, .. }) = self.node(from) else {
+            return Err(absent(from));
+        };
+        let node = self.new_file(bytes, mode);
+        self.write_node(format!("pour {from} into {to}"), to, node)?;
+        if let Some(Node::File { bytes, .. }) = self.inner.borrow_mut().nodes.get_mut(from) {
+            bytes.clear();
+        }
+        Ok(())
     }
 
     fn twin(&self, from: &str, to: &str) -> Result<(), SystemError> {

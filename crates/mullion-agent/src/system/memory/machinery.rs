@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mullion_wire::{Blueprint, Content, File, Firewall, Package};
+use mullion_wire::{Blueprint, Content, File, Firewall, Package, Start};
 
 use super::super::{
     Activity, Companions, Ended, FirewallState, Module, PackageLists, Packages, Program, Programs,
@@ -11,6 +11,8 @@ use super::super::{
 use super::{Memory, MemoryService, Node};
 
 const DEFINITIONS: &str = "/etc/systemd/system/";
+/// The service of Windows' firewall.
+const FIREWALL: &str = "mpssvc";
 
 impl Memory {
     /// How a service that was stopped came to its end.
@@ -85,8 +87,23 @@ impl Memory {
     fn begin(&self, words: &str, name: &str) -> Result<(), SystemError> {
         self.read_definitions(false);
         let seen = self.seen();
+        let is_disabled = {
+            let inner = self.inner.borrow();
+            let service = inner.services.get(name);
+            let definition = service.and_then(|service| service.definition.as_ref());
+            definition.is_some_and(|definition| definition.start == Start::Disabled)
+        };
+        if is_disabled {
+            return Err(SystemError::Failed {
+                program: format!("{words} {name}"),
+                ended: Ended::Status(1058),
+                tail: vec![],
+            });
+        }
         if self.inner.borrow().broken.contains(name) {
             self.operate(format!("{words} {name}, which is broken"))?;
+            let mut inner = self.inner.borrow_mut();
+            inner.starved += inner.starved_by_services;
             return Err(no_service(words, name));
         }
         self.change(words, name, |service| {
@@ -211,6 +228,9 @@ impl Settings for Memory {
     fn firewall(&self, wanted: &Firewall) -> Result<FirewallState, SystemError> {
         self.live()?;
         let inner = self.inner.borrow();
+        if inner.broken.contains(FIREWALL) {
+            return Ok(FirewallState::NoMeans);
+        }
         Ok(if inner.firewall.get(&wanted.group) == Some(wanted) {
             FirewallState::Set
         } else {
@@ -229,6 +249,9 @@ impl Settings for Memory {
         self.live()?;
         if !self.inner.borrow().firewall.contains_key(group) {
             return Ok(Removed::Nothing);
+        }
+        if self.inner.borrow().broken.contains(FIREWALL) {
+            return Ok(Removed::Stays("the firewall's service does not run"));
         }
         self.operate(format!("remove firewall {group}"))?;
         self.inner.borrow_mut().firewall.remove(group);

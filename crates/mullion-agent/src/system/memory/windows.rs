@@ -4,14 +4,12 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use mullion_wire::{
-    Definition, DynamicPorts, Feature, OverlayNetwork, Protocol, Sha256Digest, Start,
-};
+use mullion_wire::{Definition, DynamicPorts, Feature, OverlayNetwork, Protocol, Sha256Digest};
 
 use super::super::registry::{Value, place};
 use super::super::{
-    Account, Activity, Ended, Family, Holds, LogEntry, NetworkState, OnlyWindows, Removed,
-    RunningProgram, SystemError,
+    Account, Activity, Ended, Family, Files as _, Holds, LogEntry, NetworkState, OnlyWindows,
+    Removed, RunningProgram, SystemError,
 };
 use super::{Memory, MemoryService};
 
@@ -28,6 +26,8 @@ pub struct MemoryWindows {
     pub time_zone: String,
     /// Dynamic ports: the first and how many.
     pub ports: BTreeMap<Protocol, (u16, u16)>,
+    /// When the processes of services were started.
+    pub started: BTreeMap<String, u64>,
     /// Networks of HNS, by name.
     pub networks: BTreeMap<String, OverlayNetwork>,
     /// Root authorities that the machine trusts.
@@ -52,6 +52,7 @@ impl MemoryWindows {
                 (Protocol::Udp, (49_152, 16_384)),
             ]
             .into(),
+            started: BTreeMap::new(),
             networks: BTreeMap::new(),
             trusted: BTreeSet::new(),
             at_start: None,
@@ -66,7 +67,7 @@ impl MemoryWindows {
 pub struct MemoryProgram {
     /// Its path and its arguments.
     pub line: String,
-    ended: Cell<Option<Ended>>,
+    pub(super) ended: Cell<Option<Ended>>,
 }
 
 impl MemoryProgram {
@@ -90,109 +91,26 @@ impl RunningProgram for Hold {
 }
 
 /// A key in the one form that it is kept in.
-fn plain(key: &str) -> String {
+pub(super) fn plain(key: &str) -> String {
     place(key, "").trim_end_matches('\\').to_owned()
 }
 
-impl Memory {
-    /// Gives the registry a value; not an operation.
-    pub fn put_value(&self, key: &str, name: &str, value: Value) {
-        let mut inner = self.inner.borrow_mut();
-        insert(&mut inner.windows.registry, key, name, value);
-    }
-
-    /// Lets Windows know a feature.
-    pub fn put_feature(&self, name: &str, state: Feature) {
-        let mut inner = self.inner.borrow_mut();
-        inner.windows.features.insert(name.to_owned(), state);
-    }
-
-    /// Lets a service be known with a definition.
-    pub fn put_defined(&self, name: &str, definition: Definition, activity: Activity) {
-        self.put_service(name, definition.start != Start::OnDemand, activity);
-        let mut inner = self.inner.borrow_mut();
-        if let Some(service) = inner.services.get_mut(name) {
-            service.ran_as = (activity == Activity::Running).then(|| definition.clone());
-            service.definition = Some(definition);
-        }
-    }
-
-    /// Programs beside the agent that run.
-    pub fn running_programs(&self) -> Vec<Rc<MemoryProgram>> {
-        let mut beside = self.inner.borrow().beside.clone();
-        beside.retain(|program| program.ended.get().is_none());
-        beside
-    }
-
-    /// Lets the machine trust an authority of its own.
-    pub fn put_trusted(&self, certificate: &[u8]) {
-        let digest = Sha256Digest::of(certificate);
-        self.inner.borrow_mut().windows.trusted.insert(digest);
-    }
-
-    /// Lets the event log take nothing.
-    pub fn break_event_log(&self) {
-        self.inner.borrow_mut().is_log_broken = true;
-    }
-
-    /// What stands in the event log.
-    pub fn events(&self) -> Vec<(LogEntry, String)> {
-        self.inner.borrow().events.clone()
-    }
-
-    /// Everything that only Windows has.
-    pub fn windows_parts(&self) -> MemoryWindows {
-        self.inner.borrow().windows.clone()
-    }
-
-    /// Lets Windows want a start for something of its own.
-    pub fn want_restart(&self, why: &str) {
-        self.inner.borrow_mut().windows.awaited = Some(why.to_owned());
-    }
-
-    /// Starts the machine anew: what waited for it holds from now on.
-    pub fn restart_machine(&self) {
-        let mut inner = self.inner.borrow_mut();
-        inner.windows.starts += 1;
-        inner.windows.awaited = None;
-        let next = inner.windows.next_host_name.clone();
-        inner.host_name = next;
-        for state in inner.windows.features.values_mut() {
-            if *state == Feature::Pending {
-                *state = Feature::Enabled;
-            }
-        }
-    }
-
-    /// Why Windows itself wants a start.
-    pub(super) fn windows_wants_restart(&self) -> Option<String> {
-        let inner = self.inner.borrow();
-        let is_pending = |state: &Feature| *state == Feature::Pending;
-        if inner.windows.features.values().any(is_pending) {
-            return Some("features are being installed".to_owned());
-        }
-        let is_renamed = inner.windows.next_host_name != inner.host_name;
-        let name = is_renamed.then(|| "the host name changes".to_owned());
-        inner.windows.awaited.clone().or(name)
-    }
-}
-
-/// Puts a value in its place, every key above it included.
-fn insert(
-    registry: &mut BTreeMap<String, BTreeMap<String, Value>>,
-    key: &str,
-    name: &str,
-    value: Value,
-) {
-    let key = plain(key);
-    for (end, _) in key.match_indices('\\') {
-        registry.entry(key[..end].to_owned()).or_default();
-    }
-    let values = registry.entry(key).or_default();
-    values.insert(name.to_lowercase(), value);
-}
-
 impl OnlyWindows for Memory {
+    /// A mode is all that this Windows writes down of it.
+    fn descriptor(&self, path: &str) -> Result<Option<String>, SystemError> {
+        let found = self.look(path)?;
+        Ok(found.map(|look| format!("{:o}", look.mode)))
+    }
+
+    fn set_descriptor(&self, folder: &str, descriptor: &str) -> Result<(), SystemError> {
+        self.only_on_windows("lists of who may open a folder")?;
+        let nonsense = |_| SystemError::Nonsense(descriptor.to_owned());
+        self.set_mode(
+            folder,
+            u32::from_str_radix(descriptor, 8).map_err(nonsense)?,
+        )
+    }
+
     fn value(&self, key: &str, name: &str) -> Result<Option<Value>, SystemError> {
         self.live()?;
         let inner = self.inner.borrow();
@@ -263,9 +181,31 @@ impl OnlyWindows for Memory {
             .services
             .entry(name.to_owned())
             .or_insert_with(MemoryService::stopped);
-        service.is_enabled = definition.start != Start::OnDemand;
+        service.is_enabled = definition.start.is_automatic();
         service.definition = Some(definition.clone());
         service.account = account.clone();
+        let actions = Value::string(&format!("{:?}", definition.recovery));
+        service.failures = [("FailureActions".to_owned(), actions)].into();
+        Ok(())
+    }
+
+    fn failures(&self, name: &str) -> Result<BTreeMap<String, Value>, SystemError> {
+        self.live()?;
+        let inner = self.inner.borrow();
+        let service = inner.services.get(name);
+        Ok(service.map_or_else(BTreeMap::new, |service| service.failures.clone()))
+    }
+
+    fn set_failures(
+        &self,
+        name: &str,
+        values: &BTreeMap<String, Value>,
+    ) -> Result<(), SystemError> {
+        self.only_on_windows("a service control manager")?;
+        self.operate(format!("set failures of {name}"))?;
+        if let Some(service) = self.inner.borrow_mut().services.get_mut(name) {
+            service.failures.clone_from(values);
+        }
         Ok(())
     }
 
@@ -274,6 +214,11 @@ impl OnlyWindows for Memory {
         let inner = self.inner.borrow();
         let service = inner.services.get(name);
         Ok(service.map_or_else(Account::system, |service| service.account.clone()))
+    }
+
+    fn service_started(&self, name: &str) -> Result<Option<u64>, SystemError> {
+        self.live()?;
+        Ok(self.inner.borrow().windows.started.get(name).copied())
     }
 
     fn undefine(&self, name: &str) -> Result<Removed, SystemError> {
@@ -295,7 +240,11 @@ impl OnlyWindows for Memory {
             Some(Activity::Stopped) => {}
         }
         self.operate(format!("undefine {name}"))?;
-        self.inner.borrow_mut().services.remove(name);
+        let services = &mut self.inner.borrow_mut().services;
+        if services.get(name).is_some_and(|service| service.is_held) {
+            return Ok(Removed::Stays("somebody holds it"));
+        }
+        services.remove(name);
         Ok(Removed::Gone)
     }
 

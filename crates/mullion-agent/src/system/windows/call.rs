@@ -7,7 +7,7 @@ use windows::Win32::Foundation::{
     WIN32_ERROR,
 };
 use windows::Win32::System::LibraryLoader::{
-    GetProcAddress, LOAD_LIBRARY_SEARCH_DEFAULT_DIRS, LoadLibraryExW,
+    GetProcAddress, LOAD_LIBRARY_SEARCH_SYSTEM32, LoadLibraryExW,
 };
 use windows::core::{Error, HRESULT, PCSTR, PCWSTR, PWSTR};
 
@@ -89,11 +89,10 @@ pub(super) struct Library {
 }
 
 impl Library {
-    /// Loads it, from beside the agent or from Windows' own folder.
+    /// Loads it, from Windows' own folder and nowhere else: beside a program may lie what others put there.
     pub(super) fn load(name: &'static str, what: &'static str) -> Result<Self, SystemError> {
         let wide = Wide::new(name);
-        let loaded =
-            unsafe { LoadLibraryExW(wide.as_ptr(), None, LOAD_LIBRARY_SEARCH_DEFAULT_DIRS) };
+        let loaded = unsafe { LoadLibraryExW(wide.as_ptr(), None, LOAD_LIBRARY_SEARCH_SYSTEM32) };
         match loaded {
             Ok(handle) => Ok(Self { handle, name, what }),
             Err(_) => Err(SystemError::NoLibrary {

@@ -3,6 +3,7 @@
 use mullion_wire::{Adapter, AdapterChoice};
 
 use super::super::SystemError;
+use super::super::registry::Value;
 
 /// The adapter that is meant.
 pub(super) fn adapter<'a>(
@@ -41,6 +42,23 @@ pub(super) fn adapter<'a>(
     })
 }
 
+/// The adapter that is meant, looked for so often: the one under a network that was just removed is without its address
+/// for seconds. `look` tells which there are.
+pub(super) fn adapter_in_time(
+    choice: &AdapterChoice,
+    looks: u32,
+    look: &mut dyn FnMut() -> Result<Vec<Adapter>, SystemError>,
+    pause: &mut dyn FnMut(),
+) -> Result<Adapter, SystemError> {
+    for _ in 1..looks {
+        if let Ok(found) = adapter(&look()?, choice) {
+            return Ok(found.clone());
+        }
+        pause();
+    }
+    adapter(&look()?, choice).cloned()
+}
+
 /// The file that a service's command line logs to, where `kube-log-runner` or the program itself says so.
 pub(super) fn log_file(command: &str) -> Option<String> {
     let at = ["-log-file=", "--log-file "]
@@ -53,6 +71,17 @@ pub(super) fn log_file(command: &str) -> Option<String> {
     };
     path.filter(|path| !path.is_empty())
         .map(|path| path.replace('\\', "/"))
+}
+
+/// One start of the machine in words: its number, and when the machine was last shut down before it.
+pub(super) fn start(count: &str, shutdown: Option<&Value>) -> String {
+    let bytes = shutdown.map(|value| value.bytes.as_slice());
+    let digits = bytes.unwrap_or_default().iter();
+    let digits: Vec<_> = digits.map(|byte| format!("{byte:02x}")).collect();
+    if digits.is_empty() {
+        return count.to_owned();
+    }
+    format!("{count} after {}", digits.concat())
 }
 
 /// A process among all.
@@ -91,9 +120,42 @@ pub(super) fn of_service(all: &[Listed], id: u32, command: &str) -> Vec<Listed> 
     found
 }
 
+/// The program that holds containers of HCS for containerd, and outlives it.
+pub(super) const SHIM: &str = "containerd-shim-runhcs-v1.exe";
+
+/// Whether a shim with this command line holds containers of a pod: others may have containers of their own, which are
+/// in other namespaces of containerd's.
+pub(super) fn holds_pod(command: &str) -> bool {
+    let mut words = command
+        .split([' ', '=', '"'])
+        .filter(|word| !word.is_empty());
+    let is_flag = |word: &str| matches!(word, "-namespace" | "--namespace");
+    words.any(is_flag) && words.next() == Some("k8s.io")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn shims_of_pods_are_told_from_others() {
+        let of = |namespace: &str| {
+            format!(
+                r"{namespace} --address \\.\pipe\containerd-containerd --publish-binary C:\k8s.io\containerd.exe --id 1 serve"
+            )
+        };
+        for namespace in [
+            "--namespace k8s.io",
+            "-namespace \"k8s.io\"",
+            "--namespace=k8s.io",
+        ] {
+            assert!(holds_pod(&of(namespace)), "{namespace}");
+            assert!(holds_pod(&format!(r"C:\b\{SHIM} {}", of(namespace))));
+        }
+        for namespace in ["--namespace default", "--namespace moby", "--id k8s.io", ""] {
+            assert!(!holds_pod(&of(namespace)), "{namespace}");
+        }
+    }
 
     fn adapters() -> Vec<Adapter> {
         let adapter = |name: &str, address: &str, gateway: &str, metric| Adapter {
@@ -129,6 +191,47 @@ mod tests {
         assert!(
             error.to_string().contains("Ethernet (10.99.0.21/24)"),
             "{error}"
+        );
+    }
+
+    #[test]
+    fn an_adapter_without_its_address_is_waited_for() {
+        let found = |choice: &AdapterChoice, bare: u32| {
+            let (mut looks, mut pauses) = (0, 0);
+            let look = &mut || {
+                looks += 1;
+                let mut all = adapters();
+                if looks <= bare {
+                    all[2].addresses.clear();
+                    all[2].gateways.clear();
+                    all.remove(1);
+                }
+                Ok(all)
+            };
+            let found = adapter_in_time(choice, 5, look, &mut || pauses += 1);
+            (found.map(|found| found.name).ok(), looks, pauses)
+        };
+        let ethernet = Some("Ethernet".to_owned());
+        let address = AdapterChoice::Address("10.99.0.21".into());
+        for choice in [address, AdapterChoice::Outward] {
+            assert_eq!(found(&choice, 0), (ethernet.clone(), 1, 0));
+            assert_eq!(found(&choice, 3), (ethernet.clone(), 4, 3));
+            assert_eq!(found(&choice, 4), (ethernet.clone(), 5, 4));
+            assert_eq!(found(&choice, 5), (None, 5, 4));
+        }
+    }
+
+    #[test]
+    fn starts_are_told_apart_where_nobody_counts_them() {
+        let shut_down = |byte| Value {
+            kind: 3,
+            bytes: vec![byte, 0xd9, 1],
+        };
+        assert_eq!(start("7", None), "7");
+        assert_eq!(start("7", Some(&shut_down(10))), "7 after 0ad901");
+        assert_ne!(
+            start("7", Some(&shut_down(10))),
+            start("7", Some(&shut_down(11)))
         );
     }
 

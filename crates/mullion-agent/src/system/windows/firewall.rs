@@ -11,10 +11,13 @@ use windows::Win32::System::Com::{
 };
 use windows::Win32::System::Ole::IEnumVARIANT;
 use windows::Win32::System::Variant::VARIANT;
-use windows::core::{BSTR, Error, Interface as _};
+use windows::core::{BSTR, Error, HRESULT, Interface as _};
 
 use super::super::{FirewallState, Removed, SystemError};
 use super::call::failed;
+
+/// Nobody answers where the firewall's service should.
+const EPT_S_NOT_REGISTERED: u32 = 1753;
 
 /// The numbers of the protocols.
 const TCP: i32 = 6;
@@ -43,7 +46,12 @@ fn rules() -> Result<INetFwRules, Error> {
 
 /// Whether a failure says that there is no firewall to be asked.
 fn is_missing(error: &Error) -> bool {
-    [E_NOTIMPL, REGDB_E_CLASSNOTREG].contains(&error.code())
+    [E_NOTIMPL, REGDB_E_CLASSNOTREG].contains(&error.code()) || is_stopped(error)
+}
+
+/// Whether a failure says that the firewall's service does not run. Its rules are kept all the same.
+fn is_stopped(error: &Error) -> bool {
+    error.code() == HRESULT::from_win32(EPT_S_NOT_REGISTERED)
 }
 
 /// A rule that a port needs.
@@ -161,6 +169,9 @@ pub(super) fn remove(group: &str) -> Result<Removed, SystemError> {
     };
     match take() {
         Ok(removed) => Ok(removed),
+        Err(error) if is_stopped(&error) => {
+            Ok(Removed::Stays("the firewall's service does not run"))
+        }
         Err(error) if is_missing(&error) => Ok(Removed::Nothing),
         Err(error) => Err(failed("INetFwRules.Remove")(error)),
     }
@@ -173,6 +184,15 @@ mod tests {
     };
 
     use super::*;
+
+    #[test]
+    fn a_firewall_whose_service_does_not_run_is_none_to_be_asked() {
+        let answer = |code: u32| Error::from_hresult(HRESULT(code.cast_signed()));
+        assert!(is_missing(&answer(0x8007_06d9)) && is_stopped(&answer(0x8007_06d9)));
+        assert!(is_missing(&answer(0x8000_4001)) && !is_stopped(&answer(0x8000_4001)));
+        // Access denied.
+        assert!(!is_missing(&answer(0x8007_0005)));
+    }
 
     #[test]
     fn mode_53_a_port_is_open_in_public_networks_too() {

@@ -1,6 +1,7 @@
 //! The host name and the time zone.
 
 use windows::Win32::Foundation::SYSTEMTIME;
+use windows::Win32::Security::SE_TIME_ZONE_NAME;
 use windows::Win32::System::SystemInformation::{
     ComputerNameDnsHostname, ComputerNamePhysicalDnsHostname, GetComputerNameExW,
     SetComputerNameExW,
@@ -13,7 +14,7 @@ use windows::core::{Error, PWSTR};
 
 use super::super::SystemError;
 use super::call::{Wide, failed};
-use super::hive;
+use super::{hive, privileges};
 
 const TCPIP: &str = r"HKLM\SYSTEM\CurrentControlSet\Services\Tcpip\Parameters";
 const COMPUTER: &str = r"HKLM\SYSTEM\CurrentControlSet\Control\ComputerName";
@@ -116,8 +117,11 @@ pub(super) fn set_time_zone(name: &str) -> Result<(), SystemError> {
     write(&mut wanted.StandardName, &hive::text(&key, "Std"));
     write(&mut wanted.DaylightName, &hive::text(&key, "Dlt"));
     write(&mut wanted.TimeZoneKeyName, name);
-    unsafe { SetDynamicTimeZoneInformation(&raw const wanted) }
-        .map_err(failed(format!("SetDynamicTimeZoneInformation {name}")))
+    // A privilege that administrators have and that is not in use unless they say so.
+    privileges::with(&[SE_TIME_ZONE_NAME], || {
+        unsafe { SetDynamicTimeZoneInformation(&raw const wanted) }
+            .map_err(failed(format!("SetDynamicTimeZoneInformation {name}")))
+    })
 }
 
 /// Writes a text into a room of fixed size, with at least one zero after it.

@@ -1,15 +1,20 @@
 //! Networks of HNS, by its interface HCN.
 
 use std::ffi::c_void;
+use std::time::Duration;
 
-use mullion_wire::{Adapter, HnsNetwork, OverlayNetwork};
+use mullion_wire::{HnsNetwork, OverlayNetwork};
 use windows::Win32::System::Com::{CoCreateGuid, CoTaskMemFree};
 use windows::core::{Error, GUID, HRESULT, PCWSTR, PWSTR};
 
 use super::super::{NetworkState, Removed, SystemError};
 use super::call::{Library, Wide, failed, text};
 use super::documents::{self, Network};
-use super::{choice, documents::everything};
+use super::{adapters, choice, documents::everything};
+
+/// So often an adapter is looked for, and so far apart: for a minute.
+const LOOKS: u32 = 61;
+const PAUSE: Duration = Duration::from_secs(1);
 
 const LIBRARY: &str = "computenetwork.dll";
 const WHAT: &str = "a network of HNS";
@@ -169,8 +174,9 @@ pub(super) fn has(name: &str) -> Result<bool, SystemError> {
 }
 
 /// Makes a network.
-pub(super) fn make(wanted: &OverlayNetwork, adapters: &[Adapter]) -> Result<(), SystemError> {
-    let adapter = choice::adapter(adapters, &wanted.adapter)?;
+pub(super) fn make(wanted: &OverlayNetwork) -> Result<(), SystemError> {
+    let pause = &mut || std::thread::sleep(PAUSE);
+    let adapter = choice::adapter_in_time(&wanted.adapter, LOOKS, &mut adapters::all, pause)?;
     Hns::open()?.create(&documents::overlay(wanted, &adapter.name))
 }
 

@@ -1,29 +1,35 @@
 //! The Windows that the agent runs on.
 
 use std::cell::RefCell;
-use std::fs::{File, OpenOptions};
+use std::collections::BTreeMap;
+use std::fs::File;
 use std::io::{Seek as _, Write as _};
-use std::os::windows::fs::OpenOptionsExt as _;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use mullion_wire::{
     Blueprint, Definition, DynamicPorts, Facts, Feature, Firewall, OverlayNetwork, Package,
     Protocol, Sha256Digest,
 };
-use windows::Win32::Foundation::{ERROR_ACCESS_DENIED, ERROR_SHARING_VIOLATION};
-use windows::Win32::Storage::FileSystem::{FILE_SHARE_DELETE, FILE_SHARE_READ};
+use windows::Win32::Foundation::{
+    ERROR_ACCESS_DENIED, ERROR_SHARING_VIOLATION, GENERIC_READ, GENERIC_WRITE,
+};
+use windows::Win32::Storage::FileSystem::{FILE_SHARE_DELETE, FILE_SHARE_READ, OPEN_ALWAYS};
 use windows::Win32::System::SystemInformation::GetTickCount64;
 
 use super::super::registry::Value;
 use super::super::{
-    Account, Companions, Family, FirewallState, Holds, LogEntry, Module, NetworkState, OnlyWindows,
-    PackageLists, Packages, Paths, Removed, RunningProgram, ServiceWork, Settings, System,
-    SystemError, answers,
+    Account, Companions, Family, Files as _, FirewallState, Holds, LogEntry, Module, NetworkState,
+    OnlyWindows, Owner, PackageLists, Packages, Paths, Removed, RunningProgram, ServiceWork,
+    Settings, Starved, System, SystemError, answers,
 };
-use super::files::real;
+use super::call::{failed, is};
+use super::files::{open, real};
+use super::permissions::Descriptor;
+use super::processes::Processes;
+use super::sddl::PRIVATE_FILE;
 use super::{
-    adapters, authorities, describe, event_log, features, firewall, hive, names, netsh, networks,
-    programs, service_main, services, tasks,
+    authorities, choice, describe, event_log, failures, features, firewall, hive, names, netsh,
+    networks, permissions, programs, service_main, services, tasks,
 };
 
 /// A service whose processes take longer to stop does not stop by itself.
@@ -38,6 +44,8 @@ const COARSE: u64 = 600;
 /// Where Windows counts its starts.
 const STARTS: &str =
     r"HKLM\SYSTEM\CurrentControlSet\Control\Session Manager\Memory Management\PrefetchParameters";
+/// Where Windows writes down when it was shut down.
+const SHUTDOWN: &str = r"HKLM\SYSTEM\CurrentControlSet\Control\Windows";
 /// Keys that are there while Windows waits for a start, and why it does.
 const AWAITED: &[(&str, &str)] = &[
     (
@@ -92,12 +100,15 @@ impl System for Windows {
     fn boot(&self) -> Option<String> {
         let count = hive::number(STARTS, "BootId").map(|number| number.to_string());
         // Where nobody counts, the time of the start serves, coarse enough for a clock that is set right meanwhile.
-        count.or_else(|| {
+        let count = count.or_else(|| {
             let running = Duration::from_millis(unsafe { GetTickCount64() });
             let started = SystemTime::now().checked_sub(running)?;
             let since = started.duration_since(UNIX_EPOCH).ok()?;
             Some(format!("at {}", since.as_secs() / COARSE))
-        })
+        })?;
+        // A count may stand still, where the service does not run that counts.
+        let shutdown = hive::value(SHUTDOWN, "ShutdownTime").ok().flatten();
+        Some(choice::start(&count, shutdown.as_ref()))
     }
 
     fn own_program(&self) -> Option<String> {
@@ -129,17 +140,28 @@ impl System for Windows {
     }
 
     fn lock(&self, words: &str, wait: Duration) -> Result<(), SystemError> {
-        let path = real(&self.paths.lock);
+        let path = &self.paths.lock;
         let until = Instant::now() + wait;
+        // Nobody but administrators opens it: whoever does, and shares it with nobody, keeps every agent from its work.
+        let private = Descriptor::new(PRIVATE_FILE)?;
         // Whoever has it open lets others read and remove it, and not write.
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false);
-        options.share_mode(FILE_SHARE_READ.0 | FILE_SHARE_DELETE.0);
+        let shared = FILE_SHARE_READ | FILE_SHARE_DELETE;
         // One that was removed and is still open refuses access until it is closed.
         let held = [ERROR_SHARING_VIOLATION, ERROR_ACCESS_DENIED];
         loop {
-            let error = match options.open(&path) {
+            let opened = open(
+                path,
+                &private,
+                GENERIC_READ | GENERIC_WRITE,
+                shared,
+                OPEN_ALWAYS,
+            );
+            let error = match opened {
                 Ok(mut file) => {
+                    if permissions::seen(path, false)? != (0o600, Owner::Agent) {
+                        // It was there before.
+                        permissions::set_mode(path, 0o600, false)?;
+                    }
                     let holder = format!("process {}, {words}\n", std::process::id());
                     // The words are for people; the lock holds without them.
                     let _ = file.set_len(0);
@@ -150,14 +172,11 @@ impl System for Windows {
                 }
                 Err(error) => error,
             };
-            let is_held = held
-                .iter()
-                .any(|reason| error.raw_os_error() == Some(reason.0.cast_signed()));
-            if !is_held {
-                return Err(SystemError::File(error));
+            if !held.iter().any(|reason| is(&error, *reason)) {
+                return Err(failed(format!("CreateFile {path}"))(error));
             }
             if Instant::now() >= until {
-                let holder = fs_err::read_to_string(&path).unwrap_or_default();
+                let holder = fs_err::read_to_string(real(path)).unwrap_or_default();
                 return Err(SystemError::Busy {
                     holder: match holder.trim() {
                         "" => "it does not say who it is".to_owned(),
@@ -173,9 +192,9 @@ impl System for Windows {
         answers::well(port, path)
     }
 
-    fn starved(&self) -> u64 {
+    fn starved(&self) -> Starved {
         // Windows ends nothing for want of memory: what asks for more is refused.
-        0
+        Starved::default()
     }
 
     fn clear_pods(
@@ -183,6 +202,13 @@ impl System for Windows {
         kept: Option<&str>,
         on_line: &mut dyn FnMut(&str),
     ) -> Result<(), SystemError> {
+        // One that runs on keeps no network from going: it is told.
+        let shims = Processes::shims_of_pods().and_then(|shims| shims.end(self.stopping));
+        match shims {
+            Ok(ended) if ended.is_empty() => {}
+            Ok(ended) => on_line(&format!("ended {}", ended.join(", "))),
+            Err(error) => on_line(&format!("containers of pods may run on: {error}")),
+        }
         networks::clear(kept, on_line)
     }
 }
@@ -244,6 +270,15 @@ impl Packages for Windows {
 }
 
 impl OnlyWindows for Windows {
+    fn descriptor(&self, path: &str) -> Result<Option<String>, SystemError> {
+        let is_there = self.look(path)?.is_some();
+        is_there.then(|| permissions::read(path)).transpose()
+    }
+
+    fn set_descriptor(&self, folder: &str, descriptor: &str) -> Result<(), SystemError> {
+        permissions::put_back(folder, descriptor)
+    }
+
     fn value(&self, key: &str, name: &str) -> Result<Option<Value>, SystemError> {
         hive::value(key, name)
     }
@@ -277,8 +312,24 @@ impl OnlyWindows for Windows {
         services::define(name, definition, account)
     }
 
+    fn failures(&self, name: &str) -> Result<BTreeMap<String, Value>, SystemError> {
+        failures::read(name)
+    }
+
+    fn set_failures(
+        &self,
+        name: &str,
+        values: &BTreeMap<String, Value>,
+    ) -> Result<(), SystemError> {
+        failures::write(name, values)
+    }
+
     fn account(&self, name: &str) -> Result<Account, SystemError> {
         services::account(name)
+    }
+
+    fn service_started(&self, name: &str) -> Result<Option<u64>, SystemError> {
+        services::started(name)
     }
 
     fn undefine(&self, name: &str) -> Result<Removed, SystemError> {
@@ -326,7 +377,7 @@ impl OnlyWindows for Windows {
     }
 
     fn make_network(&self, wanted: &OverlayNetwork) -> Result<(), SystemError> {
-        networks::make(wanted, &adapters::all()?)
+        networks::make(wanted)
     }
 
     fn remove_network(&self, name: &str) -> Result<Removed, SystemError> {

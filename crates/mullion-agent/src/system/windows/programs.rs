@@ -19,6 +19,7 @@ use super::super::{Ended, LockWhile, Program, Programs, RunningProgram, SystemEr
 use super::files::real;
 use super::hive;
 use super::own::Windows;
+use super::search_path;
 
 const SHELL: &str = "cmd.exe";
 /// What `cmd.exe` takes before a line that it runs as it stands, without anybody's own settings.
@@ -66,16 +67,11 @@ impl Drop for Job {
 
 /// The folders of the machine's `Path` as it is now: the agent's own may be older.
 fn folders() -> Vec<String> {
-    let path = hive::text(ENVIRONMENT, "Path");
     let root = std::env::var("SystemRoot").unwrap_or_else(|_| r"C:\Windows".to_owned());
-    let system = format!(r"{root}\System32");
-    path.split(';')
-        .map(|folder| folder.trim().replace("%SystemRoot%", &root))
-        .map(|folder| folder.replace("%systemroot%", &root))
-        .filter(|folder| !folder.is_empty())
-        .chain([system, root.clone()])
-        .map(|folder| folder.trim_end_matches('\\').replace('\\', "/"))
-        .collect()
+    // Windows finds a variable in any spelling; one that is younger than the agent is the machine's alone.
+    let variable =
+        |name: &str| std::env::var(name).unwrap_or_else(|_| hive::text(ENVIRONMENT, name));
+    search_path::folders(&hive::text(ENVIRONMENT, "Path"), &root, &variable)
 }
 
 impl Programs for Windows {

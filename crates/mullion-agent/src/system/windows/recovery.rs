@@ -7,6 +7,25 @@ const RESTART: u32 = 1;
 /// How far the actions are from the beginning.
 const HEADER: usize = 20;
 
+/// Everything that is done when a service fails.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Actions {
+    /// After so many seconds without a failure they count as none.
+    pub(super) reset_after_s: u32,
+    /// What is done the first time, the second, …, by Windows' numbers, and after how many milliseconds.
+    pub(super) each: Vec<(u32, u32)>,
+}
+
+impl From<&Recovery> for Actions {
+    fn from(recovery: &Recovery) -> Self {
+        let delays = recovery.restart_after_ms.iter();
+        Self {
+            reset_after_s: recovery.reset_after_s,
+            each: delays.map(|delay| (RESTART, *delay)).collect(),
+        }
+    }
+}
+
 /// The bytes of a recovery.
 pub(super) fn write(recovery: &Recovery) -> Vec<u8> {
     let count = u32::try_from(recovery.restart_after_ms.len()).unwrap_or(u32::MAX);
@@ -21,6 +40,16 @@ pub(super) fn write(recovery: &Recovery) -> Vec<u8> {
 
 /// The recovery in bytes; none where there are none, or where they do something else than start the service again.
 pub(super) fn read(bytes: &[u8]) -> Recovery {
+    let actions = actions(bytes);
+    let restarts = actions.each.iter().filter(|(kind, _)| *kind == RESTART);
+    Recovery {
+        reset_after_s: actions.reset_after_s,
+        restart_after_ms: restarts.map(|(_, delay)| *delay).collect(),
+    }
+}
+
+/// All that is done, by bytes; nothing where there are none.
+pub(super) fn actions(bytes: &[u8]) -> Actions {
     let numbers = |bytes: &[u8]| -> Vec<u32> {
         bytes
             .chunks_exact(4)
@@ -28,18 +57,13 @@ pub(super) fn read(bytes: &[u8]) -> Recovery {
             .collect()
     };
     let (Some(header), Some(actions)) = (bytes.get(..HEADER), bytes.get(HEADER..)) else {
-        return Recovery::default();
+        return Actions::default();
     };
     let (header, actions) = (numbers(header), numbers(actions));
-    let restart_after_ms: Vec<_> = actions
-        .chunks_exact(2)
-        .take(header[3] as usize)
-        .filter(|action| action[0] == RESTART)
-        .map(|action| action[1])
-        .collect();
-    Recovery {
+    let each = actions.chunks_exact(2).take(header[3] as usize);
+    Actions {
         reset_after_s: header[0],
-        restart_after_ms,
+        each: each.map(|action| (action[0], action[1])).collect(),
     }
 }
 
@@ -58,6 +82,7 @@ mod tests {
         assert_eq!(bytes[..4], [0x80, 0x51, 1, 0]);
         assert_eq!(bytes[12..24], [2, 0, 0, 0, 20, 0, 0, 0, 1, 0, 0, 0]);
         assert_eq!(read(&bytes), recovery);
+        assert_eq!(actions(&bytes), Actions::from(&recovery));
         assert_eq!(read(&write(&Recovery::default())), Recovery::default());
     }
 
@@ -72,5 +97,7 @@ mod tests {
         });
         reboot[20] = 2;
         assert_eq!(read(&reboot), Recovery::default());
+        // It is put back all the same where somebody else had it so.
+        assert_eq!(actions(&reboot).each, [(2, 1)]);
     }
 }

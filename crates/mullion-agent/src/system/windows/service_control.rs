@@ -6,28 +6,29 @@ use std::time::{Duration, Instant};
 use mullion_wire::{Definition, Recovery, Start};
 use windows::Win32::Foundation::{
     ERROR_INVALID_LEVEL, ERROR_MORE_DATA, ERROR_SERVICE_ALREADY_RUNNING,
-    ERROR_SERVICE_DOES_NOT_EXIST, ERROR_SERVICE_NOT_ACTIVE,
+    ERROR_SERVICE_DOES_NOT_EXIST, ERROR_SERVICE_MARKED_FOR_DELETE, ERROR_SERVICE_NOT_ACTIVE,
 };
 use windows::Win32::System::Services::{
     ChangeServiceConfig2W, ChangeServiceConfigW, CloseServiceHandle, ControlService,
     CreateServiceW, DeleteService, ENUM_SERVICE_STATUSW, ENUM_SERVICE_TYPE, EnumDependentServicesW,
     OpenSCManagerW, OpenServiceW, QUERY_SERVICE_CONFIGW, QueryServiceConfigW, QueryServiceStatusEx,
-    SC_ACTION, SC_ACTION_RESTART, SC_HANDLE, SC_MANAGER_ALL_ACCESS, SC_MANAGER_CONNECT,
+    SC_ACTION, SC_ACTION_TYPE, SC_HANDLE, SC_MANAGER_ALL_ACCESS, SC_MANAGER_CONNECT,
     SC_STATUS_PROCESS_INFO, SERVICE_ACTIVE, SERVICE_ALL_ACCESS, SERVICE_AUTO_START,
     SERVICE_BOOT_START, SERVICE_CONFIG, SERVICE_CONFIG_DELAYED_AUTO_START_INFO,
     SERVICE_CONFIG_FAILURE_ACTIONS, SERVICE_CONFIG_FAILURE_ACTIONS_FLAG, SERVICE_CONTROL_STOP,
-    SERVICE_DELAYED_AUTO_START_INFO, SERVICE_DEMAND_START, SERVICE_ERROR, SERVICE_ERROR_NORMAL,
-    SERVICE_FAILURE_ACTIONS_FLAG, SERVICE_FAILURE_ACTIONSW, SERVICE_NO_CHANGE,
-    SERVICE_QUERY_CONFIG, SERVICE_QUERY_STATUS, SERVICE_RUNNING, SERVICE_START_PENDING,
-    SERVICE_START_TYPE, SERVICE_STATUS, SERVICE_STATUS_CURRENT_STATE, SERVICE_STATUS_HANDLE,
-    SERVICE_STATUS_PROCESS, SERVICE_STOP_PENDING, SERVICE_STOPPED, SERVICE_SYSTEM_START,
-    SERVICE_WIN32_OWN_PROCESS, SetServiceStatus, StartServiceW,
+    SERVICE_DELAYED_AUTO_START_INFO, SERVICE_DEMAND_START, SERVICE_DISABLED, SERVICE_ERROR,
+    SERVICE_ERROR_NORMAL, SERVICE_FAILURE_ACTIONS_FLAG, SERVICE_FAILURE_ACTIONSW,
+    SERVICE_NO_CHANGE, SERVICE_QUERY_CONFIG, SERVICE_QUERY_STATUS, SERVICE_RUNNING,
+    SERVICE_START_PENDING, SERVICE_START_TYPE, SERVICE_STATUS, SERVICE_STATUS_CURRENT_STATE,
+    SERVICE_STATUS_HANDLE, SERVICE_STATUS_PROCESS, SERVICE_STOP_PENDING, SERVICE_STOPPED,
+    SERVICE_SYSTEM_START, SERVICE_WIN32_OWN_PROCESS, SetServiceStatus, StartServiceW,
 };
 use windows::core::{Error, PCWSTR, PWSTR};
 
 use super::super::{Account, Removed, SystemError};
 use super::call::{Wide, failed, is, is_absent, text};
 use super::processes::Processes;
+use super::recovery::Actions;
 
 /// How often a service is looked at that changes its state.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -41,6 +42,9 @@ const SET_STATUS: u32 = 0x8000;
 const ENDING: Duration = Duration::from_secs(10);
 /// A removed service that somebody still holds is waited for so long.
 const REMOVAL: Duration = Duration::from_secs(30);
+
+/// Why a service that was removed is still known.
+const HELD: &str = "it is removed, and goes when the last program lets it go that holds it";
 
 /// A service, or the manager itself.
 struct Handle(SC_HANDLE);
@@ -68,7 +72,8 @@ pub(super) struct Control {
 pub(super) struct Config {
     pub(super) display_name: String,
     pub(super) command: String,
-    pub(super) is_automatic: bool,
+    /// Delay is kept elsewhere.
+    pub(super) start: Start,
     pub(super) account: Account,
 }
 
@@ -199,23 +204,41 @@ impl Control {
     pub(super) fn set_recovery(&self, recovery: &Recovery) -> Result<bool, SystemError> {
         let told = self.set_actions(recovery)?;
         // A program that ends with an error has failed as well as one that crashed.
-        let has_actions = !recovery.restart_after_ms.is_empty();
-        self.tell(
-            SERVICE_CONFIG_FAILURE_ACTIONS_FLAG,
-            &SERVICE_FAILURE_ACTIONS_FLAG {
-                fFailureActionsOnNonCrashFailures: has_actions.into(),
-            },
-        )?;
+        self.set_after_errors(!recovery.restart_after_ms.is_empty())?;
         Ok(told)
+    }
+
+    /// Says whether ending with an error is a failure too.
+    pub(super) fn set_after_errors(&self, is_failure: bool) -> Result<bool, SystemError> {
+        let flag = SERVICE_FAILURE_ACTIONS_FLAG {
+            fFailureActionsOnNonCrashFailures: is_failure.into(),
+        };
+        self.tell(SERVICE_CONFIG_FAILURE_ACTIONS_FLAG, &flag)
     }
 
     /// Says what starts it again.
     pub(super) fn set_actions(&self, recovery: &Recovery) -> Result<bool, SystemError> {
-        let mut actions: Vec<_> = recovery
-            .restart_after_ms
+        self.set_failures(&Actions::from(recovery), None, None)
+    }
+
+    /// Says everything that is done when it fails, with the command that is run and the message of a reboot: an empty one
+    /// is none, and one that is not given stays.
+    pub(super) fn set_failures(
+        &self,
+        wanted: &Actions,
+        command: Option<&str>,
+        message: Option<&str>,
+    ) -> Result<bool, SystemError> {
+        let (command, message) = (command.map(Wide::new), message.map(Wide::new));
+        let pointer = |text: &Option<Wide>| {
+            let text = text.as_ref().map(Wide::as_ptr);
+            text.map_or(PWSTR::null(), |text| PWSTR(text.0.cast_mut()))
+        };
+        let mut actions: Vec<_> = wanted
+            .each
             .iter()
-            .map(|delay| SC_ACTION {
-                Type: SC_ACTION_RESTART,
+            .map(|(kind, delay)| SC_ACTION {
+                Type: SC_ACTION_TYPE(kind.cast_signed()),
                 Delay: *delay,
             })
             .collect();
@@ -227,9 +250,9 @@ impl Control {
         self.tell(
             SERVICE_CONFIG_FAILURE_ACTIONS,
             &SERVICE_FAILURE_ACTIONSW {
-                dwResetPeriod: recovery.reset_after_s,
-                lpRebootMsg: PWSTR::null(),
-                lpCommand: PWSTR::null(),
+                dwResetPeriod: wanted.reset_after_s,
+                lpRebootMsg: pointer(&message),
+                lpCommand: pointer(&command),
                 cActions: count,
                 lpsaActions: actions.as_mut_ptr(),
             },
@@ -257,8 +280,11 @@ impl Control {
         Ok(Config {
             display_name: unsafe { text(config.lpDisplayName) },
             command: unsafe { text(config.lpBinaryPathName) },
-            is_automatic: [SERVICE_AUTO_START, SERVICE_BOOT_START, SERVICE_SYSTEM_START]
-                .contains(&config.dwStartType),
+            start: match config.dwStartType {
+                SERVICE_AUTO_START | SERVICE_BOOT_START | SERVICE_SYSTEM_START => Start::Automatic,
+                SERVICE_DISABLED => Start::Disabled,
+                _ => Start::OnDemand,
+            },
             account: Account::new(&unsafe { text(config.lpServiceStartName) }),
         })
     }
@@ -413,17 +439,22 @@ impl Control {
             .collect())
     }
 
-    /// Removes it, and waits until nobody knows it.
+    /// Removes it, and waits until nobody knows it, or for as long as is sensible while somebody holds it.
     pub(super) fn remove(self) -> Result<Removed, SystemError> {
-        unsafe { DeleteService(self.handle.0) }.map_err(self.failed("DeleteService"))?;
+        match unsafe { DeleteService(self.handle.0) } {
+            // Somebody else, or an agent that was killed, has removed it, and it is still held.
+            Err(error) if !is(&error, ERROR_SERVICE_MARKED_FOR_DELETE) => {
+                return Err(self.failed("DeleteService")(error));
+            }
+            _ => {}
+        }
         let name = self.name.clone();
         // It goes with the last handle.
         drop(self);
         let until = Instant::now() + REMOVAL;
         while Self::find(&name)?.is_some() {
             if Instant::now() >= until {
-                let words = format!("the service `{name}` is removed, and somebody still holds it");
-                return Err(SystemError::Nonsense(words));
+                return Ok(Removed::Stays(HELD));
             }
             thread::sleep(PAUSE);
         }
@@ -435,5 +466,6 @@ fn start_type(start: Start) -> SERVICE_START_TYPE {
     match start {
         Start::Automatic | Start::Delayed => SERVICE_AUTO_START,
         Start::OnDemand => SERVICE_DEMAND_START,
+        Start::Disabled => SERVICE_DISABLED,
     }
 }

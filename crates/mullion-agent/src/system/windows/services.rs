@@ -20,13 +20,13 @@ use super::{choice, hive, processes, recovery};
 
 /// `REG_BINARY`.
 const BINARY: u32 = 3;
-const FAILURE_ACTIONS: &str = "FailureActions";
+pub(super) const FAILURE_ACTIONS: &str = "FailureActions";
 const DELAYED: &str = "DelayedAutostart";
 const DEPENDS_ON: &str = "DependOnService";
 const ENVIRONMENT: &str = "Environment";
 
 /// Where Windows keeps a service.
-fn key(name: &str) -> String {
+pub(super) fn key(name: &str) -> String {
     format!(r"HKLM\SYSTEM\CurrentControlSet\Services\{name}")
 }
 
@@ -110,9 +110,17 @@ fn facts(name: &str) -> Result<ServiceFacts, SystemError> {
         _ => Activity::Stopped,
     };
     Ok(ServiceFacts {
-        is_enabled: control.config()?.is_automatic,
+        is_enabled: control.config()?.start.is_automatic(),
         activity,
     })
+}
+
+/// When the process of a service was started.
+pub(super) fn started(name: &str) -> Result<Option<u64>, SystemError> {
+    let Some(control) = Control::find(name)? else {
+        return Ok(None);
+    };
+    processes::started(control.status()?.dwProcessId)
 }
 
 /// A service, and how long it may take to stop.
@@ -194,10 +202,9 @@ pub(super) fn definition(name: &str) -> Result<Option<Definition>, SystemError> 
         display_name: config.display_name,
         command: config.command,
         depends_on: lines(&key, DEPENDS_ON)?.into_iter().collect(),
-        start: match (config.is_automatic, is_delayed) {
-            (true, false) => Start::Automatic,
-            (true, true) => Start::Delayed,
-            (false, _) => Start::OnDemand,
+        start: match config.start {
+            Start::Automatic if is_delayed => Start::Delayed,
+            start => start,
         },
         recovery: recovery::read(&actions.unwrap_or_default()),
         environment: lines(&key, ENVIRONMENT)?

@@ -1,8 +1,8 @@
-//! Services of others, and who they run as.
+//! Services of others: who they run as, and how they come back.
 
-use mullion_wire::Request;
+use mullion_wire::{Event, Request, Start};
 
-use super::{apply, ask_badly, ask_well, blueprint, definition, ready};
+use super::{Value, apply, ask_badly, ask_well, blueprint, definition, ready};
 use crate::system::memory::Memory;
 use crate::system::{Account, Activity};
 
@@ -44,4 +44,80 @@ fn a_service_with_a_password_is_not_taken_over() {
     // Whoever names the system otherwise means it.
     machine.give_to("containerd", r".\LocalSystem");
     ask_well(&machine, &apply(&blueprint()));
+}
+
+/// What was told that is no change.
+fn told(events: &[Event]) -> String {
+    let lines = events.iter().filter_map(|event| match event {
+        Event::Doing { words } => Some(words.as_str()),
+        _ => None,
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn a_service_of_others_comes_back_as_disabled_and_as_it_was_when_it_failed() {
+    for activity in [Activity::Stopped, Activity::Running] {
+        let machine = ready();
+        let mut theirs = definition("theirs.exe");
+        theirs.start = Start::Disabled;
+        machine.put_defined("containerd", theirs, activity);
+        let reboot = Value {
+            kind: 3,
+            bytes: vec![2; 28],
+        };
+        machine.put_failure("containerd", "FailureActions", reboot);
+        let flag = "FailureActionsOnNonCrashFailures";
+        machine.put_failure("containerd", flag, Value::dword(0));
+        let before = machine.all_services()["containerd"].clone();
+        ask_well(&machine, &apply(&blueprint()));
+        let ours = machine.all_services()["containerd"].clone();
+        assert_eq!(ours.definition.unwrap().start, Start::Automatic);
+        assert_ne!(ours.failures, before.failures);
+        let (_, events) = ask_well(&machine, &Request::Revert);
+        let after = machine.all_services()["containerd"].clone();
+        assert_eq!(after.definition, before.definition);
+        assert_eq!(after.failures, before.failures);
+        // Whoever disabled it would not see it started.
+        let is_told = told(&events).contains("containerd is disabled");
+        assert_eq!(is_told, activity == Activity::Running);
+    }
+}
+
+#[test]
+fn a_service_that_somebody_holds_does_not_keep_a_revert_from_going_on() {
+    let machine = ready();
+    ask_well(&machine, &apply(&blueprint()));
+    machine.hold_service("kubelet", true);
+    let (_, events) = ask_well(&machine, &Request::Revert);
+    let words = told(&events);
+    assert!(words.contains("service kubelet stays"), "{words}");
+    let left = machine.all_services();
+    assert!(left.contains_key("kubelet") && !left.contains_key("containerd"));
+    assert_eq!(machine.windows_parts().time_zone, "Pacific Standard Time");
+}
+
+#[test]
+fn a_firewall_whose_service_does_not_run_is_told_and_keeps_nothing_from_going_on() {
+    let machine = ready();
+    machine.break_service("mpssvc");
+    let (_, events) = ask_well(&machine, &apply(&blueprint()));
+    assert!(told(&events).contains("open ports"), "{}", told(&events));
+    machine.mend_service("mpssvc");
+    ask_well(&machine, &apply(&blueprint()));
+    machine.break_service("mpssvc");
+    let (_, events) = ask_well(&machine, &Request::Revert);
+    assert!(told(&events).contains("firewall group mullion stays"));
+    assert_eq!(machine.windows_parts().time_zone, "Pacific Standard Time");
+}
+
+#[test]
+fn a_blueprint_disables_no_service() {
+    let machine = ready();
+    let mut wanted = blueprint();
+    let definition = wanted.services[0].definition.as_mut().unwrap();
+    definition.start = Start::Disabled;
+    let words = ask_badly(&machine, &apply(&wanted));
+    assert!(words.contains("`kubelet` is disabled"), "{words}");
+    assert!(machine.log().is_empty());
 }

@@ -1,8 +1,8 @@
 //! What the event log of Windows tells of the agent's work.
 
-use mullion_wire::Request;
+use mullion_wire::{Request, UserCommand};
 
-use super::{apply, ask_badly, ask_well, blueprint, check_untouched, ready};
+use super::{apply, ask_badly, ask_well, blueprint, check_untouched, fresh, ready};
 use crate::system::{LogEntry, OnlyWindows as _};
 
 const SOURCE: &str = r"HKLM\SYSTEM\CurrentControlSet\Services\EventLog\Application\Mullion";
@@ -36,6 +36,41 @@ fn the_source_is_there_from_apply_to_revert() {
     ask_well(&machine, &Request::Revert);
     assert!(!machine.has_key(SOURCE).unwrap());
     check_untouched(&machine);
+}
+
+#[test]
+fn features_before_any_blueprint_are_logged_under_a_known_source() {
+    let machine = fresh();
+    let source = || machine.has_key(SOURCE).unwrap();
+    let enable = |name: &str| Request::Enable {
+        features: [name.to_owned()].into(),
+    };
+    ask_badly(&machine, &enable("Container"));
+    ask_well(&machine, &enable("Containers"));
+    let (entries, words): (Vec<_>, Vec<_>) = machine.events().into_iter().unzip();
+    assert_eq!(entries, [LogEntry::Failed, LogEntry::Applied]);
+    assert!(words[1].contains("features Containers"), "{}", words[1]);
+    assert!(source());
+    ask_well(&machine, &Request::Revert);
+    assert!(!source());
+    check_untouched(&machine);
+}
+
+#[test]
+fn nothing_is_logged_before_the_source_is_known() {
+    let machine = ready();
+    ask_badly(&machine, &apply(&crate::tests::fixtures::blueprint()));
+    let fails = Request::Run {
+        list: "before".into(),
+        // There is no program to run it.
+        commands: vec![UserCommand {
+            run: "theirs".into(),
+            mark: "theirs".into(),
+        }],
+    };
+    ask_badly(&machine, &fails);
+    assert_eq!(machine.events(), []);
+    assert!(!machine.has_key(SOURCE).unwrap());
 }
 
 #[test]

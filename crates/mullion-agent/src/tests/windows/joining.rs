@@ -1,6 +1,8 @@
 //! A join on Windows.
 
+use std::cell::Cell;
 use std::rc::Rc;
+use std::time::Duration;
 
 use mullion_wire::{Kubeadm, Request, Secret};
 
@@ -9,9 +11,10 @@ use crate::system::memory::{Memory, Node};
 use crate::system::{Ended, Files as _};
 
 const KEYS: &str = "C:/var/lib/kubelet/pki";
+const PODS: &str = "C:/var/lib/kubelet/pods";
 
-fn mode(machine: &Memory) -> Option<u32> {
-    match machine.nodes().get(KEYS) {
+fn mode(machine: &Memory, path: &str) -> Option<u32> {
+    match machine.nodes().get(path) {
         Some(Node::Folder { mode }) => Some(*mode),
         None => None,
         other => panic!("{other:?}"),
@@ -49,11 +52,34 @@ fn the_folder_of_kubelets_keys_is_private_before_kubelet_is_started_at_every_joi
         folder.mode = 0o755;
     }
     ask_well(&machine, &apply(&blueprint));
-    assert_eq!(mode(&machine), None);
+    assert_eq!(mode(&machine, KEYS), None);
     for _ in 0..2 {
         kubeadm(join());
-        assert_eq!(mode(&machine), Some(0o700));
+        assert_eq!(mode(&machine, KEYS), Some(0o700));
+        // Users of containers write into an `emptyDir` as far as this folder lets everybody.
+        assert_eq!(mode(&machine, PODS), Some(0o1777));
         kubeadm(Kubeadm::Reset);
-        assert_eq!(mode(&machine), None, "it is of the cluster");
+        for path in [KEYS, PODS] {
+            assert_eq!(mode(&machine, path), None, "it is of the cluster");
+        }
     }
+}
+
+#[test]
+fn kubeadm_has_the_time_that_containers_of_windows_take_to_end() {
+    let machine = ready();
+    machine.put_file("C:/etc/kubernetes/kubelet.conf", b"", 0o600);
+    let given = Rc::new(Cell::new(Duration::ZERO));
+    let told = Rc::clone(&given);
+    machine.put_program(
+        "kubeadm",
+        Rc::new(move |_, program, _| {
+            told.set(program.deadline);
+            Ok(Ended::Status(0))
+        }),
+    );
+    let step = Kubeadm::Reset;
+    ask_well(&machine, &Request::Kubeadm { step });
+    // Ten pods that take the half minute that each is given, and as long again.
+    assert!(given.get() >= Duration::from_mins(10), "{given:?}");
 }

@@ -1,8 +1,8 @@
 //! Why a machine has to be started anew, and what waits for that.
 
-use mullion_wire::{Event, Feature, RegistryData};
+use mullion_wire::{Event, Feature, RegistryData, Request};
 
-use super::{Value, apply, ask_well, blueprint, check, facts, fresh, ready};
+use super::{STATE, Value, apply, ask_well, blueprint, check, facts, fresh, ready, value};
 use crate::system::Activity;
 
 /// Why a machine that was just changed has to be started anew.
@@ -26,6 +26,41 @@ fn a_restart_is_asked_for_and_not_made() {
     assert_eq!(facts(&machine).host_name, "win1");
     assert_eq!(facts(&machine).reboot_pending, None);
     let (changed, events) = ask_well(&machine, &apply(&blueprint()));
+    assert_eq!((changed, reboot(&events)), (0, None));
+}
+
+#[test]
+fn a_value_that_is_read_at_the_start_alone_waits_for_one() {
+    let machine = ready();
+    let mut wanted = blueprint();
+    let windows = wanted.windows.as_mut().unwrap();
+    // Neither a page file nor a host name waits beside it.
+    (windows.page_file, windows.host_name) = (None, None);
+    let (_, events) = ask_well(&machine, &apply(&wanted));
+    assert_eq!(reboot(&events), None, "no value says so");
+    let early = |number| mullion_wire::RegistryValue {
+        restart: true,
+        ..value(STATE, "HNSControlFlag", RegistryData::Dword(number))
+    };
+    let windows = wanted.windows.as_mut().unwrap();
+    windows.registry.push(early(80));
+    for changed_now in [1, 0] {
+        let (changed, events) = ask_well(&machine, &apply(&wanted));
+        assert_eq!(changed, changed_now);
+        let words = reboot(&events).unwrap();
+        assert_eq!(words, "the registry value HNSControlFlag changes");
+        assert!(!facts(&machine).reboot_of_system, "it is for our sake");
+    }
+    machine.restart_machine();
+    assert_eq!(facts(&machine).reboot_pending, None);
+    let (changed, events) = ask_well(&machine, &apply(&wanted));
+    assert_eq!((changed, reboot(&events)), (0, None));
+    // What is given back is read as late.
+    wanted.windows.as_mut().unwrap().registry.pop();
+    let (_, events) = ask_well(&machine, &apply(&wanted));
+    assert!(reboot(&events).unwrap().contains("HNSControlFlag"));
+    machine.restart_machine();
+    let (changed, events) = ask_well(&machine, &apply(&wanted));
     assert_eq!((changed, reboot(&events)), (0, None));
 }
 
@@ -100,4 +135,80 @@ fn what_needs_a_feature_waits_for_the_start_that_brings_it() {
     assert_eq!(facts(&machine).blueprint, Some(blueprint().digest()));
     assert_eq!(machine.windows_parts().networks.len(), 1);
     check(blueprint())(&machine);
+}
+
+#[test]
+fn a_feature_that_others_enable_is_waited_for_as_well() {
+    let begin = || {
+        let machine = fresh();
+        // As a command of the user's leaves it: `dism /online /enable-feature /norestart`.
+        machine.put_feature("Containers", Feature::Pending);
+        machine
+    };
+    let enable = Request::Enable {
+        features: ["Containers".to_owned()].into(),
+    };
+    let mut wanted = blueprint();
+    // Neither a page file nor a host name waits beside it.
+    let windows = wanted.windows.as_mut().unwrap();
+    (windows.page_file, windows.host_name) = (None, None);
+    for request in [enable, apply(&wanted)] {
+        let machine = begin();
+        let (_, events) = ask_well(&machine, &request);
+        let words = reboot(&events).unwrap();
+        assert!(words.contains("feature Containers"), "{words}");
+        assert!(!facts(&machine).reboot_of_system, "it is for our sake");
+        assert_eq!(facts(&machine).blueprint, None);
+        machine.restart_machine();
+        let (_, events) = ask_well(&machine, &apply(&wanted));
+        assert_eq!(reboot(&events), None);
+        assert_eq!(facts(&machine).blueprint, Some(wanted.digest()));
+        check(wanted.clone())(&machine);
+    }
+}
+
+#[test]
+fn a_feature_that_one_start_does_not_bring_is_waited_for_again() {
+    let machine = fresh();
+    ask_well(&machine, &apply(&blueprint()));
+    machine.restart_machine();
+    machine.put_feature("Containers", Feature::Pending);
+    let (_, events) = ask_well(&machine, &apply(&blueprint()));
+    let words = reboot(&events).unwrap();
+    assert!(words.contains("feature Containers"), "{words}");
+    assert!(!facts(&machine).reboot_of_system);
+    assert_eq!(facts(&machine).blueprint, None);
+}
+
+#[test]
+fn features_can_be_had_before_a_blueprint_and_stay() {
+    let machine = fresh();
+    let enable = |name: &str| Request::Enable {
+        features: [name.to_owned()].into(),
+    };
+    let (changed, events) = ask_well(&machine, &enable("Containers"));
+    let words = reboot(&events).unwrap();
+    // The source of the event log beside it.
+    assert!(
+        changed == 3 && words.contains("feature Containers"),
+        "{words}"
+    );
+    assert!(!facts(&machine).reboot_of_system, "it is for our sake");
+    let (changed, events) = ask_well(&machine, &enable("Containers"));
+    assert!(changed == 0 && reboot(&events).is_some(), "it still waits");
+    machine.restart_machine();
+    let (changed, events) = ask_well(&machine, &enable("Containers"));
+    assert_eq!((changed, reboot(&events)), (0, None));
+    // What is applied stays so.
+    ask_well(&machine, &apply(&blueprint()));
+    machine.restart_machine();
+    ask_well(&machine, &apply(&blueprint()));
+    let (changed, _) = ask_well(&machine, &enable("Microsoft-Hyper-V"));
+    assert_eq!(changed, 1);
+    assert_eq!(facts(&machine).blueprint, Some(blueprint().digest()));
+    ask_well(&machine, &Request::Revert);
+    machine.restart_machine();
+    let features = machine.windows_parts().features;
+    assert_eq!(features["Containers"], Feature::Enabled);
+    assert_eq!(features["Microsoft-Hyper-V"], Feature::Enabled);
 }

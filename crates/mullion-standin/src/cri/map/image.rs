@@ -118,10 +118,13 @@ impl Map {
 
     /// An image by all its Windows names. Nothing where it stands in for none: such an image is not on a Windows node.
     fn windows_image(&self, mut image: v1::Image) -> Option<(v1::Image, &Image)> {
-        let behind = |tag: &String| self.images.standing_behind(tag, self.host);
-        let found: Vec<_> = image.repo_tags.iter().flat_map(behind).collect();
+        let behind = |name: &String| self.images.standing_behind(name, self.host);
+        // One that was pulled by its digest has no tag.
+        let names = image.repo_tags.iter().chain(&image.repo_digests);
+        let found: Vec<_> = names.flat_map(behind).collect();
         let first = *found.first()?;
-        image.repo_tags = found.iter().map(|image| image.name.clone()).collect();
+        let tags = found.iter().filter(|image| !image.name.contains('@'));
+        image.repo_tags = tags.map(|image| image.name.clone()).collect();
         image.repo_tags.sort();
         image.repo_tags.dedup();
         for digest in &mut image.repo_digests {

@@ -120,6 +120,26 @@ fn the_usual_runtime_has_no_name_on_linux() {
 }
 
 #[test]
+fn an_image_that_was_pulled_by_its_digest_is_there() {
+    let pinned = format!("r.io/app@sha256:{}", "4".repeat(64));
+    let mut map = map();
+    map.images = map
+        .images
+        .with_judged(&format!("r.io/app:1@sha256:{}", "4".repeat(64)), &[None]);
+    let mut response = ImageStatusResponse {
+        image: Some(v1::Image {
+            repo_tags: Vec::new(),
+            ..local("r.io/app:1")
+        }),
+        ..ImageStatusResponse::default()
+    };
+    map.image_status(&mut response);
+    let image = response.image.unwrap();
+    assert!(image.repo_tags.is_empty(), "{:?}", image.repo_tags);
+    assert_eq!(image.repo_digests, [pinned]);
+}
+
+#[test]
 fn a_status_says_windows() {
     let mut response = ImageStatusResponse {
         image: Some(local("mullion.dev/nano:2022")),
