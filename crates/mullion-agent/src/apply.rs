@@ -178,6 +178,9 @@ fn finish(
     };
     resume::unschedule(work)?;
     work.state.pending = state::Pending::default();
+    let causes = wanted.services.iter();
+    let causes = causes.map(|service| (service.name.clone(), service.restarted_by.clone()));
+    work.state.causes = causes.collect();
     work.state.applied = Some(Applied {
         blueprint: blueprint.digest(),
         mark: mark.clone(),
@@ -190,6 +193,7 @@ fn finish(
             .iter()
             .map(|folder| folder.path.clone())
             .collect(),
+        firewall: blueprint.firewall.clone(),
         windows: (work.system.family() == Family::Windows).then(|| WindowsApplied {
             settings: blueprint.windows.clone().unwrap_or_default(),
             definitions: definitions::all_wanted(&wanted.services),

@@ -8,7 +8,7 @@ use crate::kubeadm::was_started;
 use crate::pem::{certificate_digest, expiry};
 use crate::state::Applied;
 use crate::system::registry::awaited_renames;
-use crate::system::{Activity, Kind, Program, System};
+use crate::system::{Activity, FirewallState, Kind, Program, System};
 use crate::work::Work;
 
 /// Programs whose versions are asked for on Windows, where no package tells them.
@@ -111,13 +111,22 @@ fn drift(work: &mut Work<'_, '_>, applied: &Applied) -> Result<Vec<String>, Agen
             drift.push(format!("`{path}` is gone"));
         }
     }
+    if let Some(wanted) = &applied.firewall {
+        match work.system.firewall(wanted) {
+            Ok(FirewallState::Different) => {
+                let group = &wanted.group;
+                drift.push(format!("the firewall group `{group}` is not as wanted"));
+            }
+            // Without means an apply could do nothing either.
+            Ok(FirewallState::Set | FirewallState::Stopped | FirewallState::NoMeans) => {}
+            Err(error) => drift.push(not_compared(&error)),
+        }
+    }
     if let Some(applied) = &applied.windows {
         let settings = windows::drift(work.system, &applied.settings);
         let definitions = definitions::drift(work.system, &applied.definitions);
         for found in [settings, definitions] {
-            // What cannot be asked any more is not as it was, and no reason to tell nothing at all.
-            drift
-                .extend(found.unwrap_or_else(|error| vec![format!("not to be compared: {error}")]));
+            drift.extend(found.unwrap_or_else(|error| vec![not_compared(&error)]));
         }
     }
     let enabled = applied.enabled.iter();
@@ -133,6 +142,11 @@ fn drift(work: &mut Work<'_, '_>, applied: &Applied) -> Result<Vec<String>, Agen
         drift.extend(stopped.map(|(name, _)| format!("the service `{name}` does not run")));
     }
     Ok(drift)
+}
+
+/// What cannot be asked any more is not as it was, and no reason to tell nothing at all.
+fn not_compared(error: &impl std::fmt::Display) -> String {
+    format!("not to be compared: {error}")
 }
 
 /// The version of a program, asked once for each that stands in its place.

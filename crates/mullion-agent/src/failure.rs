@@ -6,7 +6,7 @@ use std::time::Duration;
 use mullion_wire::{Event, RequestError, Sha256Digest};
 
 use crate::mask::mask;
-use crate::system::{Ended, Starved, System, SystemError};
+use crate::system::{Ended, Kind, Starved, System, SystemError};
 
 /// What helps a machine whose memory ran out.
 const MORE_MEMORY: &str = "more memory (`memory` of its group in the cluster file, where the file makes the machine), then \
@@ -127,14 +127,27 @@ pub enum AgentError {
         /// What it is.
         found: Sha256Digest,
     },
-    /// Something that is not a file is in the way.
-    #[error("`{0}` is in the way: it is neither a file nor a link")]
-    InTheWay(String),
+    /// Something of another kind is in the way.
+    #[error("`{path}` is in the way: it is {what}")]
+    InTheWay {
+        /// Where.
+        path: String,
+        /// What it is not: `no folder`.
+        what: &'static str,
+    },
+    /// A folder of ours leads elsewhere.
+    #[error("`{0}` leads elsewhere, and services of the system would run what is there")]
+    LeadsElsewhere(String),
     /// Something in a folder that the system's services read is of somebody who is no administrator.
     #[error(
-        "`{0}` belongs to a user who is no administrator, and services of the system would read it"
+        "`{path}` belongs to a user who is no administrator, and services of the system would read it"
     )]
-    OfStranger(String),
+    OfStranger {
+        /// Where it is.
+        path: String,
+        /// What it is.
+        kind: Kind,
+    },
     /// A service cannot be brought into its state.
     #[error("the service `{name}` could not be {verb}")]
     Service {
@@ -316,13 +329,13 @@ impl AgentError {
             Self::OthersAccount { .. } => {
                 "remove the service, or let it run as LocalSystem: its password could not be put back"
             }
-            Self::InTheWay(path) => return Some(format!("move `{path}` away")),
-            Self::OfStranger(path) => {
-                let path = path.replace('/', "\\");
+            Self::InTheWay { path, .. } => return Some(format!("move `{path}` away")),
+            Self::LeadsElsewhere(path) => {
                 return Some(format!(
-                    "look at what it is; then remove it, or give it to administrators: takeown /a /f \"{path}\""
+                    "put a folder in the place of `{path}`: what leads elsewhere can be led to another place later"
                 ));
             }
+            Self::OfStranger { path, kind } => return Some(given_up(path, *kind)),
             Self::Setting { source, .. } if matches!(**source, SystemError::NoSetting(_)) => {
                 "the kernel module that brings the setting is not loaded, or not to be had here"
             }
@@ -333,8 +346,15 @@ impl AgentError {
             Self::Packages { .. } => {
                 "check that the machine reaches its package sources, through the proxy where there is one"
             }
-            Self::MemoryRanOut { machine, .. } => {
-                return Some(format!("give {machine} {MORE_MEMORY}"));
+            Self::MemoryRanOut { machine, source } => {
+                let more = format!("give {machine} {MORE_MEMORY}");
+                let is_killed = source.ended().is_some_and(Ended::is_killed);
+                // It may have been a pod of the machine's that it ran out for.
+                let own = source.hint().filter(|_| !is_killed);
+                return Some(match own {
+                    Some(own) => format!("{own}; or {more}"),
+                    None => more,
+                });
             }
             Self::Killed { machine, .. } => {
                 return Some(format!("if nobody killed it, give {machine} {MORE_MEMORY}"));
@@ -412,6 +432,43 @@ impl AgentError {
     }
 }
 
+/// How a person gives something of a user's to administrators. The owner alone is not enough: what the user was granted
+/// stays granted until the list is made anew.
+fn given_up(path: &str, kind: Kind) -> String {
+    let path = path.replace('/', "\\");
+    let (take, reset) = match kind {
+        // Both would go on to what it leads to.
+        Kind::Link => return "look at where it leads; then remove it".to_owned(),
+        Kind::Folder => (" /r /d y", " /t"),
+        Kind::File | Kind::Other => ("", ""),
+    };
+    // One line each: the PowerShell that comes with Windows knows no `&&`.
+    format!(
+        "look at what it is; then remove it, or give it to administrators: `takeown /a /f \"{path}\"{take}`, and then \
+         `icacls \"{path}\" /reset{reset}`"
+    )
+}
+
 fn masked(text: &str) -> String {
     mask(text).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_of_a_user_s_is_given_up_with_all_that_is_in_it() {
+        let error = AgentError::OfStranger {
+            path: "C:/etc/theirs".into(),
+            kind: Kind::Folder,
+        };
+        let hint = error.hint().unwrap();
+        let take = r#"`takeown /a /f "C:\etc\theirs" /r /d y`"#;
+        let reset = r#"`icacls "C:\etc\theirs" /reset /t`"#;
+        assert!(
+            hint.ends_with(&format!("{take}, and then {reset}")),
+            "{hint}"
+        );
+    }
 }

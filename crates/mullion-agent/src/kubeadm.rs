@@ -322,6 +322,26 @@ fn lay_secrets(work: &Work<'_, '_>, call: &Call<'_>) -> Result<(), AgentError> {
     Ok(())
 }
 
+/// kubeadm with these arguments.
+///
+/// Where the agent is killed, a kubeadm on Linux goes on, and the next agent waits for it. On Windows it goes with its
+/// agent: there one that had lost its agent was seen to hang for good, on a stand-in. What it leaves is cleared either way.
+fn program<'a>(
+    system: &dyn System,
+    args: impl IntoIterator<Item = &'a str>,
+    deadline: Duration,
+) -> Program {
+    // It would write the proxy into the control plane's pods, where it stays, and everybody reads a password that the
+    // machine's own may have. What it speaks to itself is near.
+    let program = Program::new("kubeadm", args)
+        .within(deadline)
+        .without_proxy();
+    match system.family() {
+        Family::Linux => program.holding_lock(),
+        Family::Windows => program,
+    }
+}
+
 fn watch_kubeadm(
     work: &mut Work<'_, '_>,
     step: &'static str,
@@ -329,9 +349,7 @@ fn watch_kubeadm(
 ) -> Result<(), AgentError> {
     work.report.doing(format!("kubeadm {step}"));
     let args = call.args.iter().map(String::as_str);
-    let program = Program::new("kubeadm", args)
-        .within(DEADLINE)
-        .holding_lock();
+    let program = program(work.system, args, DEADLINE);
     let mut tail = Tail::default();
     let report = &mut *work.report;
     let ended = work.system.run(&program, &mut |line| {

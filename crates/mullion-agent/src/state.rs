@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mullion_wire::{KubeadmPhase, Mark, Sha256Digest};
+use mullion_wire::{Firewall, KubeadmPhase, Mark, Sha256Digest};
 use serde::{Deserialize, Serialize};
 
 use crate::failure::AgentError;
@@ -38,6 +38,9 @@ pub(crate) struct State {
     pub(crate) packages: BTreeSet<String>,
     /// Services that blueprints named, and how they were before.
     pub(crate) services: BTreeMap<String, Before>,
+    /// The files by which services are restarted, also where one is taken away.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) causes: BTreeMap<String, BTreeSet<String>>,
     /// Services that ran before a blueprint named them and that none names any more: they may still read files of ours.
     pub(crate) released: BTreeSet<String>,
     /// Settings that were changed, and their values before.
@@ -69,6 +72,7 @@ impl Default for State {
             folders: BTreeSet::new(),
             packages: BTreeSet::new(),
             services: BTreeMap::new(),
+            causes: BTreeMap::new(),
             released: BTreeSet::new(),
             settings: BTreeMap::new(),
             firewall: None,
@@ -95,6 +99,9 @@ pub(crate) struct Applied {
     pub(crate) settings: BTreeMap<String, String>,
     #[serde(default)]
     pub(crate) folders: BTreeSet<String>,
+    /// What was wanted of the firewall, also where nothing could be set at that time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) firewall: Option<Firewall>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) windows: Option<WindowsApplied>,
 }

@@ -22,6 +22,7 @@ pub mod linux;
 pub mod memory;
 pub mod only_windows;
 mod pour;
+mod program;
 pub mod registry;
 mod starved;
 mod streams;
@@ -41,6 +42,7 @@ pub use only_windows::{
     EVENT_SOURCE, Holds, LogEntry, NetworkState, OnlyWindows, RunningProgram, ServiceEnd,
     ServiceWork,
 };
+pub use program::{LockWhile, Program, Proxy};
 pub use starved::Starved;
 
 /// Which of the two systems it is.
@@ -255,6 +257,8 @@ pub enum FirewallState {
     Set,
     /// Absent or different.
     Different,
+    /// The firewall's service does not run: nothing can be seen or set until it does.
+    Stopped,
     /// The system has nothing to set it with.
     NoMeans,
 }
@@ -310,64 +314,6 @@ pub trait Packages {
         lists: PackageLists,
         on_line: &mut dyn FnMut(&str),
     ) -> Result<(), SystemError>;
-}
-
-/// A program to run.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Program {
-    /// Its name, looked up in the system's folders, or its path.
-    pub name: String,
-    /// Its arguments. Never a secret: everybody on the machine can read them.
-    pub args: Vec<String>,
-    /// What it reads.
-    pub input: Vec<u8>,
-    /// When it is ended, with everything that it started.
-    pub deadline: Duration,
-    /// Whose the lock is while it runs.
-    pub lock: LockWhile,
-}
-
-/// Whose the agent's lock is while a program runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LockWhile {
-    /// The agent's alone.
-    AgentLives,
-    /// The program's too: where the agent is killed, the next one waits for the program's end.
-    ProgramLives,
-}
-
-impl Program {
-    /// A program that ends within a minute.
-    pub fn new<'a>(name: &str, args: impl IntoIterator<Item = &'a str>) -> Self {
-        Self {
-            name: name.to_owned(),
-            args: args.into_iter().map(str::to_owned).collect(),
-            input: Vec::new(),
-            deadline: Duration::from_mins(1),
-            lock: LockWhile::AgentLives,
-        }
-    }
-
-    /// Gives it so much time.
-    #[must_use]
-    pub fn within(mut self, deadline: Duration) -> Self {
-        self.deadline = deadline;
-        self
-    }
-
-    /// Lets it hold the agent's lock.
-    #[must_use]
-    pub fn holding_lock(mut self) -> Self {
-        self.lock = LockWhile::ProgramLives;
-        self
-    }
-
-    /// Gives it something to read.
-    #[must_use]
-    pub fn reading(mut self, input: impl Into<Vec<u8>>) -> Self {
-        self.input = input.into();
-        self
-    }
 }
 
 /// How a program ended.

@@ -48,7 +48,8 @@ const PRIVATE: u32 = 0o700;
 /// Those that hold keys, layers of images, logs of pods, or dumps of programs that hold keys are private. Three are
 /// not here: `C:/var/lib/kubelet/pki` and `C:/var/lib/kubelet/pods` are of the cluster, a reset takes them away, and
 /// the agent makes them at every join. `C:/var/log/containers` is kubelet's, which says who may open it at every start.
-const FOLDERS: [(&str, u32); 22] = [
+/// `C:/var/lib/cni`, where plugins write down which pod has which address, is emptied by a reset and stays.
+const FOLDERS: [(&str, u32); 23] = [
     ("C:/ProgramData/containerd", PRIVATE),
     ("C:/etc", CLOSED),
     ("C:/etc/cni", CLOSED),
@@ -63,6 +64,7 @@ const FOLDERS: [(&str, u32); 22] = [
     ("C:/run", CLOSED),
     ("C:/var", CLOSED),
     ("C:/var/lib", CLOSED),
+    ("C:/var/lib/cni", CLOSED),
     ("C:/var/lib/kubelet", CLOSED),
     ("C:/var/log", CLOSED),
     ("C:/var/log/containerd", CLOSED),

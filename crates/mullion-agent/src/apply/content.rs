@@ -32,7 +32,12 @@ pub(crate) fn compare(work: &mut Work<'_, '_>, file: &File) -> Result<Comparison
         Kind::File => {}
         // What the link leads to belongs to somebody else.
         Kind::Link => return Ok(Comparison::Different(look)),
-        Kind::Folder | Kind::Other => return Err(AgentError::InTheWay(path.clone())),
+        Kind::Folder | Kind::Other => {
+            return Err(AgentError::InTheWay {
+                path: path.clone(),
+                what: "neither a file nor a link",
+            });
+        }
     }
     let size = match &file.content {
         Content::Text(text) => text.len() as u64,

@@ -171,7 +171,10 @@ fn write_down(
     let pending = &mut work.state.pending;
     for service in services {
         let is_touched = |path: &String| paths.contains(path.as_str());
-        if service.restarted_by.iter().any(is_touched) {
+        // A file that is taken away stands among the earlier causes alone.
+        let causes = work.state.causes.entry(service.name.clone()).or_default();
+        causes.extend(service.restarted_by.iter().cloned());
+        if causes.iter().any(is_touched) {
             pending.restarts.insert(service.name.clone());
         }
     }
@@ -214,12 +217,20 @@ pub(super) fn missing_folders(work: &Work<'_, '_>, path: &str) -> Result<Vec<Str
     while let Some(path) = folder {
         match work.system.look(path)? {
             Some(look) if is_windows && look.kind == Kind::Link && look.owner == Owner::Other => {
-                return Err(AgentError::OfStranger(path.to_owned()));
+                return Err(AgentError::OfStranger {
+                    path: path.to_owned(),
+                    kind: look.kind,
+                });
             }
             // What is above it may lead elsewhere still.
             Some(look) if is_windows && matches!(look.kind, Kind::Folder | Kind::Link) => {}
             Some(look) if matches!(look.kind, Kind::Folder | Kind::Link) => break,
-            Some(_) => return Err(AgentError::InTheWay(path.to_owned())),
+            Some(_) => {
+                return Err(AgentError::InTheWay {
+                    path: path.to_owned(),
+                    what: "no folder",
+                });
+            }
             None => missing.push(path.to_owned()),
         }
         folder = parent(path);

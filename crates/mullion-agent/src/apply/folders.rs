@@ -33,9 +33,17 @@ pub(super) fn make(work: &mut Work<'_, '_>, folders: &[Folder]) -> Result<(), Ag
                 }
                 work.touch()?;
             }
-            // On Windows it needs no administrator to let a folder lead elsewhere.
             Some(look) if look.kind == Kind::Link && !is_windows => continue,
-            Some(_) => return Err(AgentError::InTheWay(path.clone())),
+            // On Windows it needs no administrator to let a folder lead elsewhere.
+            Some(look) if look.kind == Kind::Link => {
+                return Err(AgentError::LeadsElsewhere(path.clone()));
+            }
+            Some(_) => {
+                return Err(AgentError::InTheWay {
+                    path: path.clone(),
+                    what: "no folder",
+                });
+            }
             None => {
                 let missing = missing_folders(work, path)?;
                 work.state.folders.extend(missing.iter().cloned());
@@ -69,7 +77,12 @@ fn refuse_strangers(work: &Work<'_, '_>, folder: &str) -> Result<(), AgentError>
     for name in work.system.list(folder)? {
         let path = format!("{folder}/{name}");
         match work.system.look(&path)? {
-            Some(look) if look.owner == Owner::Other => return Err(AgentError::OfStranger(path)),
+            Some(look) if look.owner == Owner::Other => {
+                return Err(AgentError::OfStranger {
+                    path,
+                    kind: look.kind,
+                });
+            }
             // Nobody else adds to one that is closed already, as containerd's own are: its layers are many, and of others.
             Some(look)
                 if look.kind == Kind::Folder && !WINDOWS_FOLDER_MODES.contains(&look.mode) =>

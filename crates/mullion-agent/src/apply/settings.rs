@@ -130,6 +130,9 @@ pub(super) fn set_firewall(
             work.report
                 .changed(format!("firewall group {}", wanted.group));
         }
+        FirewallState::Stopped => work
+            .report
+            .doing("the firewall's service does not run: once it does, an apply opens the ports"),
         FirewallState::NoMeans => work.report.doing(
             "this machine has no program to open ports with: what closes them has to open them",
         ),

@@ -7,7 +7,7 @@ use mullion_wire::KubeadmPhase;
 use super::{KUBELET, PODS};
 use crate::failure::AgentError;
 use crate::state::KubeadmRecord;
-use crate::system::{Activity, Family, Program, Removed};
+use crate::system::{Activity, Family, Removed};
 use crate::work::Work;
 
 /// With containerd or the API server gone kubeadm waits for them; what it cannot do in this time is done without it.
@@ -63,6 +63,10 @@ pub(super) fn reset(work: &mut Work<'_, '_>) -> Result<(), AgentError> {
     }
     remove_files(work)?;
     for name in stopped {
+        // One that was deleted while it ran is gone once it was stopped.
+        if !is_there(work, name)? {
+            continue;
+        }
         // They wait until the machine is a node again.
         let started = work.system.start(name);
         started.map_err(|source| crate::apply::service_failed(work, name, "started", source))?;
@@ -125,12 +129,12 @@ fn run_kubeadm(work: &mut Work<'_, '_>) {
         return;
     }
     let socket = work.system.paths().container_socket.clone();
-    let program = Program::new("kubeadm", ["reset", "--force", "--cri-socket", &socket])
-        .within(match work.system.family() {
-            Family::Linux => DEADLINE,
-            Family::Windows => WINDOWS_DEADLINE,
-        })
-        .holding_lock();
+    let deadline = match work.system.family() {
+        Family::Linux => DEADLINE,
+        Family::Windows => WINDOWS_DEADLINE,
+    };
+    let args = ["reset", "--force", "--cri-socket", &socket];
+    let program = super::program(work.system, args, deadline);
     let report = &mut *work.report;
     match work.system.run(&program, &mut |line| report.output(line)) {
         Ok(ended) if ended.is_well() => {}
@@ -166,20 +170,30 @@ fn stop_network(work: &mut Work<'_, '_>) -> Result<Vec<&'static str>, AgentError
         return Ok(Vec::new());
     }
     let found = work.system.services(NETWORK)?;
-    let runs = |name: &&&str| {
-        let facts = found.get(**name);
+    let runs = |name: &str| {
+        let facts = found.get(name);
         facts.is_some_and(|facts| facts.activity != Activity::Stopped)
     };
     // A reset that was cut off has stopped those that the blueprint has running.
     let applied = work.state.applied.as_ref();
-    let is_wanted = |name: &&&str| applied.is_some_and(|applied| applied.running.contains(**name));
-    let picked = NETWORK.iter().filter(|name| runs(name) || is_wanted(name));
-    let names: Vec<_> = picked.copied().collect();
+    let is_wanted = |name: &str| applied.is_some_and(|applied| applied.running.contains(name));
+    let mut names = Vec::new();
+    for name in NETWORK.iter().copied() {
+        // What somebody deleted is no reason to fail: the next apply defines it anew.
+        if (runs(name) || is_wanted(name)) && is_there(work, name)? {
+            names.push(name);
+        }
+    }
     // The last first.
     for name in names.iter().rev() {
         stop(work, name)?;
     }
     Ok(names)
+}
+
+/// Whether Windows knows a service: one that it does not know can be neither stopped nor started.
+fn is_there(work: &Work<'_, '_>, name: &str) -> Result<bool, AgentError> {
+    Ok(work.system.definition(name)?.is_some())
 }
 
 fn remove_files(work: &mut Work<'_, '_>) -> Result<(), AgentError> {
@@ -193,14 +207,20 @@ fn remove_files(work: &mut Work<'_, '_>) -> Result<(), AgentError> {
     }
     // These folders may be mounts or come from the blueprint: they stay, and what is in them goes.
     let manifests = format!("{}/manifests", paths.kubernetes);
-    for folder in [&manifests, &paths.network] {
+    let applied = work.state.applied.as_ref();
+    let is_of_blueprint = |path: &&String| {
+        work.state.folders.contains(*path)
+            || applied.is_some_and(|applied| applied.folders.contains(*path))
+    };
+    let (kept, gone): (Vec<_>, Vec<_>) = paths.network_state.iter().partition(is_of_blueprint);
+    for folder in [&manifests, &paths.network].into_iter().chain(kept) {
         let names = system.list(folder)?;
         doomed.extend(names.into_iter().map(|name| format!("{folder}/{name}")));
     }
     let of_kubelet = OF_KUBELET.iter().chain(SOCKETS_OF_KUBELET);
     doomed.extend(of_kubelet.map(|name| format!("{}/{name}", paths.kubelet)));
     doomed.push(format!("{}/member", paths.etcd));
-    doomed.extend(paths.network_state.iter().cloned());
+    doomed.extend(gone.into_iter().cloned());
     for path in doomed {
         if system.remove(&path)? == Removed::Gone {
             work.report.doing(format!("removed `{path}`"));

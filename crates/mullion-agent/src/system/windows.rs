@@ -11,6 +11,7 @@
 mod choice;
 mod documents;
 mod netsh;
+mod products;
 mod recovery;
 mod sddl;
 mod search_path;

@@ -289,3 +289,24 @@ fn a_program_that_came_with_a_template_only_gets_its_mode() {
     ask_well(&machine, &Request::Revert);
     assert_eq!(see(&machine).nodes["/usr/local/bin/kubelet"].1, 0o600);
 }
+
+#[test]
+fn a_service_is_restarted_when_a_file_of_its_own_is_taken_away() {
+    let machine = machine();
+    bring(&machine, &[program("c"), program("k")]);
+    let addition = "/etc/default/mullion-proxy";
+    let mut with = blueprint();
+    with.files.push(text(addition, "HTTP_PROXY=x\n"));
+    let mut services = with.services.iter_mut();
+    let containerd = services.find(|service| service.name == "containerd");
+    containerd.unwrap().restarted_by.insert(addition.into());
+    ask_well(&machine, &apply(&with));
+    let before = machine.all_services();
+    // The file, and the service.
+    let (changed, events) = ask_well(&machine, &apply(&blueprint()));
+    assert_eq!(changed, 2, "{events:?}");
+    let after = machine.all_services();
+    assert_eq!(after["containerd"].starts, before["containerd"].starts + 1);
+    assert_eq!(after["haproxy"].starts, before["haproxy"].starts);
+    assert_eq!(ask_well(&machine, &apply(&blueprint())).0, 0);
+}

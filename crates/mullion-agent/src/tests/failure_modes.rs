@@ -23,7 +23,8 @@ fn mode_08_what_an_earlier_join_left_is_cleared_and_no_service_makes_it_anew() {
         machine.put_file(path, b"", 0o600);
     }
     for name in ["containerd", "flanneld", "kube-proxy", "kubelet"] {
-        machine.put_service(name, true, Activity::Running);
+        let definition = windows::definition(&format!("{name}.exe"));
+        machine.put_defined(name, definition, Activity::Running);
     }
     let request = Request::Kubeadm {
         step: Kubeadm::Reset,

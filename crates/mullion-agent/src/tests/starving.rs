@@ -2,11 +2,12 @@
 
 use std::rc::Rc;
 
-use mullion_wire::{Request, UserCommand};
+use mullion_wire::{Event, Request, UserCommand};
 
 use super::fixtures::*;
+use crate::failure::AgentError;
 use crate::system::memory::Memory;
-use crate::system::{Ended, Program};
+use crate::system::{Ended, Program, SystemError};
 
 fn eat() -> Request {
     let command = UserCommand {
@@ -82,4 +83,22 @@ fn a_service_that_fails_while_memory_runs_out_is_told_so() {
     );
     machine.mend_service("containerd");
     ask_well(&machine, &apply(&blueprint()));
+}
+
+#[test]
+fn what_nobody_killed_keeps_its_own_remedy_too() {
+    let source = AgentError::Packages {
+        names: vec!["socat".into()],
+        source: Box::new(SystemError::NoProgram("apt-get".into())),
+    };
+    let error = AgentError::MemoryRanOut {
+        machine: "lin1".into(),
+        source: Box::new(source),
+    };
+    let Event::Failed { hint, .. } = error.event() else {
+        panic!("{error:?}");
+    };
+    let hint = hint.unwrap();
+    assert!(hint.starts_with("check that the machine reaches its package sources"));
+    assert!(hint.contains("; or give lin1 more memory"), "{hint}");
 }

@@ -3,8 +3,10 @@
 mod accounts;
 mod authorities;
 mod event_log;
+mod firewall;
 mod folders;
 mod joining;
+mod leaving;
 mod restarts;
 mod resuming;
 
@@ -88,7 +90,7 @@ fn fresh() -> Memory {
     machine
 }
 
-fn definition(command: &str) -> Definition {
+pub(super) fn definition(command: &str) -> Definition {
     Definition {
         display_name: "A service".into(),
         command: command.into(),

@@ -578,6 +578,7 @@ fn folders_of_keys_are_private_and_those_of_the_cluster_are_not_the_blueprint_s(
             "C:/k",
             "C:/opt/cni/bin",
             "C:/etc/mullion",
+            "C:/var/lib/cni",
             "C:/var/lib/kubelet",
         ] {
             assert_eq!(mode(path), Some(0o755), "{path}");

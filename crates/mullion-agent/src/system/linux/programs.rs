@@ -58,6 +58,9 @@ impl Programs for Linux {
             .stdin(input(program, self.lock.borrow().as_ref()).map_err(not_started)?)
             .stdout(writer.try_clone().map_err(not_started)?)
             .stderr(writer);
+        for name in program.hidden(std::env::vars_os().map(|(name, _)| name)) {
+            command.env_remove(name);
+        }
         let mut child = command.spawn().map_err(not_started)?;
         // The command holds the writing end of the pipe, whose end is awaited.
         drop(command);

@@ -229,7 +229,7 @@ impl Settings for Memory {
         self.live()?;
         let inner = self.inner.borrow();
         if inner.broken.contains(FIREWALL) {
-            return Ok(FirewallState::NoMeans);
+            return Ok(FirewallState::Stopped);
         }
         Ok(if inner.firewall.get(&wanted.group) == Some(wanted) {
             FirewallState::Set

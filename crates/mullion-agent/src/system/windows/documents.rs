@@ -10,6 +10,16 @@ const USUAL_PORT: u16 = 4789;
 /// The types of networks that pod networks have; others are the user's.
 const OF_PODS: &[&str] = &["overlay", "l2bridge", "l2tunnel"];
 
+/// What HNS answers of a thing that it does not have: `HCN_E_NETWORK_NOT_FOUND`, `HCN_E_ENDPOINT_NOT_FOUND`, and for
+/// the other kinds, load balancers for one, `ERROR_NOT_FOUND` as every part of Windows has it.
+const NOT_FOUND: [u32; 3] = [0x803b_0001, 0x803b_0002, 0x8007_0490];
+
+/// Whether the code of a call says that there is no such thing. Every other failure is one: whoever took it for that
+/// would make a network a second time, or leave one behind.
+pub(super) fn is_not_found(code: u32) -> bool {
+    NOT_FOUND.contains(&code)
+}
+
 /// A question for all there is.
 pub(super) fn everything() -> String {
     json!({"SchemaVersion": {"Major": 2, "Minor": 0}}).to_string()
@@ -232,6 +242,24 @@ mod tests {
         let network = network_of(told).unwrap();
         assert_eq!(network, "b95d0c5e-57d4-412b-b571-18a81a16e005");
         assert_eq!(network_of("{}"), None);
+    }
+
+    #[test]
+    fn only_a_thing_that_is_missing_counts_as_missing() {
+        for (code, expected) in [
+            (0x803b_0001, true),
+            (0x803b_0002, true),
+            (0x8007_0490, true),
+            // It went well.
+            (0, false),
+            // Access denied, no service that answers, not JSON, no such library.
+            (0x8007_0005, false),
+            (0x8007_06ba, false),
+            (0x803b_001b, false),
+            (0x8007_007e, false),
+        ] {
+            assert_eq!(is_not_found(code), expected, "{code:#x}");
+        }
     }
 
     #[test]

@@ -114,6 +114,7 @@ pub(super) fn state(wanted: &Firewall) -> Result<FirewallState, SystemError> {
     let found = rules().and_then(|rules| of_group(&rules, &wanted.group));
     let found = match found {
         Ok(found) => found,
+        Err(error) if is_stopped(&error) => return Ok(FirewallState::Stopped),
         Err(error) if is_missing(&error) => return Ok(FirewallState::NoMeans),
         Err(error) => return Err(failed("INetFwPolicy2")(error)),
     };

@@ -3,16 +3,16 @@
 use std::ffi::c_void;
 use std::slice;
 
-use mullion_wire::{Licence, LicenceState};
+use mullion_wire::Licence;
 use windows::Win32::Foundation::{HLOCAL, LocalFree};
 use windows::core::{GUID, HRESULT, PCWSTR};
 
 use super::super::SystemError;
 use super::call::{Library, failed};
+use super::products;
 
 /// Windows itself, as the licensing service names it.
 static WINDOWS: GUID = GUID::from_u128(0x55c9_2734_d682_4d71_983e_d6ec_3f16_059f);
-const MINUTES_A_DAY: u32 = 24 * 60;
 
 type Open = unsafe extern "system" fn(*mut *mut c_void) -> HRESULT;
 type Close = unsafe extern "system" fn(*mut c_void) -> HRESULT;
@@ -65,24 +65,9 @@ pub(super) fn read() -> Result<Option<Licence>, SystemError> {
     if list.is_null() {
         return Ok(None);
     }
-    // Many products could be installed; the one that has a licence, or the best there is, counts.
     let found = unsafe { slice::from_raw_parts(list, count as usize) };
-    let best = found
-        .iter()
-        .filter_map(|status| licence(status.state, status.minutes_left))
-        .max_by_key(|licence| (licence.state == LicenceState::Licensed, licence.state));
+    let told = found.iter();
+    let licence = products::counted(told.map(|status| (status.state, status.minutes_left)));
     unsafe { LocalFree(Some(HLOCAL(list.cast()))) };
-    Ok(best)
-}
-
-fn licence(state: i32, minutes_left: u32) -> Option<Licence> {
-    let state = match state {
-        0 => LicenceState::Unlicensed,
-        1 => LicenceState::Licensed,
-        2 => LicenceState::Grace,
-        3 => LicenceState::Notification,
-        _ => return None,
-    };
-    let days_left = (minutes_left > 0).then_some(minutes_left / MINUTES_A_DAY);
-    Some(Licence { state, days_left })
+    Ok(licence)
 }

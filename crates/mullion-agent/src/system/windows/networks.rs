@@ -81,14 +81,20 @@ impl Hns {
         let mut handle = std::ptr::null_mut();
         let mut answer = PWSTR::null();
         let code = unsafe { open(std::ptr::from_ref(id), &raw mut handle, &raw mut answer) };
-        if outcome(&format!("HcnOpen{kind}"), code, answer).is_err() {
+        let opened = outcome(&format!("HcnOpen{kind}"), code, answer);
+        if documents::is_not_found(code.0.cast_unsigned()) {
             return Ok(None);
         }
+        opened?;
         let (mut found, mut answer) = (PWSTR::null(), PWSTR::null());
         let code = unsafe { query(handle, question.as_ptr(), &raw mut found, &raw mut answer) };
         let found = take(found);
         let _ = unsafe { close(handle) };
-        outcome(&format!("HcnQuery{kind}Properties"), code, answer)?;
+        let told = outcome(&format!("HcnQuery{kind}Properties"), code, answer);
+        if documents::is_not_found(code.0.cast_unsigned()) {
+            return Ok(None);
+        }
+        told?;
         Ok(Some(found))
     }
 

@@ -66,6 +66,10 @@ fn what_a_user_put_into_a_folder_of_the_system_s_is_refused_before_it_is_run() {
         words.contains(&format!("`{planted}` belongs to a user")),
         "{words}"
     );
+    // A new owner takes away nothing that the user was granted.
+    let file = planted.replace('/', "\\");
+    let hint = format!("`takeown /a /f \"{file}\"`, and then `icacls \"{file}\" /reset`");
+    assert!(words.contains(&hint), "{words}");
     assert_eq!(mode(&machine, THEIR_FOLDER), 0o750);
     // To one that is closed already only those add whom it is of.
     for machine in [with(0o750, Owner::Agent), with(0o700, Owner::Other)] {
@@ -87,6 +91,11 @@ fn a_link_that_a_user_put_into_a_folder_of_the_system_s_is_refused() {
     let words = ask_badly(&machine, &apply(&blueprint()));
     assert!(
         words.contains(&format!("`{planted}` belongs to a user")),
+        "{words}"
+    );
+    // `takeown` and `icacls` would work on what it leads to.
+    assert!(
+        words.contains("then remove it") && !words.contains("takeown"),
         "{words}"
     );
     // kubelet makes some itself.
@@ -123,9 +132,20 @@ fn a_folder_that_leads_elsewhere_is_refused() {
     machine.put(THEIR_FOLDER, link(Owner::Agent));
     let words = ask_badly(&machine, &apply(&blueprint()));
     assert!(
-        words.contains(&format!("`{THEIR_FOLDER}` is in the way")),
+        words.contains(&format!("`{THEIR_FOLDER}` leads elsewhere")),
         "{words}"
     );
+    assert!(words.contains("put a folder in the place of"), "{words}");
+    assert!(!words.contains("in the way"), "{words}");
+}
+
+#[test]
+fn a_file_in_the_place_of_a_folder_is_told_as_what_it_is() {
+    let machine = ready();
+    machine.put_file(THEIR_FOLDER, b"theirs\n", 0o644);
+    let words = ask_badly(&machine, &apply(&blueprint()));
+    let expected = format!("`{THEIR_FOLDER}` is in the way: it is no folder");
+    assert!(words.contains(&expected), "{words}");
 }
 
 #[test]

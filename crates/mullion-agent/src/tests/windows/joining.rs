@@ -1,6 +1,6 @@
 //! A join on Windows.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use mullion_wire::{Kubeadm, Request, Secret};
 
 use super::{apply, ask_well, blueprint, ready};
 use crate::system::memory::{Memory, Node};
-use crate::system::{Ended, Files as _};
+use crate::system::{Ended, Files as _, LockWhile, Proxy};
 
 const KEYS: &str = "C:/var/lib/kubelet/pki";
 const PODS: &str = "C:/var/lib/kubelet/pods";
@@ -18,6 +18,16 @@ fn mode(machine: &Memory, path: &str) -> Option<u32> {
         Some(Node::Folder { mode }) => Some(*mode),
         None => None,
         other => panic!("{other:?}"),
+    }
+}
+
+fn join() -> Kubeadm {
+    Kubeadm::Join {
+        config: Secret::new("kind: JoinConfiguration\n"),
+        discovery: Secret::new("clusters: []\n"),
+        discovery_path: "C:/Program Files/mullion-secrets/discovery.conf".into(),
+        ignore: std::collections::BTreeSet::new(),
+        patches: None,
     }
 }
 
@@ -39,13 +49,6 @@ fn the_folder_of_kubelets_keys_is_private_before_kubelet_is_started_at_every_joi
     );
     let kubeadm = |step| {
         ask_well(&machine, &Request::Kubeadm { step });
-    };
-    let join = || Kubeadm::Join {
-        config: Secret::new("kind: JoinConfiguration\n"),
-        discovery: Secret::new("clusters: []\n"),
-        discovery_path: "C:/Program Files/mullion-secrets/discovery.conf".into(),
-        ignore: std::collections::BTreeSet::new(),
-        patches: None,
     };
     let mut blueprint = blueprint();
     for folder in &mut blueprint.folders {
@@ -82,4 +85,28 @@ fn kubeadm_has_the_time_that_containers_of_windows_take_to_end() {
     ask_well(&machine, &Request::Kubeadm { step });
     // Ten pods that take the half minute that each is given, and as long again.
     assert!(given.get() >= Duration::from_mins(10), "{given:?}");
+}
+
+#[test]
+fn kubeadm_goes_with_its_agent_and_hears_of_no_proxy() {
+    let machine = ready();
+    let seen = Rc::new(RefCell::new(Vec::new()));
+    let told = Rc::clone(&seen);
+    machine.put_program(
+        "kubeadm",
+        Rc::new(move |_, program, _| {
+            assert_eq!(program.proxy, Proxy::Hidden);
+            told.borrow_mut()
+                .push((program.args[0].clone(), program.lock));
+            Ok(Ended::Status(0))
+        }),
+    );
+    ask_well(&machine, &apply(&blueprint()));
+    for step in [join(), Kubeadm::Reset] {
+        ask_well(&machine, &Request::Kubeadm { step });
+    }
+    let calls = seen.borrow();
+    let calls: Vec<(&str, LockWhile)> = calls.iter().map(|(step, lock)| (&**step, *lock)).collect();
+    let expected = ["join", "reset"].map(|step| (step, LockWhile::AgentLives));
+    assert_eq!(calls, expected);
 }
