@@ -71,7 +71,7 @@ impl ToolError {
 /// What is known of memory where a tool failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Starved {
-    /// The kernel ended programs for want of it meanwhile.
+    /// The tool, or a program of its own, was killed, and the kernel ended programs for want of it meanwhile.
     Surely,
     /// The tool, or a program of its own, was killed, and nobody says why.
     Perhaps,
@@ -87,13 +87,15 @@ impl Starved {
 
     /// By how the tool ended, what it said last, and how many programs the kernel had ended before and has now.
     fn of(is_killed: bool, tail: &VecDeque<String>, before: u64, now: u64) -> Option<Self> {
-        // Go's word for a compiler of its own that was killed.
-        let says_so = |line: &String| line.contains("signal: killed");
-        if now > before {
-            Some(Self::Surely)
+        // The word of Go and of gcc for a compiler of their own that was killed. The kernel's count is the whole
+        // computer's: without that word it may be anybody's.
+        let says_so = |line: &String| line.to_lowercase().contains("killed");
+        let is_it = is_killed || tail.iter().any(says_so);
+        is_it.then_some(if now > before {
+            Self::Surely
         } else {
-            (is_killed || tail.iter().any(says_so)).then_some(Self::Perhaps)
-        }
+            Self::Perhaps
+        })
     }
 }
 
@@ -291,9 +293,11 @@ mod tests {
             compiler.contains("as the system does where memory runs out"),
             "{compiler}"
         );
-        let surely = Starved::of(false, &VecDeque::new(), 3, 4).unwrap();
+        let said = "gcc: fatal error: Killed signal terminated program cc1".to_owned();
+        let surely = Starved::of(false, &[said].into(), 3, 4).unwrap();
         assert_eq!(surely.words(), ": memory ran out on this computer");
-        assert_eq!(Starved::of(false, &VecDeque::new(), 4, 4), None);
+        let another = Starved::of(false, &VecDeque::new(), 3, 4);
+        assert_eq!(another, None, "it was another program's memory");
     }
 
     #[test]

@@ -206,11 +206,10 @@ fn marking(
     Ok(Some(change))
 }
 
-/// Whether new pods are kept away from a node because we drained it.
+/// Whether a node bears our note that we drained it. Where somebody lets pods in again, the note must go as well: who
+/// cordoned it later would be taken for us.
 pub(crate) fn is_drained(node: &Node) -> bool {
-    let spec = node.spec.as_ref();
-    let is_cordoned = spec.and_then(|spec| spec.unschedulable).unwrap_or(false);
-    is_cordoned && node.annotations().contains_key(DRAINED_ANNOTATION)
+    node.annotations().contains_key(DRAINED_ANNOTATION)
 }
 
 /// The node's taints as they should be; `None` where they are so. Those of others stay as they are, with their

@@ -41,8 +41,6 @@ pub struct MachineWish {
     pub hosts: Hosts,
     /// DNS servers; this computer's own when empty.
     pub dns: Vec<IpAddr>,
-    /// Environment of every login, such as a proxy.
-    pub environment: BTreeMap<String, String>,
 }
 
 /// The first address of a network, which is this computer's.

@@ -1,8 +1,6 @@
 //! Every driver that needs nothing of this computer is held to the drivers' contract.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-use std::collections::BTreeMap;
-
 use mullion_machines::conform::{Trial, conforms};
 use mullion_machines::existing::Existing;
 use mullion_machines::memory::Memory;
@@ -31,7 +29,6 @@ fn wish(name: &str, last: u8) -> MachineWish {
         authorized_keys: vec!["ssh-ed25519 AAAA cluster".into()],
         hosts: Hosts::default(),
         dns: Vec::new(),
-        environment: BTreeMap::new(),
     }
 }
 

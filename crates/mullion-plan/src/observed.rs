@@ -353,7 +353,7 @@ pub struct NodeFacts {
     pub certificates: bool,
     /// Whether its own network is up.
     pub network: bool,
-    /// Whether new pods are kept away for its removal.
+    /// Whether it bears the note that new pods are kept away for its removal.
     pub cordoned: bool,
     /// All its labels.
     #[serde(default)]

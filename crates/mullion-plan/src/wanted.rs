@@ -362,7 +362,10 @@ impl Wanted<'_> {
         settings("trust", Fingerprint::of(&cluster.trust));
         settings("files", Fingerprint::of(&group.files));
         if group.duty == Duty::LoadBalancer {
-            settings("control planes", Fingerprint::of(&control_planes));
+            let seats = cluster.groups.iter();
+            let seats = seats.filter(|group| group.duty == Duty::ControlPlane);
+            let chosen: Vec<_> = seats.map(|group| &group.node_ip).collect();
+            settings("control planes", Fingerprint::of(&(control_planes, chosen)));
             return Topics::new(topics);
         }
         let images: Vec<_> = self.images_of(group).collect();

@@ -62,11 +62,13 @@ pub fn node_blueprint(
     runtime.extend(draft.certificates.iter().cloned());
     let mut node: BTreeSet<_> = [kubelet::UNIT.to_owned()].into();
     node.insert(format!("{PROGRAMS}/kubelet"));
-    for (service, causes) in [("containerd", &mut runtime), ("kubelet", &mut node)] {
-        if let Some(file) = outward::service_proxy(setting, seat, service) {
-            causes.insert(file.path.clone());
+    if let Some(variables) = outward::proxy_environment(setting, seat) {
+        for (service, causes) in [("containerd", &mut runtime), ("kubelet", &mut node)] {
+            let file = outward::service_proxy(service);
+            causes.extend([file.path.clone(), variables.path.clone()]);
             draft.blueprint.files.push(file);
         }
+        draft.blueprint.files.push(variables);
     }
     let trust = draft.blueprint.services.iter();
     let after_trust = trust.map(|service| service.name.clone()).collect();
@@ -102,6 +104,7 @@ impl<'a> Draft<'a> {
         let trust = outward::trust(setting)?;
         let mut files = trust.files;
         files.extend(outward::package_proxy(setting));
+        files.extend(outward::login_proxy(setting, seat));
         for copy in &seat.group.files {
             files.push(File {
                 path: copy.to.clone(),

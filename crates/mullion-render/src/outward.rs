@@ -1,9 +1,8 @@
 //! The way out of a machine: proxies, and who is trusted on the way.
 
-use std::iter;
 use std::net::IpAddr;
 
-use mullion_spec::cluster::Proxy;
+use mullion_spec::cluster::{Carrier, Proxy};
 use mullion_spec::value::Address;
 use mullion_wire::{File, Package, Service, ServiceState};
 
@@ -16,19 +15,11 @@ pub(crate) const TRUST_SERVICE: &str = "mullion-trust";
 const TRUST_UNIT: &str = "/etc/systemd/system/mullion-trust.service";
 const CERTIFICATES: &str = "/usr/local/share/ca-certificates";
 const APT: &str = "/etc/apt/apt.conf.d/90mullion-proxy";
+const PROXY: &str = "/etc/default/mullion-proxy";
+const LOGINS: &str = "/etc/environment";
 
 fn has_proxy(proxy: &Proxy) -> bool {
     proxy.http.is_some() || proxy.https.is_some()
-}
-
-/// A file that names the proxy: root's alone where the proxy is told a password.
-fn proxy_file(proxy: &Proxy, path: impl Into<String>, text: impl Into<String>) -> File {
-    let mut file = text_file(path, text);
-    let mut ways = [&proxy.http, &proxy.https].into_iter().flatten();
-    if ways.any(|way| way.contains('@')) {
-        file.mode = 0o600;
-    }
-    file
 }
 
 /// What goes without the proxy on every machine: what the user says, then the cluster's own networks and names.
@@ -86,25 +77,51 @@ pub(crate) fn proxy_variables(
     }
 }
 
-/// The addition to a service's unit that tells it of the proxy; none where there is none.
-pub(crate) fn service_proxy(setting: &Setting<'_>, seat: Seat<'_>, service: &str) -> Option<File> {
+/// The variables of the proxy, in a file for services to read; none where there is none. They hold no password: the
+/// cluster's file takes none.
+pub(crate) fn proxy_environment(setting: &Setting<'_>, seat: Seat<'_>) -> Option<File> {
     let variables = proxy_variables(setting, seat);
     if variables.is_empty() {
         return None;
     }
-    let lines = variables.into_iter().map(|(name, value)| {
-        // A per cent sign begins a specifier, a quote ends the value.
-        let value = value
-            .replace('\\', "\\\\")
-            .replace('"', "\\\"")
-            .replace('%', "%%");
-        format!("Environment=\"{name}={value}\"\n")
-    });
-    let text = iter::once("# Written by Mullion.\n[Service]\n".to_owned())
-        .chain(lines)
-        .collect::<String>();
+    let mut text = "# Written by Mullion.\n".to_owned();
+    for (name, value) in variables {
+        text.extend([name, "=\""]);
+        for letter in value.chars() {
+            if matches!(letter, '"' | '\\' | '`' | '$') {
+                text.push('\\');
+            }
+            text.push(letter);
+        }
+        text.push_str("\"\n");
+    }
+    Some(text_file(PROXY, text))
+}
+
+/// What tells every login of the proxy, on a machine that we make; none where there is none. On others it is their
+/// owner's.
+pub(crate) fn login_proxy(setting: &Setting<'_>, seat: Seat<'_>) -> Option<File> {
+    let variables = proxy_variables(setting, seat);
+    let is_made = matches!(seat.group.carrier, Carrier::Made { .. });
+    let is_given = || seat.group.files.iter().any(|copy| copy.to == LOGINS);
+    if variables.is_empty() || !is_made || is_given() {
+        return None;
+    }
+    let mut text = String::new();
+    for (name, value) in variables {
+        // Some programs know the one spelling, some the other.
+        for name in [name.to_lowercase().as_str(), name] {
+            text.extend([name, "=", &value, "\n"]);
+        }
+    }
+    Some(text_file(LOGINS, text))
+}
+
+/// The addition to a service's unit that has it read the variables of the proxy.
+pub(crate) fn service_proxy(service: &str) -> File {
     let path = format!("/etc/systemd/system/{service}.service.d/10-proxy.conf");
-    Some(proxy_file(&setting.cluster().proxy, path, text))
+    let text = format!("# Written by Mullion.\n[Service]\nEnvironmentFile={PROXY}\n");
+    text_file(path, text)
 }
 
 /// What tells the package manager of the proxy; none where there is none.
@@ -124,7 +141,7 @@ pub(crate) fn package_proxy(setting: &Setting<'_>) -> Option<File> {
             lines.push(format!("Acquire::{scheme}::Proxy::{host} \"DIRECT\";\n"));
         }
     }
-    Some(proxy_file(proxy, APT, lines.concat()))
+    Some(text_file(APT, lines.concat()))
 }
 
 fn is_host(text: &str) -> bool {

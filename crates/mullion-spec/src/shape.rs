@@ -68,6 +68,16 @@ impl Shape {
         }
     }
 
+    /// Whether there is a field of that name directly below.
+    fn has_field(&self, name: &str) -> bool {
+        match self {
+            Self::Fields(fields) => fields.contains_key(name),
+            Self::Optional(shape) => shape.has_field(name),
+            Self::Either(shapes) => shapes.iter().any(|shape| shape.has_field(name)),
+            _ => false,
+        }
+    }
+
     fn add_names(&self, names: &mut BTreeSet<String>) {
         match self {
             Self::Any | Self::Truth | Self::Number { .. } | Self::Text | Self::Word(_) => {}

@@ -21,6 +21,9 @@ use crate::linux::tell;
 /// How long containerd may take to answer, or to end.
 const PATIENCE: Duration = Duration::from_mins(1);
 
+/// How long one answer may take; an import takes as long as it takes.
+const ASKED_WITHIN: &str = "60s";
+
 /// How often it is asked whether it does.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -270,7 +273,11 @@ impl Containerd {
     }
 
     fn ask(&self, args: &[&str]) -> Result<String, TemplateError> {
-        let output = self.ctr(args).stdin(Stdio::null()).output();
+        let output = self
+            .ctr(&["--timeout", ASKED_WITHIN])
+            .args(args)
+            .stdin(Stdio::null())
+            .output();
         let output = output.map_err(|cause| TemplateError::Start {
             program: "ctr".into(),
             cause,

@@ -18,7 +18,7 @@ use crate::environment::Environment;
 use crate::failure::{Class, Failure};
 use crate::views::progress::{Progress, Talk};
 use crate::views::run::INTERRUPTED;
-use crate::workshop::needs_root;
+use crate::workshop::reasons_for_root;
 
 /// How often the board is painted while nothing happens.
 const TICK: Duration = Duration::from_millis(200);
@@ -64,8 +64,7 @@ pub fn take_locks(
         }
     };
     let state = Lock::take(&environment.state, cluster, &holder).map_err(failed)?;
-    let has_machines = || environment.place.join("clusters").join(cluster.as_str());
-    let is_here = !needs_root(hands.model()).is_empty() || has_machines().exists();
+    let is_here = !reasons_for_root(hands.model(), environment).is_empty();
     let here = (is_here && rustix::process::geteuid().is_root())
         .then(|| Lock::take_here(&environment.place, cluster, &holder));
     Ok(Locks {

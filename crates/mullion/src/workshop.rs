@@ -260,6 +260,21 @@ pub fn needs_root(model: &Model) -> Vec<String> {
     .into()
 }
 
+/// What of a cluster's making or end needs root on this computer: machines that an earlier file had must be removed, too.
+pub fn reasons_for_root(model: &Model, environment: &Environment) -> Vec<String> {
+    let mut reasons = needs_root(model);
+    if reasons.is_empty() && has_machines_here(model, environment) {
+        reasons.push("remove machines on this computer".into());
+    }
+    reasons
+}
+
+/// Whether anything of the cluster was made on this computer.
+fn has_machines_here(model: &Model, environment: &Environment) -> bool {
+    let clusters = environment.place.join("clusters");
+    clusters.join(model.cluster().name.as_str()).exists()
+}
+
 #[cfg(test)]
 mod tests {
     use mullion_spec::draft::Surroundings;

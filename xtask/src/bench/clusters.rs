@@ -22,6 +22,8 @@ pub const UP: &str = "up of 1 worker";
 pub const FULL: &str = "full up of 1 worker";
 /// The built-in cluster: one control plane, one Linux worker, one stand-in for Windows.
 pub const MIXED: &str = "up of 1 worker and 1 stand-in";
+/// A stand-in, from its making to the first login.
+pub const BOOT: &str = "stand-in, up to its login";
 /// Up, when all is so.
 pub const NOTHING_TO_DO: &str = "up with nothing to do";
 /// One more worker.
@@ -44,6 +46,10 @@ pub const ROWS: &[Row] = &[
     },
     Row::Time {
         case: DOWN,
+        limit: Duration::from_secs(5),
+    },
+    Row::Time {
+        case: BOOT,
         limit: Duration::from_secs(5),
     },
     Row::Share {
@@ -228,6 +234,9 @@ pub fn measure(times: &mut Times, program: &Path, programs: &Path) -> Result<(),
             quietly(&mut bed.mullion(&["up", "--yes"]))?;
             quietly(&mut bed.mullion(&["down", "--yes"]))?;
         }
+        let boot = ["up", "--yes", "--only=win", "--until=machines"];
+        times.take(BOOT, &mut bed.mullion(&boot))?;
+        quietly(&mut bed.mullion(&["down", "--yes"]))?;
         times.take(MIXED, &mut bed.mullion(&["up", "--yes"]))?;
         quietly(&mut bed.mullion(&["down", "--yes"]))?;
         let bed = Bed::new(program, &file_of("bench-full", 1))?.without_templates();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::{TcpStream, ToSocketAddrs as _};
 use std::time::Duration;
 
-use mullion_plan::{Attend, ErrorClass, Membership, Prior, StepError};
+use mullion_plan::{Attend, ErrorClass, Membership, News, Prior, StepError};
 use mullion_render::{InitKeys, JoinKeys, init, join};
 use mullion_spec::cluster::Duty;
 use mullion_spec::value::MachineName;
@@ -132,8 +132,14 @@ impl Hands<'_> {
             error
         });
         // Whatever came of the join, its token goes. One that stays is no reason to join again: it ends within minutes,
-        // and the end of every run sweeps.
-        let _ = api.delete_token(&token.id);
+        // and a run that comes to its end sweeps.
+        if let Err(error) = api.delete_token(&token.id) {
+            let minutes = mullion_render::TOKEN_MINUTES;
+            let words = format!(
+                "the token of {machine} could not be removed, and ends by itself within {minutes} minutes: {error}"
+            );
+            attendant.hear(News::Line(words));
+        }
         joined
     }
 

@@ -16,6 +16,8 @@ use super::state::{StateError, Taken};
 use super::talk::{self, Answer, Told, lost};
 use super::{Hands, lock};
 
+const OTHER_SHELL: &str = r"a login there must come to `cmd.exe`: remove the value `DefaultShell` of `HKLM\SOFTWARE\OpenSSH`, or set it to the path of `cmd.exe`";
+
 impl Hands<'_> {
     pub(super) fn login_key(&self) -> Result<super::LoginKey, StepError> {
         let mut held = lock(&self.login_key);
@@ -208,7 +210,12 @@ impl Hands<'_> {
                     "a login on {machine} ends with status {}",
                     output.exit.status
                 );
-                Err(StepError::new(ErrorClass::Refused, words))
+                let error = StepError::new(ErrorClass::Refused, words);
+                Err(match self.os(machine) {
+                    Os::Linux => error,
+                    // PowerShell knows no `ver`.
+                    Os::Windows => error.hint(OTHER_SHELL),
+                })
             }
             Err(error) => {
                 self.drop_session(machine);

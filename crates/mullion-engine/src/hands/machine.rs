@@ -132,7 +132,6 @@ impl Hands<'_> {
             authorized_keys: vec![key.public],
             hosts,
             dns: self.cluster().network.upstream_dns.clone(),
-            environment: self.proxy_environment(),
         };
         self.drivers
             .get(making.driver)
@@ -149,6 +148,8 @@ impl Hands<'_> {
 
     /// Tells the machines that run of one that comes; those that do not run are told when they are started. No cluster
     /// hangs on it, so one that cannot be told keeps nobody from being made.
+    ///
+    /// All that a run makes are known from its beginning: the first tells of all of them, and the others find it done.
     fn tell_others(
         &self,
         machine: &MachineName,
@@ -156,39 +157,24 @@ impl Hands<'_> {
         attendant: &dyn Attend,
     ) -> Result<(), StepError> {
         // Machines are made side by side, and what is done to one takes turns.
-        let _turn = lock(&self.telling);
+        let mut told = lock(&self.told);
+        if told.as_ref() == Some(hosts) {
+            return Ok(());
+        }
         let cluster = &self.cluster().name;
         let others = self.drivers.others_that_run(cluster, machine);
         let others =
             others.map_err(|error| failed(format!("who has to be told of {machine}"), &error))?;
+        let mut has_failed = false;
         for (driver, other) in others {
             if let Err(error) = driver.set_hosts(cluster, &other, hosts) {
+                has_failed = true;
                 let words = format!("{other} could not be told the name of {machine}: {error}");
                 attendant.hear(News::Line(words));
             }
         }
+        *told = (!has_failed).then(|| hosts.clone());
         Ok(())
-    }
-
-    /// The proxy of every login, with the cluster's own networks excepted.
-    fn proxy_environment(&self) -> std::collections::BTreeMap<String, String> {
-        let proxy = &self.cluster().proxy;
-        let mut pairs = std::collections::BTreeMap::new();
-        for (name, value) in [("http_proxy", &proxy.http), ("https_proxy", &proxy.https)] {
-            if let Some(value) = value {
-                pairs.insert(name.to_owned(), value.clone());
-                pairs.insert(name.to_uppercase(), value.clone());
-            }
-        }
-        if pairs.is_empty() {
-            return pairs;
-        }
-        if let Ok(setting) = self.setting() {
-            let no = mullion_render::no_proxy(&setting).join(",");
-            pairs.insert("no_proxy".into(), no.clone());
-            pairs.insert("NO_PROXY".into(), no);
-        }
-        pairs
     }
 
     pub(super) fn start_machine(

@@ -1,7 +1,5 @@
 //! Machines in memory, for tests.
 
-use std::collections::BTreeMap;
-
 use mullion_machines::memory::Memory;
 use mullion_machines::{Driver as _, Hosts, Look as _, MachineWish, NetworkWish};
 use mullion_plan::{Fingerprint, Size, TemplateId, Unattended};
@@ -40,7 +38,6 @@ pub(super) fn make(computer: &Memory, cluster: &str, network: &str, name: &str, 
         authorized_keys: Vec::new(),
         hosts: Hosts::default(),
         dns: Vec::new(),
-        environment: BTreeMap::new(),
     };
     computer.make(&wish, &Unattended).unwrap();
 }

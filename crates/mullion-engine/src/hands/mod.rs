@@ -37,7 +37,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use mullion_artifacts::{Sources, Store, StoreError};
 use mullion_catalog::Model;
 use mullion_kube::Api;
-use mullion_machines::Driver;
+use mullion_machines::{Driver, Hosts};
 use mullion_plan::{
     Action, Attend, Discover, DiscoverError, ErrorClass, Membership, Observed, Part, PartKind,
     Perform, Plan, Roster, Step, StepError, StepId, Undo, Wanted,
@@ -176,8 +176,8 @@ pub struct Hands<'a> {
     starts: Starts,
     /// The user's machines on which something of ours may lie.
     taken: Mutex<BTreeMap<MachineName, Taken>>,
-    /// Held while machines are told of one that comes.
-    telling: Mutex<()>,
+    /// The names that all machines which run were told in this run; held while they are told.
+    told: Mutex<Option<Hosts>>,
     /// Held while the login key is read or made: machines are made side by side.
     login_key: Mutex<Option<LoginKey>>,
 }
@@ -206,7 +206,7 @@ impl<'a> Hands<'a> {
             api: Mutex::default(),
             restarts: Restarts::default(),
             starts: Starts::default(),
-            telling: Mutex::default(),
+            told: Mutex::default(),
             login_key: Mutex::default(),
             taken: Mutex::new(taken),
             state,

@@ -83,8 +83,16 @@ impl Hands<'_> {
     pub(super) fn blueprint(&self, machine: &MachineName) -> Result<Blueprint, StepError> {
         // Where it is not known, that is the failure.
         self.node_address(machine)?;
+        let duty = self.duty(machine)?;
+        if duty == Duty::LoadBalancer {
+            // One that is left out would stay so: it is waited for.
+            let machines = self.cluster().machines();
+            for seat in machines.filter(|wanted| wanted.group.duty == Duty::ControlPlane) {
+                self.node_address(&seat.name)?;
+            }
+        }
         let setting = self.setting()?;
-        render(&setting, machine, (self.duty(machine)?, self.os(machine)))
+        render(&setting, machine, (duty, self.os(machine)))
             .map_err(|error| unrendered(&format!("the blueprint of {machine}"), &error))
     }
 

@@ -99,6 +99,13 @@ fn a_node_that_is_as_wanted_is_not_changed() {
         change["metadata"].get("resourceVersion").is_none(),
         "nor is anybody in the way"
     );
+    cordoned["spec"]["unschedulable"] = false.into();
+    let change = wish.change(&cordoned).unwrap().unwrap();
+    assert_eq!(
+        change["metadata"]["annotations"]["mullion.dev/drained"],
+        Value::Null,
+        "whoever cordons it next is not us"
+    );
 }
 
 #[test]

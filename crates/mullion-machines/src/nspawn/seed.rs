@@ -1,6 +1,5 @@
 //! What makes a clone of a template one machine: name, keys, address, names of others.
 
-use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -71,8 +70,6 @@ pub(super) fn seed(
     upper.put("etc/machine-id", &id, 0o444)?;
     upper.put(HOSTS, &wish.hosts.file(), 0o644)?;
     upper.put("etc/resolv.conf", &resolv(&wish.dns)?, 0o644)?;
-    // It may name a proxy with its password; whoever logs in is told by a process of root's.
-    upper.put("etc/environment", &environment(&wish.environment), 0o600)?;
     upper.put("etc/ssh/ssh_host_ed25519_key", host_key.0, 0o600)?;
     upper.put(
         "etc/ssh/ssh_host_ed25519_key.pub",
@@ -107,15 +104,6 @@ fn lines(lines: &[String]) -> String {
         let _ = writeln!(text, "{}", line.trim());
         text
     })
-}
-
-fn environment(variables: &BTreeMap<String, String>) -> String {
-    variables
-        .iter()
-        .fold(String::new(), |mut text, (name, value)| {
-            let _ = writeln!(text, "{name}={value}");
-            text
-        })
 }
 
 /// A machine's resolver: the servers that were given, or this computer's.

@@ -176,7 +176,6 @@ impl Ground {
             authorized_keys: vec![self.key.public.clone()],
             hosts: [(name, address)].into_iter().collect::<Hosts>(),
             dns: Vec::new(),
-            environment: [("HTTP_PROXY".to_owned(), "http://proxy:3128".to_owned())].into(),
         }
     }
 

@@ -294,7 +294,7 @@ fn marking(view: &View<'_>, item: &Item<'_>, node: Option<&NodeFacts>, new: &str
             {
                 "its taints differ from the file's".into()
             } else if node.cordoned {
-                "it takes no pods since it was drained".into()
+                "it was drained".into()
             } else if !node.ours {
                 "it does not carry the cluster's label".into()
             } else {

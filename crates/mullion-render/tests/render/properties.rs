@@ -243,12 +243,16 @@ fn the_proxy_is_not_asked_for_the_cluster_s_own_networks() {
     assert!(no_proxy(&trio).contains(&"10.99.0.0/24".to_owned()));
     trio.machine_network = Some("10.99.7.0/24".parse().unwrap());
     assert!(no_proxy(&trio).contains(&"10.99.7.0/24".to_owned()));
+    let variables = "/etc/default/mullion-proxy";
+    let text = text_of(&trio, "cp1", variables).unwrap();
+    assert!(text.contains("HTTPS_PROXY=\"http://proxy.example:3128\"\n"));
+    assert!(!text.contains("HTTP_PROXY="));
+    assert!(text.contains("10.244.0.0/16,10.96.0.0/16,10.99.7.0/24"));
     for service in ["containerd", "kubelet"] {
         let path = format!("/etc/systemd/system/{service}.service.d/10-proxy.conf");
         let text = text_of(&trio, "cp1", &path).unwrap();
-        assert!(text.contains("\"HTTPS_PROXY=http://proxy.example:3128\""));
-        assert!(!text.contains("\"HTTP_PROXY="));
-        assert!(text.contains("10.244.0.0/16,10.96.0.0/16,10.99.7.0/24"));
+        let read = format!("EnvironmentFile={variables}\n");
+        assert!(text.contains(&read), "{text}");
     }
     let small = model(SMALL, "1.36.4");
     let small = setting(&small, container());

@@ -1,8 +1,10 @@
 //! Holding a tree of values against the file's shape.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Number, Value};
 
-use super::{Shape, compile, nearest, quoted};
+use super::{Field, Shape, compile, nearest, quoted};
 use crate::finding::{Finding, Findings, Place};
 use crate::rules::shape as rule;
 use crate::source::{Kind, Node, Path, PathSet, Segment};
@@ -32,6 +34,15 @@ pub fn fit(root: &Node, findings: Findings) -> Fitted {
         findings: fitter.findings,
         left_out: fitter.left_out,
     }
+}
+
+/// The one field here below which there is a field of that name.
+fn home<'a>(key: &str, fields: &'a BTreeMap<String, Field>) -> Option<&'a str> {
+    let mut homes = fields
+        .iter()
+        .filter(|(_, field)| field.shape.has_field(key));
+    let (home, _) = homes.next()?;
+    homes.next().is_none().then_some(home)
 }
 
 struct Fitter {
@@ -64,7 +75,7 @@ impl Fitter {
                             fitted.insert(entry.key.clone(), value);
                         }
                     } else {
-                        self.unknown(&entry.key, fields.keys().map(String::as_str), path);
+                        self.unknown(&entry.key, fields, path);
                     }
                     path.leave();
                 }
@@ -207,20 +218,18 @@ impl Fitter {
         })
     }
 
-    fn unknown<'a>(
-        &mut self,
-        key: &str,
-        known: impl Iterator<Item = &'a str> + Clone,
-        path: &Path,
-    ) {
+    fn unknown(&mut self, key: &str, fields: &BTreeMap<String, Field>, path: &Path) {
         self.findings.push_error(|| {
             let finding = Finding::new(&rule::UNKNOWN_FIELD, Place::Key(path.clone()))
                 .message(format!("there is no field `{path}`"));
-            match nearest(key, known.clone()) {
-                Some(meant) => finding
+            if let Some(meant) = nearest(key, fields.keys().map(String::as_str)) {
+                finding
                     .label(format!("did you mean `{meant}`?"))
-                    .hint(format!("write `{meant}`")),
-                None => finding.hint(format!("the fields here are {}", quoted(known))),
+                    .hint(format!("write `{meant}`"))
+            } else if let Some(home) = home(key, fields) {
+                finding.hint(format!("`{key}` belongs below `{home}`"))
+            } else {
+                finding.hint(format!("the fields here are {}", quoted(fields.keys())))
             }
         });
     }

@@ -31,7 +31,7 @@ pub fn down(
     let Some(model) = &judgement.model else {
         return refuse(console, &judgement.verdict);
     };
-    let mut reasons = workshop::needs_root(model);
+    let mut reasons = workshop::reasons_for_root(model, environment);
     if wishes.purge && reasons.is_empty() && environment.place.join("templates").exists() {
         reasons.push("remove templates".into());
     }

@@ -166,7 +166,7 @@ fn change_file(
         return refuse(console, &judgement.verdict);
     };
     // Before anything is touched: the command that is run again as root does everything that follows.
-    let mut reasons = workshop::needs_root(new_model);
+    let mut reasons = workshop::reasons_for_root(new_model, environment);
     if reasons.is_empty() {
         reasons = workshop::needs_root(model);
     }

@@ -210,7 +210,7 @@ fn node_status(name: &MachineName, view: &ClusterView) -> Option<NodeStatus> {
         })
         .collect();
     if facts.cordoned {
-        trouble.push("takes no new pods".into());
+        trouble.push("was drained: `mullion up` lets pods in again".into());
     }
     Some(NodeStatus {
         ready: facts.ready,

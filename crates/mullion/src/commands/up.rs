@@ -40,7 +40,7 @@ pub fn up(
     }
     // A name that nobody has is told before anybody is asked for root.
     chosen(model, wishes)?;
-    let reasons = workshop::needs_root(model);
+    let reasons = workshop::reasons_for_root(model, environment);
     elevate(console, environment, model, invocation.arguments, &reasons)?;
     let hands = workshop::open(model, environment)?;
     let line = invocation.line();

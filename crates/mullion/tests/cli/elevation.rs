@@ -113,6 +113,22 @@ fn whoever_cannot_be_asked_is_told_what_to_type() {
 }
 
 #[test]
+#[ignore = "needs root, to become another user"]
+fn machines_that_the_file_had_before_need_root_too() {
+    let bench = Bench::new();
+    let file = "metadata: {name: lab}\nmachines:\n\
+                - {name: cp, role: control-plane, addresses: [127.0.0.1], ssh: {port: 1}}\n";
+    bench.write("cluster.yaml", file);
+    fs_err::create_dir_all(bench.path().join("place/clusters/lab")).unwrap();
+    for command in ["up", "down"] {
+        let ran = as_user(&bench, &[command]);
+        assert_eq!(ran.code, 4, "{}{}", ran.out, ran.err);
+        let reason = "remove machines on this computer";
+        assert!(ran.err.contains(reason), "{}", ran.err);
+    }
+}
+
+#[test]
 #[ignore = "needs root, to act for another user"]
 fn what_root_writes_for_a_user_is_theirs() {
     let bench = Bench::new();

@@ -93,3 +93,13 @@ fn twenty_mistakes_give_twenty_messages_each_at_its_line() {
     );
     assert!(!ran.out.contains("Passw0rd!"), "nor in JSON");
 }
+
+#[test]
+fn a_field_that_stands_too_far_up_is_told_where_it_belongs() {
+    let bench = Bench::new();
+    bench.write("cluster.yaml", "name: dev\nmachines: {linux: 1}\n");
+    let ran = bench.run(&["validate"]);
+    assert_eq!(ran.code, 3);
+    let hint = "`name` belongs below `metadata`";
+    assert!(ran.err.contains(hint), "{}", ran.err);
+}

@@ -7,13 +7,29 @@ use crate::trial::Trial;
 const NODES: [&str; 2] = ["cp1", "lin1"];
 const MORE: [&str; 3] = ["cp1", "lin1", "lin2"];
 
+const PROXY: &str = "http://192.0.2.1:3128";
+
 #[test]
 #[ignore = "needs root and real machines; cargo xtask test runs it"]
 fn nodes_come_and_go_with_the_file() {
     let mut trial = Trial::begin("nodes_come_and_go_with_the_file");
     let lab = Lab::linux("file", 1);
+    lab.write(&format!("{}proxy: {{http: \"{PROXY}\"}}\n", Lab::text(1)));
     let _ = lab.up();
-    trial.lap("up with one worker");
+    lab.is_up(&NODES);
+    let _ = lab.has_nothing_to_do();
+    for machine in NODES {
+        let login = lab.run(&["ssh", machine, "--", "echo $http_proxy"]).good();
+        assert_eq!(login.out.trim(), PROXY, "{login}");
+        for service in ["containerd", "kubelet"] {
+            goes_through_proxy(&lab, machine, service);
+        }
+    }
+    let pods = lab.kubectl(&["get", "pods", "-A", "-o", "yaml"]).good();
+    assert!(!pods.out.contains(PROXY), "where it would stay: {pods}");
+    lab.serve(&NODES);
+    services_are_reached(&lab, &NODES);
+    trial.lap("up with one worker and a proxy, which is in nobody's way");
     let script = "echo 192.0.2.5 registry.lan >> /etc/hosts";
     let _ = lab.run(&["ssh", "cp1", "--", script]).good();
 
@@ -24,10 +40,15 @@ fn nodes_come_and_go_with_the_file() {
     let _ = lab.up();
     lab.is_up(&MORE);
     let _ = lab.has_nothing_to_do();
-    lab.serve(&MORE);
-    services_are_reached(&lab, &MORE);
+    for machine in MORE {
+        let script =
+            "cat /proc/$(systemctl show --property=MainPID --value containerd)/environ; env";
+        let ran = lab.run(&["ssh", machine, "--", script]).good();
+        assert!(!ran.out.to_lowercase().contains("_proxy="), "{ran}");
+    }
+    services_are_reached_again(&lab, &MORE);
     assert!(knows(&lab, "cp1", "lin2") && knows(&lab, "lin2", "lin1"));
-    trial.lap("the file says two: the second comes, and Services are reached from it");
+    trial.lap("the file says two and no proxy: the second comes, and Services are reached from it");
 
     lab.write(&Lab::text(1));
     let _ = lab.run(&["up"]).code(2).says(&["lin2", "--yes"]);
@@ -61,21 +82,8 @@ fn nodes_come_and_go_with_the_file() {
     trial.lap("node reboot");
     let _ = lab.run(&["node", "reset", "lin1", "--yes"]).good();
     lab.is_up(&NODES);
-    services_are_reached_again(&lab);
+    services_are_reached_again(&lab, &NODES);
     trial.lap("node reset");
-
-    let proxied = Lab::text(1) + "proxy: {http: \"http://192.0.2.1:3128\"}\n";
-    lab.write(&proxied);
-    let _ = lab.run(&["up", "--yes"]).good();
-    lab.is_up(&NODES);
-    let _ = lab.has_nothing_to_do();
-    for machine in NODES {
-        for service in ["containerd", "kubelet"] {
-            goes_through_proxy(&lab, machine, service);
-        }
-    }
-    services_are_reached_again(&lab);
-    trial.lap("a proxy, which reaches containerd and kubelet and is in nobody's way");
 
     let _ = lab.down();
     trial.nothing_is_left();
@@ -93,7 +101,7 @@ fn goes_through_proxy(lab: &Lab, machine: &str, service: &str) {
         let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
         value.unwrap_or_else(|| panic!("{service} of {machine} has no {name}: {ran}"))
     };
-    assert_eq!(value("HTTP_PROXY"), "http://192.0.2.1:3128", "{ran}");
+    assert_eq!(value("HTTP_PROXY"), PROXY, "{ran}");
     let excepted: Vec<_> = value("NO_PROXY").split(',').collect();
     let address = lab.address(machine);
     let (machines, _) = address.rsplit_once('.').unwrap();
@@ -112,10 +120,10 @@ fn knows(lab: &Lab, machine: &str, other: &str) -> bool {
 }
 
 /// A node that was reset has lost its pods, which nobody makes again.
-fn services_are_reached_again(lab: &Lab) {
+fn services_are_reached_again(lab: &Lab, nodes: &[&str]) {
     let _ = lab
         .kubectl(&["delete", "namespace", crate::kube::SPACE])
         .good();
-    lab.serve(&NODES);
-    services_are_reached(lab, &NODES);
+    lab.serve(nodes);
+    services_are_reached(lab, nodes);
 }

@@ -26,14 +26,19 @@ impl Island {
         format!("--net=/run/netns/{}", self.0)
     }
 
-    /// How many packets had nowhere to go, of IPv4 and of IPv6.
-    fn refused(&self) -> [u64; 2] {
+    /// How many packets had nowhere to go: of its own, of its machines, and of IPv6.
+    fn refused(&self) -> [u64; 3] {
         let read = |file: &str| tool("nsenter", &[&self.path(), "cat", file]);
-        let text = read("/proc/net/snmp");
-        let mut lines = text.lines().filter(|line| line.starts_with("Ip:"));
-        let (names, values) = (lines.next().unwrap(), lines.next().unwrap());
-        let mut pairs = names.split(' ').zip(values.split(' '));
-        let (_, four) = pairs.find(|(name, _)| *name == "OutNoRoutes").unwrap();
+        let count = |file: &str, row: &str, column: &str| -> u64 {
+            let text = read(file);
+            let mut lines = text.lines().filter(|line| line.starts_with(row));
+            let (names, values) = (lines.next().unwrap(), lines.next().unwrap());
+            let mut pairs = names.split(' ').zip(values.split(' '));
+            let (_, value) = pairs.find(|(name, _)| *name == column).unwrap();
+            value.parse().unwrap()
+        };
+        let own = count("/proc/net/snmp", "Ip:", "OutNoRoutes");
+        let passed_on = count("/proc/net/netstat", "IpExt:", "InNoRoutes");
         // There is no such file where the kernel has no IPv6, and then nobody can try it.
         let six = if Path::new("/proc/net/snmp6").exists() {
             let text = read("/proc/net/snmp6");
@@ -43,7 +48,7 @@ impl Island {
         } else {
             0
         };
-        [four.parse().unwrap(), six]
+        [own, passed_on, six]
     }
 }
 
@@ -100,7 +105,7 @@ fn a_bundle_is_all_that_is_needed() {
     lab.is_up(&NODES);
     lab.all_pods_run();
     let _ = lab.has_nothing_to_do();
-    assert_eq!(island.refused(), [0, 0], "somebody looked for a way out");
+    assert_eq!(island.refused(), [0, 0, 0], "somebody looked for a way out");
     trial.lap("all Ready, and nobody looked for a way out");
     let _ = lab.down();
     assert!(!lab.machine("").exists(), "machines are left");

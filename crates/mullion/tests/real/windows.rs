@@ -173,9 +173,19 @@ pub(crate) fn identity(lab: &Lab, node: &str) -> (String, String) {
 
 /// A node of that Windows.
 #[track_caller]
-pub(crate) fn is_windows(lab: &Lab, node: &str, image: &str, build: &str) {
-    let node = lab.get(&["node", node]);
-    assert_eq!(node["status"]["nodeInfo"]["osImage"], image);
+pub(crate) fn is_windows(lab: &Lab, name: &str, image: &str, build: &str) {
+    let node = lab.get(&["node", name]);
+    let told = &node["status"]["nodeInfo"];
+    assert_eq!(told["osImage"], image);
+    let leader = lab.get(&["node", "cp1"]);
+    let version = &leader["status"]["nodeInfo"]["kubeletVersion"];
+    assert_eq!(&told["kubeletVersion"], version);
+    let addresses = node["status"]["addresses"].as_array().unwrap();
+    let address = serde_json::json!({"type": "InternalIP", "address": lab.address(name)});
+    assert!(addresses.contains(&address), "{addresses:?}");
+    let shown = lab.run(&["status"]).good();
+    let is_marked = |line: &str| line.contains(name) && line.contains("stand-in");
+    assert!(shown.out.lines().any(is_marked), "{shown}");
     let labels = &node["metadata"]["labels"];
     assert_eq!(labels["kubernetes.io/os"], "windows");
     assert_eq!(labels["node.kubernetes.io/windows-build"], build);
