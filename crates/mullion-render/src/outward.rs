@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use mullion_spec::cluster::{Carrier, Proxy};
-use mullion_spec::value::Address;
+use mullion_spec::value::{Address, MachineName};
 use mullion_wire::{File, Package, Service, ServiceState};
 
 use crate::error::RenderError;
@@ -98,23 +98,45 @@ pub(crate) fn proxy_environment(setting: &Setting<'_>, seat: Seat<'_>) -> Option
     Some(text_file(PROXY, text))
 }
 
-/// What tells every login of the proxy, on a machine that we make; none where there is none. On others it is their
-/// owner's.
-pub(crate) fn login_proxy(setting: &Setting<'_>, seat: Seat<'_>) -> Option<File> {
+/// What every login on a machine is told of the proxy; nothing where there is none, and on machines that we do not make:
+/// there it is their owner's.
+fn login_variables(setting: &Setting<'_>, seat: Seat<'_>) -> Vec<(String, String)> {
+    if !matches!(seat.group.carrier, Carrier::Made { .. }) {
+        return Vec::new();
+    }
+    // Some programs know the one spelling, some the other.
+    let spelt = |(name, value): (&str, String)| {
+        [
+            (name.to_lowercase(), value.clone()),
+            (name.to_owned(), value),
+        ]
+    };
     let variables = proxy_variables(setting, seat);
-    let is_made = matches!(seat.group.carrier, Carrier::Made { .. });
+    variables.into_iter().flat_map(spelt).collect()
+}
+
+/// The file that tells logins; none where they are told nothing, or where the user lays that file down.
+pub(crate) fn login_proxy(setting: &Setting<'_>, seat: Seat<'_>) -> Option<File> {
+    let variables = login_variables(setting, seat);
     let is_given = || seat.group.files.iter().any(|copy| copy.to == LOGINS);
-    if variables.is_empty() || !is_made || is_given() {
+    if variables.is_empty() || is_given() {
         return None;
     }
-    let mut text = String::new();
-    for (name, value) in variables {
-        // Some programs know the one spelling, some the other.
-        for name in [name.to_lowercase().as_str(), name] {
-            text.extend([name, "=", &value, "\n"]);
-        }
-    }
-    Some(text_file(LOGINS, text))
+    let lines = variables.iter();
+    let lines: Vec<_> = lines
+        .map(|(name, value)| format!("{name}={value}\n"))
+        .collect();
+    Some(text_file(LOGINS, lines.concat()))
+}
+
+/// The beginning of a shell's line that tells it what logins are told: a user's command may run before the file is there.
+pub fn login_exports(setting: &Setting<'_>, machine: &MachineName) -> Result<String, RenderError> {
+    let seat = setting.seat(machine)?;
+    let variables = login_variables(setting, seat).into_iter();
+    let lines: Vec<_> = variables
+        .map(|(name, value)| format!("export {name}='{}'\n", value.replace('\'', r"'\''")))
+        .collect();
+    Ok(lines.concat())
 }
 
 /// The addition to a service's unit that has it read the variables of the proxy.

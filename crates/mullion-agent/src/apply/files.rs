@@ -171,10 +171,13 @@ fn write_down(
     let pending = &mut work.state.pending;
     for service in services {
         let is_touched = |path: &String| paths.contains(path.as_str());
+        // An agent that did not write causes down knows of none: whatever is taken away may have been one.
+        let is_known = work.state.causes.contains_key(&service.name);
+        let is_suspect = !is_known && !changes.drops.is_empty();
         // A file that is taken away stands among the earlier causes alone.
         let causes = work.state.causes.entry(service.name.clone()).or_default();
         causes.extend(service.restarted_by.iter().cloned());
-        if causes.iter().any(is_touched) {
+        if is_suspect || causes.iter().any(is_touched) {
             pending.restarts.insert(service.name.clone());
         }
     }

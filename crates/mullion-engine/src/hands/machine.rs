@@ -8,7 +8,7 @@ use mullion_plan::{
     Attend, Blueprint, ErrorClass, News, Part, Place, Prior, Size, StepError, TemplateId,
     UserCommand,
 };
-use mullion_spec::cluster::Group;
+use mullion_spec::cluster::{Carrier, Group};
 use mullion_spec::value::MachineName;
 use mullion_spec::words::{Driver, Os};
 use mullion_ssh::{Command, Transport as _};
@@ -17,6 +17,7 @@ use mullion_wire::{
 };
 use serde::{Deserialize, Serialize};
 
+use super::settings::unrendered;
 use super::talk::{self, Told, lost};
 use super::{Hands, lock, unload};
 
@@ -353,6 +354,17 @@ impl Hands<'_> {
         })
     }
 
+    /// What a user's commands on a machine that we make hear of the proxy.
+    fn login_exports(&self, machine: &MachineName) -> Result<String, StepError> {
+        let carrier = self.group(machine).map(|group| &group.carrier);
+        let is_made = matches!(carrier, Some(Carrier::Made { .. }));
+        if !is_made || self.os(machine) == Os::Windows {
+            return Ok(String::new());
+        }
+        mullion_render::login_exports(&self.setting()?, machine)
+            .map_err(|error| unrendered(&format!("the proxy of {machine}"), &error))
+    }
+
     pub(super) fn run_commands(
         &self,
         machine: &MachineName,
@@ -360,8 +372,9 @@ impl Hands<'_> {
         list: &str,
         attendant: &dyn Attend,
     ) -> Result<(), StepError> {
+        let told = self.login_exports(machine)?;
         let commands = commands.iter().map(|command| WireCommand {
-            run: command.run.clone(),
+            run: format!("{told}{}", command.run),
             mark: command.fingerprint.to_string(),
         });
         let request = Request::Run {

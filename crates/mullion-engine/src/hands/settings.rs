@@ -85,10 +85,13 @@ impl Hands<'_> {
         self.node_address(machine)?;
         let duty = self.duty(machine)?;
         if duty == Duty::LoadBalancer {
-            // One that is left out would stay so: it is waited for.
+            // One that is left out would stay so: it is waited for, also where it is not made yet.
             let machines = self.cluster().machines();
             for seat in machines.filter(|wanted| wanted.group.duty == Duty::ControlPlane) {
-                self.node_address(&seat.name)?;
+                self.node_address(&seat.name).map_err(|mut error| {
+                    error.class = ErrorClass::NotYet;
+                    error
+                })?;
             }
         }
         let setting = self.setting()?;

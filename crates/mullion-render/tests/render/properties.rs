@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use mullion_catalog::{ArtifactKind, Model};
 use mullion_render::{
     Cgroups, Footing, Ground, RenderError, Setting, expected_preflight_errors, init, join,
-    load_balancer_blueprint, no_proxy, node_blueprint, objects,
+    load_balancer_blueprint, login_exports, no_proxy, node_blueprint, objects,
 };
 use mullion_spec::version::Minor;
 use mullion_wire::{Content, Kubeadm, Secret};
@@ -254,8 +254,12 @@ fn the_proxy_is_not_asked_for_the_cluster_s_own_networks() {
         let read = format!("EnvironmentFile={variables}\n");
         assert!(text.contains(&read), "{text}");
     }
+    let told = login_exports(&trio, &name("cp1")).unwrap();
+    let way = "export https_proxy='http://proxy.example:3128'\nexport HTTPS_PROXY=";
+    assert!(told.starts_with(way), "{told}");
     let small = model(SMALL, "1.36.4");
     let small = setting(&small, container());
+    assert_eq!(login_exports(&small, &name("cp1")).unwrap(), "");
     let blueprint = node_blueprint(&small, &name("cp1")).unwrap();
     assert!(
         !blueprint

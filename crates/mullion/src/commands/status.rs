@@ -210,7 +210,7 @@ fn node_status(name: &MachineName, view: &ClusterView) -> Option<NodeStatus> {
         })
         .collect();
     if facts.cordoned {
-        trouble.push("was drained: `mullion up` lets pods in again".into());
+        trouble.push("bears the note of a drain: `mullion up` ends it".into());
     }
     Some(NodeStatus {
         ready: facts.ready,

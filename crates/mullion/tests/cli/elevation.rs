@@ -117,7 +117,7 @@ fn whoever_cannot_be_asked_is_told_what_to_type() {
 fn machines_that_the_file_had_before_need_root_too() {
     let bench = Bench::new();
     let file = "metadata: {name: lab}\nmachines:\n\
-                - {name: cp, role: control-plane, addresses: [127.0.0.1], ssh: {port: 1}}\n";
+                - {name: cp, role: control-plane, addresses: [192.0.2.1]}\n";
     bench.write("cluster.yaml", file);
     fs_err::create_dir_all(bench.path().join("place/clusters/lab")).unwrap();
     for command in ["up", "down"] {

@@ -14,7 +14,7 @@ const PROXY: &str = "http://192.0.2.1:3128";
 fn nodes_come_and_go_with_the_file() {
     let mut trial = Trial::begin("nodes_come_and_go_with_the_file");
     let lab = Lab::linux("file", 1);
-    lab.write(&format!("{}proxy: {{http: \"{PROXY}\"}}\n", Lab::text(1)));
+    lab.write(&proxied());
     let _ = lab.up();
     lab.is_up(&NODES);
     let _ = lab.has_nothing_to_do();
@@ -88,6 +88,19 @@ fn nodes_come_and_go_with_the_file() {
     let _ = lab.down();
     trial.nothing_is_left();
     trial.lap("down leaves nothing");
+}
+
+/// The same cluster with a proxy, of which a command hears that runs before anything is laid down.
+fn proxied() -> String {
+    let hears = format!(r#"test "$http_proxy" = {PROXY}"#);
+    let short = "machines: {linux: 1}";
+    let long = format!(
+        "machines:\n- {{name: cp, role: control-plane}}\n- {{name: lin, before: [{{run: '{hears}'}}]}}\n\
+         proxy: {{http: \"{PROXY}\"}}"
+    );
+    let text = Lab::text(1);
+    assert!(text.contains(short), "{text}");
+    text.replace(short, &long)
 }
 
 /// The process of a service goes out through the proxy, and not to the cluster's own networks.

@@ -117,7 +117,7 @@ fn treat(
         return Err(failure);
     }
     answerable(console, &treatment.what, errand.yes)?;
-    let reasons = workshop::reasons_for_root(model, environment);
+    let reasons = workshop::needs_root(model);
     elevate(console, environment, model, invocation.arguments, &reasons)?;
     let hands = workshop::open(model, environment)?;
     let line = invocation.line();
