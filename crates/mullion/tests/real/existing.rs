@@ -74,6 +74,8 @@ impl Metal {
 
     /// Everything of a machine that a cluster could have changed: files with their contents and owners, packages,
     /// services, rules, interfaces, settings of the kernel.
+    ///
+    /// Not what the kernel does in a panic or with memory: every kubelet sets that, and here all have one kernel.
     #[track_caller]
     fn look(&self, machine: &str) -> BTreeSet<String> {
         let script = r#"
@@ -89,7 +91,7 @@ impl Metal {
             ip route | sed 's/^/route /'
             iptables-save | grep '^-A' | sed 's/^/rule /'
             nft list tables | grep -vE 'filter|nat|mangle' | sed 's/^/table /'
-            sysctl -a 2>/dev/null | grep -E 'ip_forward|bridge-nf|rp_filter.*(all|default)|kernel.panic|overcommit_memory'
+            sysctl -a 2>/dev/null | grep -E 'ip_forward|bridge-nf|rp_filter.*(all|default)'
             cat /proc/swaps | sed 's/^/swap /'
             processes=$(ps -eo user,comm --no-headers); echo "$processes" | awk '{print "process", $1, $2}' | sort -u
         "#;
