@@ -46,6 +46,7 @@ use mullion_spec::words;
 pub use driver::{Capabilities, Driver, Look, Privilege, Stop};
 pub use error::DriverError;
 pub use found::{Door, Found, Sighting};
+pub use nspawn::has_machines;
 pub use quirks::{Cgroup, Init, Limits, Quirks, quirks};
 pub use wish::{Hosts, MachineWish, NetworkWish, gateway};
 

@@ -54,7 +54,7 @@ pub use kubelet::{GROUND_PATCH, PATCHES_FOLDER};
 pub use load_balancer::load_balancer_blueprint;
 pub use objects::WRITE_NETWORK;
 pub use objects::objects;
-pub use outward::{login_exports, no_proxy};
+pub use outward::login_variables;
 pub use setting::{Cgroups, Footing, Ground, Place, Setting, Stored};
 pub use windows::{NETWORK_SETTINGS, windows_blueprint, windows_program_path};
 

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use mullion_spec::cluster::{Carrier, Proxy};
+use mullion_spec::cluster::Proxy;
 use mullion_spec::value::{Address, MachineName};
 use mullion_wire::{File, Package, Service, ServiceState};
 
@@ -13,7 +13,9 @@ use crate::system::text_file;
 /// The service that makes the system's bundle of certificates anew.
 pub(crate) const TRUST_SERVICE: &str = "mullion-trust";
 const TRUST_UNIT: &str = "/etc/systemd/system/mullion-trust.service";
-const CERTIFICATES: &str = "/usr/local/share/ca-certificates";
+const CERTIFICATES: &str = "/etc/mullion/trust";
+/// What the distribution's program puts into its bundle.
+const BUNDLED: &str = "/usr/local/share/ca-certificates";
 const APT: &str = "/etc/apt/apt.conf.d/90mullion-proxy";
 const PROXY: &str = "/etc/default/mullion-proxy";
 const LOGINS: &str = "/etc/environment";
@@ -25,7 +27,7 @@ fn has_proxy(proxy: &Proxy) -> bool {
 /// What goes without the proxy on every machine: what the user says, then the cluster's own networks and names.
 ///
 /// It names networks and no single machine besides the endpoint, so that it does not change when a machine comes.
-pub fn no_proxy(setting: &Setting<'_>) -> Vec<String> {
+fn no_proxy(setting: &Setting<'_>) -> Vec<String> {
     let network = &setting.cluster().network;
     let mut list = setting.cluster().proxy.no.clone();
     let mut add = |text: String| {
@@ -100,8 +102,8 @@ pub(crate) fn proxy_environment(setting: &Setting<'_>, seat: Seat<'_>) -> Option
 
 /// What every login on a machine is told of the proxy; nothing where there is none, and on machines that we do not make:
 /// there it is their owner's.
-fn login_variables(setting: &Setting<'_>, seat: Seat<'_>) -> Vec<(String, String)> {
-    if !matches!(seat.group.carrier, Carrier::Made { .. }) {
+fn seat_variables(setting: &Setting<'_>, seat: Seat<'_>) -> Vec<(String, String)> {
+    if !seat.group.carrier.is_made() {
         return Vec::new();
     }
     // Some programs know the one spelling, some the other.
@@ -117,7 +119,7 @@ fn login_variables(setting: &Setting<'_>, seat: Seat<'_>) -> Vec<(String, String
 
 /// The file that tells logins; none where they are told nothing, or where the user lays that file down.
 pub(crate) fn login_proxy(setting: &Setting<'_>, seat: Seat<'_>) -> Option<File> {
-    let variables = login_variables(setting, seat);
+    let variables = seat_variables(setting, seat);
     let is_given = || seat.group.files.iter().any(|copy| copy.to == LOGINS);
     if variables.is_empty() || is_given() {
         return None;
@@ -129,14 +131,12 @@ pub(crate) fn login_proxy(setting: &Setting<'_>, seat: Seat<'_>) -> Option<File>
     Some(text_file(LOGINS, lines.concat()))
 }
 
-/// The beginning of a shell's line that tells it what logins are told: a user's command may run before the file is there.
-pub fn login_exports(setting: &Setting<'_>, machine: &MachineName) -> Result<String, RenderError> {
-    let seat = setting.seat(machine)?;
-    let variables = login_variables(setting, seat).into_iter();
-    let lines: Vec<_> = variables
-        .map(|(name, value)| format!("export {name}='{}'\n", value.replace('\'', r"'\''")))
-        .collect();
-    Ok(lines.concat())
+/// What logins on a machine are told, for a user's command: it may run before the file is there.
+pub fn login_variables(
+    setting: &Setting<'_>,
+    machine: &MachineName,
+) -> Result<Vec<(String, String)>, RenderError> {
+    Ok(seat_variables(setting, setting.seat(machine)?))
 }
 
 /// The addition to a service's unit that has it read the variables of the proxy.
@@ -198,9 +198,12 @@ pub(crate) fn trust(setting: &Setting<'_>) -> Result<Trust, RenderError> {
         });
     }
     let certificates: Vec<_> = files.iter().map(|file| file.path.clone()).collect();
+    // The bundle holds them while the service runs: whoever stops it, because the last of them went or the machine is given
+    // back, has it made without them.
     files.push(text_file(
         TRUST_UNIT,
-        "\
+        format!(
+            "\
 # Written by Mullion.
 [Unit]
 Description=Authorities that the cluster's file names are trusted
@@ -209,11 +212,15 @@ Before=containerd.service
 [Service]
 Type=oneshot
 RemainAfterExit=yes
+ExecStart=/bin/sh -c 'rm -f {BUNDLED}/mullion-*.crt && cp {CERTIFICATES}/mullion-*.crt {BUNDLED}/'
 ExecStart=/usr/sbin/update-ca-certificates
+ExecStopPost=/bin/sh -c 'rm -f {BUNDLED}/mullion-*.crt'
+ExecStopPost=/usr/sbin/update-ca-certificates
 
 [Install]
 WantedBy=multi-user.target
-",
+"
+        ),
     ));
     Ok(Trust {
         service: Some(Service {

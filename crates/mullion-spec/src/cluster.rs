@@ -263,6 +263,11 @@ impl Carrier {
             Self::Made { driver, .. } | Self::Existing { driver, .. } => *driver,
         }
     }
+
+    /// Whether the machines are ours to make.
+    pub const fn is_made(&self) -> bool {
+        matches!(self, Self::Made { .. })
+    }
 }
 
 /// How large a machine is.

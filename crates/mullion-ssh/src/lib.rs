@@ -66,5 +66,6 @@ pub use login::{Key, Login, Sudo};
 pub use openssh::{known_hosts, known_hosts_line, openssh_arguments};
 pub use port::{ReadTransport, Transport};
 pub use probe::Probe;
+pub use quote::quoted;
 pub use shell::{NO_PROGRAM, Shell};
 pub use ssh::{ASIDE, Session, Ssh};

@@ -1,7 +1,7 @@
 //! Words for a POSIX shell, and for programs on Windows.
 
 /// The word as a shell reads it back: in single quotes unless it is plain.
-pub(crate) fn quoted(word: &str) -> String {
+pub fn quoted(word: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"%+,-./:=@_".contains(&byte);
     if !word.is_empty() && word.bytes().all(is_plain) {
         return word.to_owned();

@@ -271,8 +271,7 @@ pub fn reasons_for_root(model: &Model, environment: &Environment) -> Vec<String>
 
 /// Whether anything of the cluster was made on this computer.
 fn has_machines_here(model: &Model, environment: &Environment) -> bool {
-    let clusters = environment.place.join("clusters");
-    clusters.join(model.cluster().name.as_str()).exists()
+    mullion_machines::has_machines(&environment.place, &model.cluster().name)
 }
 
 #[cfg(test)]

@@ -186,11 +186,7 @@ impl Hands<'_> {
 
     /// The control planes besides a machine.
     pub(super) fn other_seats(&self, machine: &MachineName) -> impl Iterator<Item = MachineName> {
-        let machines = self.cluster().machines();
-        let seats = machines.filter(|other| other.group.duty == Duty::ControlPlane);
-        seats
-            .map(|seat| seat.name)
-            .filter(move |name| name != machine)
+        self.seats().filter(move |name| name != machine)
     }
 
     /// The cluster's authorities, from a control plane that runs: a further one is given them, so that they never pass

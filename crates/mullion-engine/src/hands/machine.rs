@@ -8,10 +8,11 @@ use mullion_plan::{
     Attend, Blueprint, ErrorClass, News, Part, Place, Prior, Size, StepError, TemplateId,
     UserCommand,
 };
-use mullion_spec::cluster::{Carrier, Group};
+use mullion_render::login_variables;
+use mullion_spec::cluster::Group;
 use mullion_spec::value::MachineName;
 use mullion_spec::words::{Driver, Os};
-use mullion_ssh::{Command, Transport as _};
+use mullion_ssh::{Command, Transport as _, quoted};
 use mullion_wire::{
     Blueprint as Document, Content, Mark, Request, Sha256Digest, UserCommand as WireCommand,
 };
@@ -354,15 +355,21 @@ impl Hands<'_> {
         })
     }
 
-    /// What a user's commands on a machine that we make hear of the proxy.
+    /// The beginning of a line for a shell that tells a user's command of the proxy, on a machine that we make.
     fn login_exports(&self, machine: &MachineName) -> Result<String, StepError> {
-        let carrier = self.group(machine).map(|group| &group.carrier);
-        let is_made = matches!(carrier, Some(Carrier::Made { .. }));
+        let is_made = self
+            .group(machine)
+            .is_some_and(|group| group.carrier.is_made());
         if !is_made || self.os(machine) == Os::Windows {
             return Ok(String::new());
         }
-        mullion_render::login_exports(&self.setting()?, machine)
-            .map_err(|error| unrendered(&format!("the proxy of {machine}"), &error))
+        let variables = login_variables(&self.setting()?, machine)
+            .map_err(|error| unrendered(&format!("the proxy of {machine}"), &error))?;
+        let lines = variables.iter();
+        let lines: Vec<_> = lines
+            .map(|(name, value)| format!("export {name}={}\n", quoted(value)))
+            .collect();
+        Ok(lines.concat())
     }
 
     pub(super) fn run_commands(

@@ -86,9 +86,8 @@ impl Hands<'_> {
         let duty = self.duty(machine)?;
         if duty == Duty::LoadBalancer {
             // One that is left out would stay so: it is waited for, also where it is not made yet.
-            let machines = self.cluster().machines();
-            for seat in machines.filter(|wanted| wanted.group.duty == Duty::ControlPlane) {
-                self.node_address(&seat.name).map_err(|mut error| {
+            for seat in self.seats() {
+                self.node_address(&seat).map_err(|mut error| {
                     error.class = ErrorClass::NotYet;
                     error
                 })?;
@@ -97,6 +96,14 @@ impl Hands<'_> {
         let setting = self.setting()?;
         render(&setting, machine, (duty, self.os(machine)))
             .map_err(|error| unrendered(&format!("the blueprint of {machine}"), &error))
+    }
+
+    /// The control planes of the file.
+    pub(super) fn seats(&self) -> impl Iterator<Item = MachineName> {
+        let machines = self.cluster().machines();
+        machines
+            .filter(|machine| machine.group.duty == Duty::ControlPlane)
+            .map(|seat| seat.name)
     }
 
     pub(super) fn duty(&self, machine: &MachineName) -> Result<Duty, StepError> {

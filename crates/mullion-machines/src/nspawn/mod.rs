@@ -49,6 +49,11 @@ pub struct Nspawn {
     guise: Guise,
 }
 
+/// Whether anything of a cluster was made below that folder. Anybody may ask: it is not root's to know.
+pub fn has_machines(place: &Path, cluster: &ClusterName) -> bool {
+    Ground::new(place).cluster(cluster).exists()
+}
+
 /// The kind of file system that an overlay is, as the kernel numbers it.
 const OVERLAY: i64 = 0x794c_7630;
 

@@ -100,7 +100,12 @@ impl Ground {
     }
 
     fn machines(&self, cluster: &ClusterName) -> PathBuf {
-        self.clusters.join(cluster.as_str()).join("machines")
+        self.cluster(cluster).join("machines")
+    }
+
+    /// The folder of a cluster, there or not.
+    pub(super) fn cluster(&self, cluster: &ClusterName) -> PathBuf {
+        self.clusters.join(cluster.as_str())
     }
 
     /// The clusters that have a folder.

@@ -406,7 +406,7 @@ fn group_wishes(
 }
 
 fn sight<'a>(machine: &Machine<'_>, facts: Option<&'a MachineFacts>) -> Sight<'a> {
-    let is_made = matches!(machine.group.carrier, Carrier::Made { .. });
+    let is_made = machine.group.carrier.is_made();
     match facts {
         None if is_made => Sight::Fresh,
         Some(facts) if is_made && (!facts.whole || facts.power == Power::New) => Sight::Fresh,

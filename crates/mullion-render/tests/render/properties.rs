@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use mullion_catalog::{ArtifactKind, Model};
 use mullion_render::{
     Cgroups, Footing, Ground, RenderError, Setting, expected_preflight_errors, init, join,
-    load_balancer_blueprint, login_exports, no_proxy, node_blueprint, objects,
+    load_balancer_blueprint, login_variables, node_blueprint, objects,
 };
 use mullion_spec::version::Minor;
 use mullion_wire::{Content, Kubeadm, Secret};
@@ -225,7 +225,8 @@ fn a_secret_is_in_its_configuration_and_in_no_debug_text() {
 fn the_proxy_is_not_asked_for_the_cluster_s_own_networks() {
     let large = model(LARGE, "1.36.4");
     let large = setting(&large, computer());
-    let list = no_proxy(&large);
+    let variables = "/etc/default/mullion-proxy";
+    let list = text_of(&large, "cp1", variables).unwrap();
     for own in [
         "registry.example",
         "localhost",
@@ -236,14 +237,14 @@ fn the_proxy_is_not_asked_for_the_cluster_s_own_networks() {
         ".svc",
         ".large.example",
     ] {
-        assert!(list.iter().any(|item| item == own), "{own}: {list:?}");
+        let is_there = list.split(['"', ',']).any(|item| item == own);
+        assert!(is_there, "{own}: {list}");
     }
     let trio = model(TRIO, "1.36.4");
     let mut trio = setting(&trio, container());
-    assert!(no_proxy(&trio).contains(&"10.99.0.0/24".to_owned()));
+    let text = text_of(&trio, "cp1", variables).unwrap();
+    assert!(text.contains("10.244.0.0/16,10.96.0.0/16,10.99.0.0/24"));
     trio.machine_network = Some("10.99.7.0/24".parse().unwrap());
-    assert!(no_proxy(&trio).contains(&"10.99.7.0/24".to_owned()));
-    let variables = "/etc/default/mullion-proxy";
     let text = text_of(&trio, "cp1", variables).unwrap();
     assert!(text.contains("HTTPS_PROXY=\"http://proxy.example:3128\"\n"));
     assert!(!text.contains("HTTP_PROXY="));
@@ -254,12 +255,13 @@ fn the_proxy_is_not_asked_for_the_cluster_s_own_networks() {
         let read = format!("EnvironmentFile={variables}\n");
         assert!(text.contains(&read), "{text}");
     }
-    let told = login_exports(&trio, &name("cp1")).unwrap();
-    let way = "export https_proxy='http://proxy.example:3128'\nexport HTTPS_PROXY=";
-    assert!(told.starts_with(way), "{told}");
+    let told = login_variables(&trio, &name("cp1")).unwrap();
+    let way = "http://proxy.example:3128".to_owned();
+    let both = ["https_proxy", "HTTPS_PROXY"].map(|name| (name.to_owned(), way.clone()));
+    assert!(told.starts_with(&both), "{told:?}");
     let small = model(SMALL, "1.36.4");
     let small = setting(&small, container());
-    assert_eq!(login_exports(&small, &name("cp1")).unwrap(), "");
+    assert!(login_variables(&small, &name("cp1")).unwrap().is_empty());
     let blueprint = node_blueprint(&small, &name("cp1")).unwrap();
     assert!(
         !blueprint

@@ -64,9 +64,9 @@ impl Checker<'_> {
                 windows.as_ref(),
             )
         });
-        let makes_machines = groups.iter().any(|group| {
-            matches!(group.carrier, Carrier::Made { .. }) && !group.numbers.is_empty()
-        });
+        let makes_machines = groups
+            .iter()
+            .any(|group| group.carrier.is_made() && !group.numbers.is_empty());
         let nets = Networks {
             pods,
             services,
@@ -229,9 +229,7 @@ impl Checker<'_> {
             );
         }
         if is_counted {
-            let made = count(groups, |group| {
-                matches!(group.carrier, Carrier::Made { .. })
-            });
+            let made = count(groups, |group| group.carrier.is_made());
             self.room_for_machines(raw, at, nets.machines, made);
         }
     }

@@ -1,5 +1,7 @@
 //! A file that changes between runs, and commands that change it.
 
+use std::process::{Command, Stdio};
+
 use crate::lab::Lab;
 use crate::network::services_are_reached;
 use crate::trial::Trial;
@@ -8,13 +10,15 @@ const NODES: [&str; 2] = ["cp1", "lin1"];
 const MORE: [&str; 3] = ["cp1", "lin1", "lin2"];
 
 const PROXY: &str = "http://192.0.2.1:3128";
+const AUTHORITY: &str = "authority.pem";
 
 #[test]
 #[ignore = "needs root and real machines; cargo xtask test runs it"]
 fn nodes_come_and_go_with_the_file() {
     let mut trial = Trial::begin("nodes_come_and_go_with_the_file");
     let lab = Lab::linux("file", 1);
-    lab.write(&proxied());
+    make_authority(&lab);
+    lab.write(&outward());
     let _ = lab.up();
     lab.is_up(&NODES);
     let _ = lab.has_nothing_to_do();
@@ -24,12 +28,13 @@ fn nodes_come_and_go_with_the_file() {
         for service in ["containerd", "kubelet"] {
             goes_through_proxy(&lab, machine, service);
         }
+        assert!(trusts(&lab, machine), "{machine}");
     }
     let pods = lab.kubectl(&["get", "pods", "-A", "-o", "yaml"]).good();
     assert!(!pods.out.contains(PROXY), "where it would stay: {pods}");
     lab.serve(&NODES);
     services_are_reached(&lab, &NODES);
-    trial.lap("up with one worker and a proxy, which is in nobody's way");
+    trial.lap("up with one worker, a proxy, which is in nobody's way, and an authority");
     let script = "echo 192.0.2.5 registry.lan >> /etc/hosts";
     let _ = lab.run(&["ssh", "cp1", "--", script]).good();
 
@@ -45,10 +50,13 @@ fn nodes_come_and_go_with_the_file() {
             "cat /proc/$(systemctl show --property=MainPID --value containerd)/environ; env";
         let ran = lab.run(&["ssh", machine, "--", script]).good();
         assert!(!ran.out.to_lowercase().contains("_proxy="), "{ran}");
+        assert!(!trusts(&lab, machine), "{machine}");
     }
     services_are_reached_again(&lab, &MORE);
     assert!(knows(&lab, "cp1", "lin2") && knows(&lab, "lin2", "lin1"));
-    trial.lap("the file says two and no proxy: the second comes, and Services are reached from it");
+    trial.lap(
+        "the file says two and no way out: the second comes, and Services are reached from it",
+    );
 
     lab.write(&Lab::text(1));
     let _ = lab.run(&["up"]).code(2).says(&["lin2", "--yes"]);
@@ -90,17 +98,39 @@ fn nodes_come_and_go_with_the_file() {
     trial.lap("down leaves nothing");
 }
 
-/// The same cluster with a proxy, of which a command hears that runs before anything is laid down.
-fn proxied() -> String {
+/// The same cluster with a proxy, of which a command hears that runs before anything is laid down, and an authority.
+fn outward() -> String {
     let hears = format!(r#"test "$http_proxy" = {PROXY}"#);
     let short = "machines: {linux: 1}";
     let long = format!(
         "machines:\n- {{name: cp, role: control-plane}}\n- {{name: lin, before: [{{run: '{hears}'}}]}}\n\
-         proxy: {{http: \"{PROXY}\"}}"
+         proxy: {{http: \"{PROXY}\"}}\ntrust: [{AUTHORITY}]"
     );
     let text = Lab::text(1);
     assert!(text.contains(short), "{text}");
     text.replace(short, &long)
+}
+
+/// Makes an authority beside the file.
+fn make_authority(lab: &Lab) {
+    let line = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=ours -keyout key.pem";
+    let status = Command::new("openssl")
+        .args(line.split(' '))
+        .arg("-out")
+        .arg(lab.path(AUTHORITY))
+        .current_dir(lab.path("."))
+        .stderr(Stdio::null())
+        .status();
+    assert!(status.unwrap().success());
+}
+
+/// Whether programs of a machine trust the authority.
+fn trusts(lab: &Lab, machine: &str) -> bool {
+    let authority = fs_err::read_to_string(lab.path(AUTHORITY)).unwrap();
+    let line = authority.lines().nth(1).unwrap();
+    let bundle = "/etc/ssl/certs/ca-certificates.crt";
+    let ran = lab.run(&["ssh", machine, "--", "cat", bundle]).good();
+    ran.out.contains(line)
 }
 
 /// The process of a service goes out through the proxy, and not to the cluster's own networks.
