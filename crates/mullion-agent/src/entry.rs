@@ -8,7 +8,11 @@ use crate::system::LogEntry;
 /// The entry for a request that changes something, by the event that it ended with.
 pub(crate) fn entry(request: &Request, end: &Event) -> Option<(LogEntry, String)> {
     let asked = match request {
-        Request::Facts | Request::Missing { .. } | Request::KubeletLog => return None,
+        Request::Facts
+        | Request::Missing { .. }
+        | Request::MissingImages { .. }
+        | Request::KubeletLog => return None,
+        Request::Import { .. } => "images".to_owned(),
         Request::Enable { features } => {
             let names: Vec<_> = features.iter().map(String::as_str).collect();
             format!("features {}", names.join(", "))

@@ -44,6 +44,7 @@ mod digests;
 mod entry;
 mod facts;
 mod failure;
+mod images;
 mod kubeadm;
 mod logs;
 mod mask;

@@ -7,9 +7,9 @@ use crate::apply::{
     restart_released, restore, settings_back, windows, withdraw_services,
 };
 use crate::failure::AgentError;
-use crate::resume;
 use crate::state::State;
 use crate::work::Work;
+use crate::{images, resume};
 
 /// Puts everything back. What is remembered goes last, so that a revert that was killed goes on.
 pub(crate) fn revert(work: &mut Work<'_, '_>) -> Result<(), AgentError> {
@@ -40,6 +40,7 @@ fn put_back(work: &mut Work<'_, '_>) -> Result<(), AgentError> {
     work.touch()?;
 
     resume::unschedule(work)?;
+    images::remove(work)?;
     withdraw_services(work, &names)?;
     remove_staged(work)?;
     for path in &paths {

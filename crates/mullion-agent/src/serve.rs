@@ -11,7 +11,7 @@ use crate::report::Report;
 use crate::state;
 use crate::system::{LogEntry, System, SystemError};
 use crate::work::Work;
-use crate::{apply, commands, facts, kubeadm, revert};
+use crate::{apply, commands, facts, images, kubeadm, revert};
 
 /// The longest request. Blueprints are some tens of kilobytes: large contents are in the store.
 const LONGEST: u64 = 2 * 1024 * 1024;
@@ -173,6 +173,13 @@ fn work_on(
             let store = state::store(system);
             work.report.tell(&Event::Missing { sha256, store });
         }
+        Request::MissingImages { archives } => {
+            let sha256 = images::missing(&mut work, archives)?;
+            state::make_state_folder(system)?;
+            let store = state::store(system);
+            work.report.tell(&Event::Missing { sha256, store });
+        }
+        Request::Import { archives } => images::import(&mut work, archives)?,
         Request::Enable { features } => apply::enable(&mut work, features)?,
         Request::Apply { blueprint, mark } => apply::apply(&mut work, blueprint, mark)?,
         Request::Kubeadm { step } => {
@@ -198,7 +205,11 @@ fn work_on(
 /// What others are told the lock is held for; nothing for requests that only look.
 fn changes_something(request: &Request) -> Option<&'static str> {
     match request {
-        Request::Facts | Request::Missing { .. } | Request::KubeletLog => None,
+        Request::Facts
+        | Request::Missing { .. }
+        | Request::MissingImages { .. }
+        | Request::KubeletLog => None,
+        Request::Import { .. } => Some("importing images"),
         Request::Enable { .. } => Some("turning on features"),
         Request::Apply { .. } => Some("applying a blueprint"),
         Request::Kubeadm { .. } => Some("running kubeadm"),

@@ -49,6 +49,9 @@ pub(crate) struct State {
     pub(crate) firewall: Option<String>,
     /// Marks of the user's commands that ran, by list.
     pub(crate) ran: BTreeMap<String, BTreeSet<String>>,
+    /// Archives whose images were imported.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) images: BTreeMap<Sha256Digest, Imported>,
     /// How far kubeadm came.
     pub(crate) kubeadm: Option<KubeadmRecord>,
     /// Files with secrets that exist only while a program runs.
@@ -77,6 +80,7 @@ impl Default for State {
             settings: BTreeMap::new(),
             firewall: None,
             ran: BTreeMap::new(),
+            images: BTreeMap::new(),
             kubeadm: None,
             secrets: BTreeSet::new(),
             restarts: BTreeMap::new(),
@@ -135,6 +139,17 @@ pub(crate) enum Original {
     Mode { mode: u32 },
     /// Something else, kept under this name; with this mode, where its twin has ours already.
     Kept { name: String, mode: Option<u32> },
+}
+
+/// An archive of images.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Imported {
+    /// The references that came with it.
+    pub(crate) references: BTreeSet<String>,
+    /// Those that were there before, until it is known what came.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) before: Option<BTreeSet<String>>,
 }
 
 /// How a service was before.

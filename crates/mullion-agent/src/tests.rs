@@ -5,6 +5,7 @@ mod asking;
 mod attending;
 mod failure_modes;
 mod fixtures;
+mod images;
 mod killed;
 mod kubernetes;
 mod logs;

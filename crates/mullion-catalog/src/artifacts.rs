@@ -38,6 +38,9 @@ pub(crate) struct ArtifactRow {
     pub(crate) digest: Digest,
     #[serde(default)]
     pub(crate) when: When,
+    /// Whether control planes alone run it.
+    #[serde(default)]
+    pub(crate) control_plane: bool,
     pub(crate) build: Option<BuildRow>,
     pub(crate) source: String,
 }
@@ -200,6 +203,9 @@ pub struct ArtifactRef {
     pub digest: Digest,
     /// How it is made from source, where that is known.
     pub build: Option<Build>,
+    /// Whether control planes alone run it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub control_plane: bool,
     /// Where this was read.
     pub source: String,
 }

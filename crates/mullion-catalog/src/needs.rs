@@ -195,6 +195,7 @@ impl Ask<'_> {
             },
             build,
             address,
+            control_plane: row.control_plane,
         })
     }
 }

@@ -315,7 +315,6 @@ impl Wanted<'_> {
             // The agent is brought to a machine, whatever the machine was made from.
             self.template_parts(group),
             images,
-            &self.cluster.trust,
         ));
         Some(TemplateWish::Built(TemplateId { name, fingerprint }))
     }

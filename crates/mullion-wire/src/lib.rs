@@ -34,8 +34,8 @@ pub use blueprint::{
 pub use digest::{DigestError, Sha256Digest};
 pub use known::{KNOWN_FILES, KnownFile, KnownFiles};
 pub use message::{
-    Disk, Event, Facts, Kubeadm, KubeadmDone, KubeadmPhase, Mark, Request, RequestError,
-    UserCommand, read_event, read_request, write_line,
+    Disk, Event, Facts, ImageArchive, Kubeadm, KubeadmDone, KubeadmPhase, Mark, Request,
+    RequestError, UserCommand, read_event, read_request, write_line,
 };
 pub use secret::Secret;
 pub use windows::{

@@ -38,6 +38,18 @@ pub enum Request {
         /// By what the controller knows this state again; kept once all of it is so, and given back in the facts.
         mark: Mark,
     },
+    /// Which of these archives have images that containerd lacks, and are not in your store? Changes nothing. Answered by
+    /// [`Event::Missing`].
+    MissingImages {
+        /// The archives.
+        archives: Vec<ImageArchive>,
+    },
+    /// Let containerd have the images that it lacks, from archives in your store, which go. Answered by events, then
+    /// [`Event::Done`].
+    Import {
+        /// The archives.
+        archives: Vec<ImageArchive>,
+    },
     /// Run kubeadm. Answered by events, then [`Event::Kubeadm`].
     Kubeadm {
         /// What to run.
@@ -54,6 +66,18 @@ pub enum Request {
     KubeletLog,
     /// Put back everything that [`Request::Apply`] changed, and forget everything.
     Revert,
+}
+
+/// An archive of images.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ImageArchive {
+    /// The reference of its image, where that is known: `registry.k8s.io/pause:3.10`.
+    pub reference: Option<String>,
+    /// Its digest, and its name in the store.
+    pub sha256: Sha256Digest,
+    /// Its size.
+    pub size: u64,
 }
 
 /// A command of the user's.
@@ -157,7 +181,7 @@ pub enum Event {
         /// Them.
         facts: Box<Facts>,
     },
-    /// The answer to [`Request::Missing`].
+    /// The answer to [`Request::Missing`] and [`Request::MissingImages`].
     Missing {
         /// Contents to bring into the store, each as a file of this name.
         sha256: BTreeSet<Sha256Digest>,

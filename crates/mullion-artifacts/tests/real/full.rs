@@ -57,6 +57,7 @@ fn a_full_disk_is_said_and_leaves_nothing_under_the_final_name() {
         checksum: None,
         digest: Digest::Unknown,
         build: None,
+        control_plane: false,
         source: "a test".into(),
     };
     let small = Small::mount();

@@ -84,6 +84,7 @@ fn an_authority_of_ones_own_is_trusted_when_it_is_named_and_only_then() {
         checksum: None,
         digest: Digest::Unknown,
         build: None,
+        control_plane: false,
         source: "a test".into(),
     };
     let wanted = part_of(&artifact).unwrap();

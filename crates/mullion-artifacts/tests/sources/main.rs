@@ -130,6 +130,7 @@ pub(crate) fn program(name: &str, address: Option<String>) -> ArtifactRef {
         checksum: None,
         digest: Digest::Unknown,
         build: None,
+        control_plane: false,
         source: "a test".into(),
     }
 }

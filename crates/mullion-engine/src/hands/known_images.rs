@@ -73,6 +73,7 @@ mod tests {
             checksum: None,
             digest: Digest::Unknown,
             build: None,
+            control_plane: false,
             source: String::new(),
         }
     }

@@ -25,6 +25,7 @@ impl Hands<'_> {
         if prior == Prior::Unknown {
             self.refuse_foreign_cluster(machine, endpoint)?;
         }
+        self.bring_images(machine, Duty::ControlPlane, attendant)?;
         let token = mullion_kube::random_token()
             .map_err(|error| cluster::refused("no token could be made", &error))?;
         let keys = InitKeys {
@@ -116,6 +117,8 @@ impl Hands<'_> {
         if matches!(&told, Told::Facts(facts) if facts.joined.is_none()) {
             self.forget(machine, Membership::NodeOnly)?;
         }
+        // Before there is a token, which ends within minutes.
+        self.bring_images(machine, duty, attendant)?;
         let lifetime = Duration::from_mins(mullion_render::TOKEN_MINUTES.into());
         let endpoint = self.roster()?.endpoint.clone();
         let token = api

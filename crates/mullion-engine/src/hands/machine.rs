@@ -1,6 +1,7 @@
 //! Machines: made, started, reached, looked at, prepared, released, removed.
 
 use std::net::Ipv4Addr;
+use std::path::PathBuf;
 
 use ipnet::Ipv4Net;
 use mullion_machines::{DriverError, Hosts, MachineWish, NetworkWish, Stop};
@@ -313,14 +314,30 @@ impl Hands<'_> {
         let request = Request::Missing {
             blueprint: document.clone(),
         };
-        let answer = self.ask(machine, &request, attendant)?;
+        self.send_missing(
+            machine,
+            &request,
+            |sha256| self.find_content(sha256),
+            attendant,
+        )
+    }
+
+    /// Asks a machine what it lacks, and brings that into its agent's store.
+    pub(super) fn send_missing(
+        &self,
+        machine: &MachineName,
+        request: &Request,
+        find: impl Fn(&Sha256Digest) -> Option<PathBuf>,
+        attendant: &dyn Attend,
+    ) -> Result<(), StepError> {
+        let answer = self.ask(machine, request, attendant)?;
         let Some((missing, store)) = answer.missing else {
             let words = format!("the agent of {machine} did not say what it lacks");
             return Err(StepError::new(ErrorClass::Refused, words));
         };
         let session = self.session(machine)?;
         for sha256 in missing {
-            let path = self.find_content(&sha256).ok_or_else(|| {
+            let path = find(&sha256).ok_or_else(|| {
                 let words = format!(
                     "the file with digest {sha256} is neither in the cache nor among yours"
                 );
@@ -341,7 +358,7 @@ impl Hands<'_> {
     }
 
     /// The file of this computer with those bytes.
-    fn find_content(&self, sha256: &Sha256Digest) -> Option<std::path::PathBuf> {
+    fn find_content(&self, sha256: &Sha256Digest) -> Option<PathBuf> {
         let wanted = mullion_plan::Wanted::of(self.model);
         let part = wanted
             .parts

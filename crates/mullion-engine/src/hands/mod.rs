@@ -9,6 +9,7 @@ mod cluster;
 mod drivers;
 mod fitness;
 mod grounds;
+mod images;
 mod inspect;
 mod inspect_windows;
 mod known_images;

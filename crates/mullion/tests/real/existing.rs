@@ -83,6 +83,7 @@ impl Metal {
             find /etc /usr/local /opt /root /srv /lib/systemd /var/spool -xdev -printf 'entry %p %y %m %u %g %l\n'
             find /var/lib -xdev -maxdepth 1 -printf 'folder %p %m %u %g\n'
             for folder in cni kubelet etcd mullion; do find /var/lib/$folder -mindepth 1 -maxdepth 1 -printf 'folder %p\n'; done
+            ls /var/lib/containerd/io.containerd.snapshotter.v1.overlayfs/snapshots 2>/dev/null | sed 's/^/snapshot /'
             ls /run | grep -E 'flannel|kube|mullion' | sed 's/^/run /'
             dpkg-query --show --showformat='package ${Package} ${Version} ${Status}\n'
             systemctl list-unit-files --no-legend --no-pager | sed 's/^/unit /'
@@ -137,6 +138,10 @@ fn existing_machines_by_ssh() {
     let metal = Metal::new("metal");
     // One lacks programs, which must be brought to it, and lets in nobody but a user who asks `sudo`.
     let _ = metal.root("lin1", "rm -rf /usr/local/bin/kube* /opt/cni");
+    // Neither has an image, nor a way to a registry.
+    for machine in ["cp1", "lin1"] {
+        let _ = metal.root(machine, "rm -rf /var/lib/containerd/*");
+    }
     let _ = metal.root(
         "lin1",
         &format!(

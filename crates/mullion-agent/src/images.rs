@@ -1,0 +1,152 @@
+//! Images that containerd is given from archives.
+//!
+//! Machines that we make have theirs from their template. One that exists already is brought them before kubeadm asks for
+//! them: it may have no way to a registry, and images that were made from programs are in none.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use mullion_wire::{ImageArchive, Sha256Digest};
+
+use crate::apply::content;
+use crate::failure::AgentError;
+use crate::state::{self, Imported};
+use crate::system::{Program, run_well};
+use crate::work::Work;
+
+/// The name space of containerd that Kubernetes looks into.
+const NAMESPACE: &str = "k8s.io";
+/// What containerd's Kubernetes part puts on images that it knows.
+const MANAGED: &str = "io.cri-containerd.image=managed";
+/// What keeps kubelet from removing an image when the disk is full: nobody would bring it again.
+const PINNED: &str = "io.cri-containerd.pinned=pinned";
+
+/// How long containerd may take to unpack one archive.
+const UNPACKED_WITHIN: Duration = Duration::from_mins(10);
+
+/// The archives that containerd needs and the store does not have.
+pub(crate) fn missing(
+    work: &mut Work<'_, '_>,
+    archives: &[ImageArchive],
+) -> Result<BTreeSet<Sha256Digest>, AgentError> {
+    let mut missing = BTreeSet::new();
+    for archive in lacking(work, archives)? {
+        if content::find(work, &archive.sha256, archive.size)?.is_none() {
+            missing.insert(archive.sha256.clone());
+        }
+    }
+    Ok(missing)
+}
+
+/// Imports what containerd lacks, and removes each archive once its images are there.
+pub(crate) fn import(work: &mut Work<'_, '_>, archives: &[ImageArchive]) -> Result<(), AgentError> {
+    let lacking = lacking(work, archives)?;
+    for archive in archives {
+        if lacking.contains(&archive) {
+            import_one(work, archive)?;
+        }
+        // Also where an import was cut off just before this.
+        let store = state::store(work.system);
+        work.system.remove(&format!("{store}/{}", archive.sha256))?;
+    }
+    Ok(())
+}
+
+fn import_one(work: &mut Work<'_, '_>, archive: &ImageArchive) -> Result<(), AgentError> {
+    let ImageArchive {
+        reference,
+        sha256,
+        size,
+    } = archive;
+    let Some(path) = content::find(work, sha256, *size)? else {
+        let name = reference.as_deref().unwrap_or("an archive of images");
+        return Err(AgentError::NoContent {
+            path: name.to_owned(),
+            sha256: sha256.clone(),
+        });
+    };
+    let before = listed(work)?;
+    let imported = work.state.images.entry(sha256.clone()).or_default();
+    // One that was cut off may have brought them already.
+    let before = imported.before.get_or_insert(before).clone();
+    work.save()?;
+    let name = reference.as_deref().unwrap_or(sha256.as_str());
+    work.report.doing(format!("importing {name}"));
+    let args = [
+        "images", "import", "--label", MANAGED, "--label", PINNED, &path,
+    ];
+    let program = ctr(args).within(UNPACKED_WITHIN);
+    run_well(work.system, &program, &mut |_| {})?;
+    let imported = Imported {
+        references: listed(work)?.difference(&before).cloned().collect(),
+        before: None,
+    };
+    work.state.images.insert(sha256.clone(), imported);
+    work.save()?;
+    work.report.changed(format!("image {name}"));
+    Ok(())
+}
+
+/// Removes the images that were imported. Where containerd does not say that they are gone, they stay: nothing else depends
+/// on that.
+pub(crate) fn remove(work: &mut Work<'_, '_>) -> Result<(), AgentError> {
+    let imported = work.state.images.values();
+    let ours: BTreeSet<_> = imported.flat_map(|one| one.references.clone()).collect();
+    if ours.is_empty() {
+        return Ok(());
+    }
+    let args = ["images", "remove", "--sync"].into_iter();
+    let program = ctr(args.chain(ours.iter().map(String::as_str)));
+    match run_well(work.system, &program, &mut |_| {}) {
+        Ok(()) => work
+            .report
+            .changed(format!("{} images removed", ours.len())),
+        Err(error) => work
+            .report
+            .doing(format!("{} images stay: {error}", ours.len())),
+    }
+    work.state.images.clear();
+    work.save()
+}
+
+/// The archives with images that containerd does not have.
+fn lacking<'a>(
+    work: &Work<'_, '_>,
+    archives: &'a [ImageArchive],
+) -> Result<Vec<&'a ImageArchive>, AgentError> {
+    let listed = listed(work)?;
+    let is_there = |archive: &ImageArchive| {
+        let imported = work.state.images.get(&archive.sha256);
+        // What came with one that was cut off is not known yet.
+        let is_known = imported.is_none_or(|one| one.before.is_none());
+        is_known
+            && match &archive.reference {
+                Some(reference) => listed.contains(reference),
+                None => imported.is_some_and(|one| one.references.is_subset(&listed)),
+            }
+    };
+    Ok(archives
+        .iter()
+        .filter(|archive| !is_there(archive))
+        .collect())
+}
+
+/// The references of the images that containerd has.
+fn listed(work: &Work<'_, '_>) -> Result<BTreeSet<String>, AgentError> {
+    let mut references = BTreeSet::new();
+    run_well(
+        work.system,
+        &ctr(["images", "list", "--quiet"]),
+        &mut |line| {
+            let line = line.trim();
+            if !line.is_empty() {
+                references.insert(line.to_owned());
+            }
+        },
+    )?;
+    Ok(references)
+}
+
+fn ctr<'a>(args: impl IntoIterator<Item = &'a str>) -> Program {
+    Program::new("ctr", ["--namespace", NAMESPACE].into_iter().chain(args))
+}

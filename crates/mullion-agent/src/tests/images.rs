@@ -1,0 +1,162 @@
+//! Images of archives: imported once, remembered, and removed with everything else.
+
+use std::rc::Rc;
+
+use mullion_wire::{Event, ImageArchive, Request, Sha256Digest};
+
+use super::fixtures::*;
+use super::killed::outlive_every_kill;
+use crate::system::memory::Memory;
+use crate::system::{Ended, Files as _, Program, SystemError};
+
+/// Where this containerd keeps the names of its images, a line each.
+const IMAGES: &str = "/var/lib/images";
+const PAUSE: &str = "registry.k8s.io/pause:3.10";
+const OTHERS: &str = "one:1\ntwo:2";
+const THEIRS: &str = "registry.lan/theirs:1";
+
+/// A `ctr` whose archives hold the names of their images.
+fn ctr(
+    machine: &Memory,
+    program: &Program,
+    on_line: &mut dyn FnMut(&str),
+) -> Result<Ended, SystemError> {
+    let text = |path: &str| -> Result<String, SystemError> {
+        let bytes = machine.read(path)?.unwrap_or_default();
+        Ok(String::from_utf8(bytes).unwrap())
+    };
+    let args: Vec<_> = program.args.iter().map(String::as_str).collect();
+    assert_eq!(args[..3], ["--namespace", "k8s.io", "images"]);
+    let there = text(IMAGES)?;
+    match args[3] {
+        "list" => there.lines().for_each(on_line),
+        "import" => {
+            assert!(args.contains(&"io.cri-containerd.pinned=pinned"));
+            let came = text(args.last().unwrap())?;
+            if came.contains("broken") {
+                on_line("ctr: unrecognized image format");
+                return Ok(Ended::Status(1));
+            }
+            let all: std::collections::BTreeSet<_> = there.lines().chain(came.lines()).collect();
+            let all: Vec<_> = all.into_iter().collect();
+            keep(machine, &all)?;
+        }
+        "remove" => {
+            let left: Vec<_> = there.lines().filter(|name| !args.contains(name)).collect();
+            keep(machine, &left)?;
+        }
+        other => panic!("{other}"),
+    }
+    Ok(Ended::Status(0))
+}
+
+/// It has them all, or those from before.
+fn keep(machine: &Memory, names: &[&str]) -> Result<(), SystemError> {
+    let new = format!("{IMAGES}.new");
+    machine.write(&new, names.join("\n").as_bytes(), 0o600)?;
+    machine.rename(&new, IMAGES)
+}
+
+fn bare() -> Memory {
+    let machine = machine();
+    machine.put_program("ctr", Rc::new(ctr));
+    machine.put_file(IMAGES, THEIRS.as_bytes(), 0o600);
+    machine
+}
+
+fn archive(content: &str, reference: Option<&str>) -> ImageArchive {
+    ImageArchive {
+        reference: reference.map(str::to_owned),
+        sha256: Sha256Digest::of(content.as_bytes()),
+        size: content.len() as u64,
+    }
+}
+
+fn archives() -> Vec<ImageArchive> {
+    vec![
+        archive(PAUSE, Some(PAUSE)),
+        archive(OTHERS, None),
+        archive("not needed", Some(THEIRS)),
+    ]
+}
+
+fn lacked(machine: &Memory) -> usize {
+    let request = Request::MissingImages {
+        archives: archives(),
+    };
+    let (_, events) = ask_well(machine, &request);
+    let missing = events.into_iter().find_map(|event| match event {
+        Event::Missing { sha256, .. } => Some(sha256),
+        _ => None,
+    });
+    missing.unwrap().len()
+}
+
+fn supplied() -> Memory {
+    let machine = bare();
+    bring(&machine, &[PAUSE.into(), OTHERS.into()]);
+    machine
+}
+
+fn import() -> Request {
+    Request::Import {
+        archives: archives(),
+    }
+}
+
+fn names(machine: &Memory) -> Vec<String> {
+    let bytes = machine.read(IMAGES).unwrap().unwrap();
+    let text = String::from_utf8(bytes).unwrap();
+    text.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn what_containerd_lacks_is_imported_once() {
+    let machine = bare();
+    assert_eq!(lacked(&machine), 2, "one is there already");
+    let words = ask_badly(&machine, &import());
+    assert!(words.contains(PAUSE), "{words}");
+    let machine = supplied();
+    assert_eq!(lacked(&machine), 0, "the store has them");
+    let (changed, _) = ask_well(&machine, &import());
+    assert_eq!(changed, 2);
+    assert_eq!(names(&machine), ["one:1", PAUSE, THEIRS, "two:2"]);
+    // Their archives are gone, and nobody asks for them.
+    let store = machine.list("/var/lib/mullion/store").unwrap();
+    assert!(store.is_empty(), "{store:?}");
+    assert_eq!(lacked(&machine), 0);
+    assert_eq!(ask_well(&machine, &import()).0, 0);
+    // What somebody removed is lacked again.
+    machine.put_file(IMAGES, b"two:2", 0o600);
+    assert_eq!(lacked(&machine), 3);
+}
+
+#[test]
+fn an_archive_that_containerd_does_not_take_is_told_with_its_words() {
+    let machine = bare();
+    bring(&machine, &[b"broken".to_vec()]);
+    let request = Request::Import {
+        archives: vec![archive("broken", Some(PAUSE))],
+    };
+    let words = ask_badly(&machine, &request);
+    assert!(words.contains("unrecognized image format"), "{words}");
+}
+
+#[test]
+fn an_import_outlives_every_kill() {
+    outlive_every_kill(&supplied, &import(), &|machine| {
+        assert_eq!(names(machine), ["one:1", PAUSE, THEIRS, "two:2"]);
+    });
+}
+
+#[test]
+fn a_machine_that_is_given_back_keeps_its_own_images_alone() {
+    let begin = || {
+        let machine = supplied();
+        ask_well(&machine, &import());
+        machine
+    };
+    outlive_every_kill(&begin, &Request::Revert, &|machine| {
+        assert_eq!(names(machine), [THEIRS]);
+    });
+}

@@ -1,0 +1,90 @@
+//! Images for machines that exist already: those that we make have them from their template.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use mullion_artifacts::part_of;
+use mullion_catalog::ArtifactKind;
+use mullion_plan::{Attend, ErrorClass, StepError};
+use mullion_spec::cluster::Duty;
+use mullion_spec::value::MachineName;
+use mullion_spec::words::Os;
+use mullion_wire::{ImageArchive, Request, Sha256Digest};
+
+use super::Hands;
+
+impl Hands<'_> {
+    /// A Linux machine that exists already has the images that its node needs, whether it reaches a registry or not.
+    pub(super) fn bring_images(
+        &self,
+        machine: &MachineName,
+        duty: Duty,
+        attendant: &dyn Attend,
+    ) -> Result<(), StepError> {
+        let is_made = self
+            .group(machine)
+            .is_none_or(|group| group.carrier.is_made());
+        if is_made || self.os(machine) == Os::Windows {
+            return Ok(());
+        }
+        let files = self.image_archives(duty)?;
+        let archives: Vec<_> = files.iter().map(|(archive, _)| archive.clone()).collect();
+        let request = Request::MissingImages {
+            archives: archives.clone(),
+        };
+        let find = |sha256: &Sha256Digest| {
+            let mut files = files.iter();
+            let found = files.find(|(archive, _)| archive.sha256 == *sha256);
+            found.map(|(_, path)| path.clone())
+        };
+        self.send_missing(machine, &request, find, attendant)?;
+        self.ask(machine, &Request::Import { archives }, attendant)?;
+        Ok(())
+    }
+
+    /// The archives of a node's images, with their files on this computer: the cluster's own, then the user's.
+    fn image_archives(&self, duty: Duty) -> Result<Vec<(ImageArchive, PathBuf)>, StepError> {
+        let mut archives = Vec::new();
+        let images = self.model.artifacts().iter().filter(|artifact| {
+            artifact.kind == ArtifactKind::Image
+                && artifact.os == Os::Linux
+                && (duty == Duty::ControlPlane || !artifact.control_plane)
+        });
+        for artifact in images {
+            let Some(part) = part_of(artifact) else {
+                continue;
+            };
+            let path = self.stored(&part)?;
+            let known = self.store.digest(&part);
+            let archive = look_at(&path, artifact.address.clone(), known);
+            archives.push((archive.map_err(|error| unread(&path, &error))?, path));
+        }
+        for path in &self.outfit.images {
+            let archive = look_at(path, None, None).map_err(|error| unread(path, &error))?;
+            archives.push((archive, path.clone()));
+        }
+        Ok(archives)
+    }
+}
+
+/// The archive at a path, read where nobody knows its digest.
+fn look_at(
+    path: &Path,
+    reference: Option<String>,
+    known: Option<Sha256Digest>,
+) -> io::Result<ImageArchive> {
+    let (sha256, size) = match known {
+        Some(sha256) => (sha256, fs_err::metadata(path)?.len()),
+        None => Sha256Digest::of_reader(fs_err::File::open(path)?)?,
+    };
+    Ok(ImageArchive {
+        reference,
+        sha256,
+        size,
+    })
+}
+
+fn unread(path: &Path, error: &io::Error) -> StepError {
+    let words = format!("the images in {} could not be read", path.display());
+    StepError::new(ErrorClass::Refused, words).because(error)
+}
