@@ -95,9 +95,7 @@ pub(crate) fn remove(work: &mut Work<'_, '_>) -> Result<(), AgentError> {
     if ours.is_empty() {
         return Ok(());
     }
-    let args = ["images", "remove", "--sync"].into_iter();
-    let program = ctr(args.chain(ours.iter().map(String::as_str)));
-    match run_well(work.system, &program, &mut |_| {}) {
+    match remove_all(work, &ours) {
         Ok(()) => work
             .report
             .changed(format!("{} images removed", ours.len())),
@@ -107,6 +105,47 @@ pub(crate) fn remove(work: &mut Work<'_, '_>) -> Result<(), AgentError> {
     }
     work.state.images.clear();
     work.save()
+}
+
+fn remove_all(work: &Work<'_, '_>, ours: &BTreeSet<String>) -> Result<(), AgentError> {
+    let mut lines = Vec::new();
+    let list = ctr(["images", "list"]);
+    run_well(work.system, &list, &mut |line| lines.push(line.to_owned()))?;
+    let doomed = doomed(&lines, ours);
+    // Only when containerd has removed what they consist of is it stopped.
+    let args = ["images", "remove", "--sync"].into_iter();
+    let program = ctr(args.chain(doomed.iter().map(String::as_str)));
+    run_well(work.system, &program, &mut |_| {})?;
+    Ok(())
+}
+
+/// What goes with our images, by the table of all: containerd's Kubernetes part gives each a second name, its digest, which
+/// would hold it. An image that somebody has under a name of their own keeps that.
+fn doomed(table: &[String], ours: &BTreeSet<String>) -> BTreeSet<String> {
+    let rows: Vec<(&str, &str)> = table
+        .iter()
+        .filter_map(|line| {
+            let mut words = line.split_whitespace();
+            Some((words.next()?, words.nth(1)?))
+        })
+        .collect();
+    let is_held = |digest: &str| {
+        let mut others = rows.iter().filter(|(name, _)| !is_digest(name));
+        others.any(|(name, of)| *of == digest && !ours.contains(*name))
+    };
+    let is_ours = |digest: &str| {
+        let mut named = rows.iter();
+        named.any(|(name, of)| *of == digest && ours.contains(*name))
+    };
+    let seconds = rows
+        .iter()
+        .filter(|(name, digest)| is_digest(name) && is_ours(digest) && !is_held(digest));
+    let seconds = seconds.map(|(name, _)| (*name).to_owned());
+    ours.iter().cloned().chain(seconds).collect()
+}
+
+fn is_digest(name: &str) -> bool {
+    name.starts_with("sha256:")
 }
 
 /// The archives with images that containerd does not have.
@@ -149,4 +188,34 @@ fn listed(work: &Work<'_, '_>) -> Result<BTreeSet<String>, AgentError> {
 
 fn ctr<'a>(args: impl IntoIterator<Item = &'a str>) -> Program {
     Program::new("ctr", ["--namespace", NAMESPACE].into_iter().chain(args))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_second_names_of_our_images_go_with_them() {
+        let table = "\
+REF                             TYPE                                       DIGEST      SIZE     PLATFORMS   LABELS
+registry.k8s.io/pause:3.10      application/vnd.oci.image.manifest.v1+json sha256:aaaa 1.0 MiB  linux/amd64 io.cri-containerd.image=managed
+sha256:1111                     application/vnd.oci.image.manifest.v1+json sha256:aaaa 1.0 MiB  linux/amd64 io.cri-containerd.image=managed
+registry.k8s.io/proxy:1         application/vnd.oci.image.manifest.v1+json sha256:bbbb 1.0 MiB  linux/amd64 -
+registry.lan/proxy:1            application/vnd.oci.image.manifest.v1+json sha256:bbbb 1.0 MiB  linux/amd64 -
+sha256:2222                     application/vnd.oci.image.manifest.v1+json sha256:bbbb 1.0 MiB  linux/amd64 -
+sha256:3333                     application/vnd.oci.image.manifest.v1+json sha256:cccc 1.0 MiB  linux/amd64 -
+";
+        let table: Vec<_> = table.lines().map(str::to_owned).collect();
+        let ours = ["registry.k8s.io/pause:3.10", "registry.k8s.io/proxy:1"];
+        let ours: BTreeSet<_> = ours.into_iter().map(str::to_owned).collect();
+        let gone: Vec<_> = doomed(&table, &ours).into_iter().collect();
+        assert_eq!(
+            gone,
+            [
+                "registry.k8s.io/pause:3.10",
+                "registry.k8s.io/proxy:1",
+                "sha256:1111"
+            ]
+        );
+    }
 }
