@@ -55,15 +55,15 @@ impl Default for Arguments {
 }
 
 impl Arguments {
-    /// The value of one, `Some(None)` where it is not among them, and `None` where they cannot be read.
-    fn get(&self, name: &str) -> Option<Option<&str>> {
+    /// The value of one: empty where it is not among them, and `None` where they cannot be read.
+    fn get(&self, name: &str) -> Option<&str> {
         match self {
             Self::List(list) => {
                 // Of an argument that is given twice, programs take the last.
                 let found = list.iter().rfind(|argument| argument.name == name);
-                Some(found.map(|argument| argument.value.as_str()))
+                Some(found.map_or("", |argument| argument.value.as_str()))
             }
-            Self::Map(map) => Some(map.get(name).map(String::as_str)),
+            Self::Map(map) => Some(map.get(name).map_or("", String::as_str)),
             Self::Strange(_) => None,
         }
     }
@@ -85,14 +85,14 @@ impl Kubeadm {
     /// The prefix length of one node's share of the pods' addresses, where one was given.
     pub(super) fn pods_per_node(&self) -> Option<u8> {
         let arguments = &self.controller_manager.as_ref()?.extra_args;
-        arguments.get("node-cidr-mask-size")??.parse().ok()
+        arguments.get("node-cidr-mask-size")?.parse().ok()
     }
 
     /// The API server's feature gates. kubeadm leaves out what is empty: an API server without the argument was given
     /// none.
     pub(super) fn feature_gates(&self) -> Option<BTreeMap<String, bool>> {
         let arguments = &self.api_server.as_ref()?.extra_args;
-        let gates = arguments.get("feature-gates")?.unwrap_or_default();
+        let gates = arguments.get("feature-gates")?;
         let gates = gates.split(',').filter(|gate| !gate.trim().is_empty());
         gates.map(feature_gate).collect()
     }
@@ -119,9 +119,9 @@ mod tests {
         }))
     }
 
-    fn gates(pairs: &[(&str, bool)]) -> Option<BTreeMap<String, bool>> {
+    fn gates(pairs: &[(&str, bool)]) -> BTreeMap<String, bool> {
         let pairs = pairs.iter().map(|(name, on)| ((*name).to_owned(), *on));
-        Some(pairs.collect())
+        pairs.collect()
     }
 
     #[test]
@@ -138,7 +138,10 @@ mod tests {
         assert_eq!(found.pods_per_node(), Some(25));
         assert_eq!(
             found.feature_gates(),
-            gates(&[("InPlacePodVerticalScaling", false), ("NodeSwap", true)])
+            Some(gates(&[
+                ("InPlacePodVerticalScaling", false),
+                ("NodeSwap", true)
+            ]))
         );
     }
 
@@ -149,14 +152,14 @@ mod tests {
              controllerManager: {extraArgs: {node-cidr-mask-size: '24'}}\n",
         );
         assert_eq!(found.pods_per_node(), Some(24));
-        assert_eq!(found.feature_gates(), gates(&[("NodeSwap", true)]));
+        assert_eq!(found.feature_gates(), Some(gates(&[("NodeSwap", true)])));
     }
 
     #[test]
     fn no_gates_are_told_from_gates_that_nobody_knows() {
         assert_eq!(
             read("apiServer: {certSANs: [a]}\n").feature_gates(),
-            gates(&[])
+            Some(gates(&[]))
         );
         for unknown in [
             "networking: {}\n",
