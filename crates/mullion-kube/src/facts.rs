@@ -1,5 +1,7 @@
 //! What a cluster is found to be: one look, all questions at once, then a pure mapping.
 
+mod kubeadm;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
@@ -10,8 +12,8 @@ use kube::api::ListParams;
 use mullion_plan::{ClusterFacts, ClusterId, NodeFacts};
 use mullion_spec::value::{ClusterName, Effect, MachineName, Taint};
 use mullion_spec::version::Patch;
-use serde::Deserialize;
 
+use self::kubeadm::Kubeadm;
 use crate::certificates::{self, SIGNER};
 use crate::conditions;
 use crate::error::KubeError;
@@ -128,9 +130,12 @@ pub(crate) fn view(
         id,
         answers: true,
         kubernetes: release(&answers.version),
+        pods_per_node: kubeadm.pods_per_node(),
+        feature_gates: kubeadm.feature_gates(),
         endpoint: kubeadm.control_plane_endpoint.or(server_endpoint),
         pods: first_network(kubeadm.networking.pod_subnet.as_deref()),
         services: first_network(kubeadm.networking.service_subnet.as_deref()),
+        domain: kubeadm.networking.dns_domain,
         members: answers.etcd.iter().filter_map(member).collect(),
         nodes: answers
             .nodes
@@ -144,35 +149,6 @@ pub(crate) fn view(
     ClusterView {
         facts,
         nodes: nodes.map(|node| (named(node), node_view(node))).collect(),
-    }
-}
-
-/// The part of kubeadm's `ClusterConfiguration` that facts come from.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct Kubeadm {
-    control_plane_endpoint: Option<String>,
-    networking: Networking,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct Networking {
-    pod_subnet: Option<String>,
-    service_subnet: Option<String>,
-}
-
-impl Kubeadm {
-    /// Empty where kubeadm did not make the cluster, or writes in a form that we cannot read.
-    fn of(settings: Option<&ConfigMap>) -> Self {
-        let text = settings.and_then(|map| map.data.as_ref()?.get("ClusterConfiguration"));
-        let mut read: Self = text
-            .and_then(|text| serde_saphyr::from_str(text).ok())
-            .unwrap_or_default();
-        read.control_plane_endpoint = read
-            .control_plane_endpoint
-            .filter(|endpoint| !endpoint.is_empty());
-        read
     }
 }
 

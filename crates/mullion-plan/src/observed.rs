@@ -316,6 +316,15 @@ pub struct ClusterFacts {
     #[serde(default)]
     #[schemars(with = "Option<String>")]
     pub services: Option<Ipv4Net>,
+    /// The prefix length of one node's share of the pods' addresses.
+    #[serde(default)]
+    pub pods_per_node: Option<u8>,
+    /// The domain of its services' names.
+    #[serde(default)]
+    pub domain: Option<String>,
+    /// The feature gates that its API server was given; empty where it was given none.
+    #[serde(default)]
+    pub feature_gates: Option<BTreeMap<String, bool>>,
     /// Members of etcd, as any of them tells; known also while the API server is silent.
     #[serde(default)]
     #[schemars(with = "BTreeSet<String>")]

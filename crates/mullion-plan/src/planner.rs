@@ -5,6 +5,7 @@
 //! set of objects. So the number of edges grows with the machines and not with their square.
 
 mod down;
+mod lasting;
 mod machine;
 mod node;
 mod retire;

@@ -31,6 +31,12 @@ pub struct Wanted<'a> {
     pub documents: Documents,
 }
 
+/// The topic of a blueprint that holds the names of patches for kubeadm.
+pub(crate) const PATCHES: &str = "kubeadm patches";
+
+/// The topic that holds what is in them.
+pub(crate) const PATCH_CONTENTS: &str = "contents of kubeadm patches";
+
 /// Fingerprints of rendered documents; empty where nobody rendered any.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Documents {
@@ -38,6 +44,8 @@ pub struct Documents {
     pub groups: BTreeMap<GroupName, Fingerprint>,
     /// The cluster's objects, by set.
     pub sets: BTreeMap<String, Fingerprint>,
+    /// What the file's patches for kubeadm hold, where there are any.
+    pub patches: Option<Fingerprint>,
 }
 
 /// What kind of file a part is.
@@ -372,7 +380,10 @@ impl Wanted<'_> {
         settings("node address", Fingerprint::of(&group.node_ip));
         let kubernetes = &cluster.kubernetes;
         settings("feature gates", Fingerprint::of(&kubernetes.feature_gates));
-        settings("kubeadm patches", Fingerprint::of(&kubernetes.patches));
+        settings(PATCHES, Fingerprint::of(&kubernetes.patches));
+        if let Some(contents) = &self.documents.patches {
+            settings(PATCH_CONTENTS, contents.clone());
+        }
         let network = &cluster.network;
         // Not the machines' own network: an address that was given stays, however it was chosen.
         settings(

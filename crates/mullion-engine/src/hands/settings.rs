@@ -160,6 +160,11 @@ impl Hands<'_> {
                 documents.groups.insert(group.name.clone(), fingerprint);
             }
         }
+        let patches = &self.cluster().kubernetes.patches;
+        documents.patches = (!patches.is_empty()).then(|| {
+            let contents = patches.iter().map(|patch| setting.contents.get(patch));
+            Fingerprint::of(&contents.collect::<Vec<_>>())
+        });
         for set in SETS {
             if let Ok(Some(objects)) = objects(&setting, set) {
                 documents

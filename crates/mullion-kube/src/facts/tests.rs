@@ -101,7 +101,9 @@ fn answers() -> Answers {
         }}))),
         kubeadm: Some(from_json(json!({"data": {"ClusterConfiguration":
             "apiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\ncontrolPlaneEndpoint: lb1:6443\n\
-             kubernetesVersion: v1.36.4\nnetworking:\n  dnsDomain: cluster.local\n  podSubnet: fd01::/48,10.244.0.0/16\n  \
+             kubernetesVersion: v1.36.4\n\
+             apiServer:\n  extraArgs:\n  - {name: feature-gates, value: NodeSwap=true}\n\
+             controllerManager:\n  extraArgs:\n  - {name: node-cidr-mask-size, value: \"24\"}\nnetworking:\n  dnsDomain: cluster.local\n  podSubnet: fd01::/48,10.244.0.0/16\n  \
              serviceSubnet: 10.96.0.0/16\n"}}))),
         etcd: vec![
             from_json(
@@ -138,6 +140,10 @@ fn a_cluster_that_kubeadm_did_not_make_keeps_what_it_does_not_say_unknown() {
     let facts = seen(&bare).facts;
     assert_eq!(
         (facts.kubernetes, facts.pods, facts.services),
+        (None, None, None)
+    );
+    assert_eq!(
+        (facts.domain, facts.pods_per_node, facts.feature_gates),
         (None, None, None)
     );
     assert_eq!(facts.endpoint.as_deref(), Some("10.99.0.11:6443"));

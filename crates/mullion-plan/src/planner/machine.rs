@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use mullion_spec::cluster::{Carrier, Duty};
 use mullion_spec::words::Os;
 
+use super::lasting;
 use super::node::{entrance, entry, node, settling};
 use super::view::{Item, Sight, View};
 use crate::action::{Action, Prior, StepKind, count};
@@ -225,10 +226,12 @@ fn stocked(item: &Item<'_>, link: Link) -> Link {
 fn application(view: &View<'_>, item: &Item<'_>) -> Option<Link> {
     let blueprint = view.blueprint(item);
     let (prior, reason) = match item.sight {
-        Sight::Seen(Inside {
-            blueprint: Some(applied),
-            ..
-        }) => {
+        Sight::Seen(
+            inside @ Inside {
+                blueprint: Some(applied),
+                ..
+            },
+        ) => {
             let reason = if applied.fingerprint == blueprint.fingerprint {
                 let wanted = view.wanted.kubernetes;
                 let found = node(view, item)?
@@ -237,7 +240,10 @@ fn application(view: &View<'_>, item: &Item<'_>) -> Option<Link> {
                 format!("the node runs Kubernetes {found}, and {wanted} is wanted")
             } else {
                 let changes = describe_changes(&applied.topics, &blueprint.topics);
-                format!("blueprint changed: {changes}")
+                match lasting::left_to_join(item, inside, &blueprint.topics) {
+                    Some(note) => format!("blueprint changed: {changes}; {note}"),
+                    None => format!("blueprint changed: {changes}"),
+                }
             };
             (Prior::Different, reason)
         }

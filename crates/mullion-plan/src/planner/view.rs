@@ -8,6 +8,7 @@ use mullion_spec::cluster::{Carrier, ControlPlane, Duty, Group, Machine};
 use mullion_spec::value::{Endpoint, MachineName, Taint};
 use mullion_spec::words::Cni;
 
+use super::lasting;
 use crate::address::{self, Addresses};
 use crate::fingerprint::{Blueprint, Fingerprint, Topics};
 use crate::observed::{
@@ -222,6 +223,9 @@ impl<'a> View<'a> {
     fn machine_obstacles(&self, obstacles: &mut BTreeSet<Obstacle>) {
         for item in &self.items {
             let name = item.name();
+            if let Some(node) = super::node::node(self, item) {
+                obstacles.extend(lasting::node_address(item, node));
+            }
             if let Some(TemplateWish::Named(template)) = &self.wishes[item.wish].template
                 && matches!(item.sight, Sight::Fresh)
                 && self.template(item).is_none()
@@ -337,18 +341,13 @@ impl<'a> View<'a> {
                 });
             }
         };
-        let network = &cluster.network;
-        let text = |net: Option<Ipv4Net>| net.map(|net| net.to_string());
         differs("endpoint", found.endpoint.clone(), self.endpoint.clone());
-        differs("pod network", text(found.pods), network.pods.to_string());
-        differs(
-            "service network",
-            text(found.services),
-            network.services.to_string(),
-        );
+        for setting in lasting::settings(cluster, found) {
+            differs(setting.what, setting.found, setting.wanted);
+        }
         for set in found.objects.keys() {
             let plugin = set.strip_prefix(PLUGIN_PREFIX).map(str::to_owned);
-            differs("network plugin", plugin, network.cni.to_string());
+            differs("network plugin", plugin, cluster.network.cni.to_string());
         }
         let members = found.members.len();
         let left = found.members.iter().filter(|name| self.may_live(name));

@@ -58,6 +58,10 @@ impl State {
             endpoint: Some(etcd.endpoint.clone()),
             pods: Some(etcd.pods),
             services: Some(etcd.services),
+            // What kubeadm alone is told, this world does not keep.
+            pods_per_node: None,
+            domain: None,
+            feature_gates: None,
             members: etcd.members.clone(),
             nodes,
             objects,

@@ -121,7 +121,8 @@ fn each_thing_that_no_step_can_cure_is_said_with_its_way_out() {
         (
             &|o| o.cluster.as_mut().unwrap().endpoint = Some("10.0.0.1:6443".into()),
             "the cluster's endpoint is 10.0.0.1:6443, and 10.99.0.2:6443 is wanted",
-            "write 10.0.0.1:6443 into the file: a running cluster keeps it",
+            "write 10.0.0.1:6443 into the file: a running cluster keeps it, and only a new one (`mullion down`, then \
+             `mullion up`) can have another",
         ),
         (
             &|o| {

@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod examples;
 #[cfg(test)]
+mod lasting;
+#[cfg(test)]
 mod limits;
 #[cfg(test)]
 mod properties;

@@ -1,0 +1,104 @@
+//! Settings that are read once, when a cluster is begun or a node joins, and that nothing changes after that.
+
+use std::collections::BTreeMap;
+
+use mullion_spec::cluster::{Cluster, ControlPlane, NodeIp};
+
+use super::view::Item;
+use crate::fingerprint::Topics;
+use crate::observed::{ClusterFacts, Inside, NodeFacts};
+use crate::obstacle::Obstacle;
+use crate::wanted;
+
+/// One setting of a cluster, on both sides.
+pub(super) struct Setting {
+    pub(super) what: &'static str,
+    /// What the cluster was begun with; `None` where nobody knows.
+    pub(super) found: Option<String>,
+    pub(super) wanted: String,
+}
+
+/// What a cluster keeps from its beginning.
+pub(super) fn settings(cluster: &Cluster, found: &ClusterFacts) -> Vec<Setting> {
+    let network = &cluster.network;
+    let setting = |what, found: Option<String>, wanted| Setting {
+        what,
+        found,
+        wanted,
+    };
+    let mut settings = vec![
+        setting(
+            "pod network",
+            found.pods.map(|net| net.to_string()),
+            network.pods.to_string(),
+        ),
+        setting(
+            "service network",
+            found.services.map(|net| net.to_string()),
+            network.services.to_string(),
+        ),
+        // Kubelets write the domain into every pod, and DNS has to answer for the same.
+        setting("DNS domain", found.domain.clone(), network.domain.clone()),
+    ];
+    // How somebody else's control plane was begun is no matter of the file.
+    if matches!(cluster.control_plane, ControlPlane::Made { .. }) {
+        let share = found.pods_per_node.map(prefix);
+        settings.push(setting(
+            "share of the pod network for one node",
+            share,
+            prefix(network.pods_per_node),
+        ));
+        settings.push(setting(
+            "set of feature gates",
+            found.feature_gates.as_ref().map(gates),
+            gates(&cluster.kubernetes.feature_gates),
+        ));
+    }
+    settings
+}
+
+/// The node's address, if it is not one that the file chooses.
+///
+/// Which addresses an adapter has is only known on the machine, and a file that chooses none takes any.
+pub(super) fn node_address(item: &Item<'_>, node: &NodeFacts) -> Option<Obstacle> {
+    let found = node.address?;
+    let (is_chosen, wanted) = match item.group().node_ip.as_ref()? {
+        NodeIp::Address(address) => (found == *address, address.to_string()),
+        NodeIp::Network(network) => (network.contains(&found), format!("one in {network}")),
+        NodeIp::Adapter(_) => return None,
+    };
+    (!is_chosen).then(|| Obstacle::NodeAddress {
+        machine: item.name().clone(),
+        found: found.to_string(),
+        wanted,
+    })
+}
+
+/// What to tell of changes that a node would take only by joining anew: they are laid down, and nothing reads them.
+///
+/// No obstacle, since a machine that joins later takes them, and nodes can be made to join one after another.
+pub(super) fn left_to_join(item: &Item<'_>, inside: &Inside, new: &Topics) -> Option<String> {
+    let applied = &inside.blueprint.as_ref()?.topics;
+    inside.joined.as_ref()?;
+    // A topic that was not there before may be one that an earlier version did not write down.
+    let is_left = applied.changes(new).any(|(topic, old, _)| {
+        old.is_some() && (topic == wanted::PATCHES || topic == wanted::PATCH_CONTENTS)
+    });
+    is_left.then(|| {
+        let name = item.name();
+        format!("a node takes patches when it joins, as after `mullion node reset {name}`")
+    })
+}
+
+fn prefix(length: u8) -> String {
+    format!("/{length}")
+}
+
+/// As the file has them: what is shown can be written into it.
+fn gates(gates: &BTreeMap<String, bool>) -> String {
+    let gates: Vec<_> = gates
+        .iter()
+        .map(|(name, on)| format!("{name}: {on}"))
+        .collect();
+    format!("{{{}}}", gates.join(", "))
+}

@@ -1,0 +1,194 @@
+//! Settings that a cluster keeps from its beginning, and a node from its joining.
+
+use mullion_plan::{
+    ClusterFacts, Dice, Documents, Fingerprint, NodeFacts, Observed, Obstacle, Plan, Until, Wanted,
+    plan, plan_reset, run,
+};
+
+use crate::scene::{look, only_obstacle, planned, reason, up};
+use crate::sketch::{Sketch, read, wanted};
+
+/// A change of the cluster's facts, and the words that it comes to.
+type Case<'a> = (&'a dyn Fn(&mut ClusterFacts), &'a str, &'a str);
+
+fn found(observed: &Observed, change: &dyn Fn(&mut ClusterFacts)) -> Observed {
+    let mut changed = observed.clone();
+    change(changed.cluster.as_mut().unwrap());
+    changed
+}
+
+#[test]
+fn what_only_the_beginning_of_a_cluster_reads_cannot_be_changed_later() {
+    let sketch = Sketch::small();
+    let observed = look(&up(&sketch), &sketch);
+    let gates = |on| Some([("NodeSwap".to_owned(), on)].into());
+    let cases: [Case<'_>; 5] = [
+        (
+            &|cluster| cluster.pods = "10.1.0.0/16".parse().ok(),
+            "the cluster's pod network is 10.1.0.0/16, and 10.244.0.0/16 is wanted",
+            "10.1.0.0/16",
+        ),
+        (
+            &|cluster| cluster.services = "10.2.0.0/16".parse().ok(),
+            "the cluster's service network is 10.2.0.0/16, and 10.96.0.0/16 is wanted",
+            "10.2.0.0/16",
+        ),
+        (
+            &|cluster| cluster.domain = Some("other.local".into()),
+            "the cluster's DNS domain is other.local, and cluster.local is wanted",
+            "other.local",
+        ),
+        (
+            &|cluster| cluster.pods_per_node = Some(25),
+            "the cluster's share of the pod network for one node is /25, and /24 is wanted",
+            "/25",
+        ),
+        (
+            &|cluster| cluster.feature_gates = gates(true),
+            "the cluster's set of feature gates is {NodeSwap: true}, and {} is wanted",
+            "{NodeSwap: true}",
+        ),
+    ];
+    for (change, words, value) in cases {
+        let plan = planned(&sketch, &found(&observed, change));
+        let obstacle = only_obstacle(&plan);
+        assert!(matches!(obstacle, Obstacle::ClusterDiffers { .. }));
+        assert_eq!(obstacle.words(), words);
+        let hint = format!("write {value} into the file: ");
+        assert!(obstacle.hint().starts_with(&hint), "{}", obstacle.hint());
+    }
+}
+
+#[test]
+fn a_cluster_that_is_as_wanted_or_does_not_tell_is_left_alone() {
+    let sketch = Sketch::small();
+    let observed = look(&up(&sketch), &sketch);
+    let same = found(&observed, &|cluster| {
+        cluster.domain = Some("cluster.local".into());
+        cluster.pods_per_node = Some(24);
+        cluster.feature_gates = Some([].into());
+    });
+    for observed in [observed, same] {
+        let plan = planned(&sketch, &observed);
+        assert!(plan.is_empty(), "{:?}", plan.obstacles());
+    }
+}
+
+/// The sketch's plan, once a text in its file is another.
+fn edited(sketch: &Sketch, old: &str, new: &str, observed: &Observed) -> Plan {
+    let text = sketch.text();
+    assert!(text.contains(old), "{text}");
+    let cluster = read(&text.replace(old, new));
+    plan(&wanted(&cluster, sketch), observed)
+}
+
+#[test]
+fn a_gate_that_is_added_to_the_file_is_in_the_way_and_not_passed_over() {
+    let sketch = Sketch::small();
+    let none = |cluster: &mut ClusterFacts| cluster.feature_gates = Some([].into());
+    let observed = found(&look(&up(&sketch), &sketch), &none);
+    let kubernetes = "kubernetes: {featureGates: {NodeSwap: false}}\nnetwork:";
+    let plan = edited(&sketch, "network:", kubernetes, &observed);
+    assert_eq!(
+        only_obstacle(&plan).words(),
+        "the cluster's set of feature gates is {}, and {NodeSwap: false} is wanted"
+    );
+}
+
+#[test]
+fn of_somebody_elses_control_plane_only_the_networks_and_the_domain_matter() {
+    let text = "apiVersion: mullion.dev/v1alpha1\nkind: Cluster\n\
+                metadata: {name: demo}\ncontrolPlane: {existing: {kubeconfig: ./admin.conf}}\n\
+                machines: [{name: lin, role: worker, os: linux, count: 1}]\n";
+    let cluster = read(text);
+    let sketch = Sketch::small();
+    let mut observed = Observed {
+        cluster: look(&up(&sketch), &sketch).cluster,
+        ..Observed::default()
+    };
+    let facts = observed.cluster.as_mut().unwrap();
+    facts.endpoint = None;
+    facts.pods_per_node = Some(25);
+    facts.feature_gates = Some([("NodeSwap".to_owned(), true)].into());
+    let wanted = wanted(&cluster, &sketch);
+    assert_eq!(plan(&wanted, &observed).obstacles(), []);
+    observed.cluster.as_mut().unwrap().domain = Some("other.local".into());
+    assert_eq!(
+        only_obstacle(&plan(&wanted, &observed)).words(),
+        "the cluster's DNS domain is other.local, and cluster.local is wanted"
+    );
+}
+
+#[test]
+fn a_node_whose_address_the_file_no_longer_chooses_has_to_join_anew() {
+    let mut sketch = Sketch::small();
+    sketch.old_linux.count = 1;
+    let world = up(&sketch);
+    let observed = look(&world, &sketch);
+    let node = |observed: &Observed| -> NodeFacts {
+        observed.cluster.as_ref().unwrap().nodes["oldlin1"].clone()
+    };
+    let address = node(&observed).address.unwrap();
+    let with = |choice: &str, observed: &Observed| {
+        let group = "name: oldlin,";
+        edited(
+            &sketch,
+            group,
+            &format!("{group} nodeIP: {choice},"),
+            observed,
+        )
+    };
+    for fitting in [format!("{address}"), format!("{address}/32"), "eth1".into()] {
+        assert_eq!(with(&fitting, &observed).obstacles(), [], "{fitting}");
+    }
+    for (other, wanted) in [
+        ("198.51.100.7", "198.51.100.7"),
+        ("198.51.100.0/24", "one in 198.51.100.0/24"),
+    ] {
+        let plan = with(other, &observed);
+        let obstacle = only_obstacle(&plan);
+        assert_eq!(
+            obstacle.words(),
+            format!("the node `oldlin1` has the address {address}, and {wanted} is wanted")
+        );
+        assert_eq!(
+            obstacle.hint(),
+            "undo the change of `nodeIP` in the file, or let the node join anew with `mullion node reset oldlin1`"
+        );
+    }
+    // The way out that the hint names.
+    let reset = plan_reset(&observed, &"oldlin1".parse().unwrap());
+    run(&reset, &world, Until::End, &mut Dice::new(3));
+    let plan = with("198.51.100.7", &look(&world, &sketch));
+    assert_eq!(plan.obstacles(), []);
+    assert_eq!(reason(&plan, "join/oldlin1"), "oldlin1 is no node");
+}
+
+#[test]
+fn patches_that_changed_are_laid_down_and_said_to_wait_for_a_join() {
+    let sketch = Sketch::small();
+    let world = sketch.world();
+    let cluster = sketch.cluster();
+    let with = |contents: &str| Wanted {
+        documents: Documents {
+            patches: Some(Fingerprint::of(&contents)),
+            ..Documents::default()
+        },
+        ..wanted(&cluster, &sketch)
+    };
+    let first = plan(&with("one"), &look(&world, &sketch));
+    run(&first, &world, Until::End, &mut Dice::new(7));
+    assert!(plan(&with("one"), &look(&world, &sketch)).is_empty());
+    assert_eq!(
+        reason(&plan(&with("two"), &look(&world, &sketch)), "apply/lin1"),
+        "blueprint changed: contents of kubeadm patches; a node takes patches when it joins, as after `mullion node \
+         reset lin1`"
+    );
+    // One that is no node takes them when it becomes one.
+    let reset = plan_reset(&look(&world, &sketch), &"lin1".parse().unwrap());
+    run(&reset, &world, Until::End, &mut Dice::new(3));
+    assert_eq!(
+        reason(&plan(&with("two"), &look(&world, &sketch)), "apply/lin1"),
+        "blueprint changed: contents of kubeadm patches"
+    );
+}
