@@ -318,9 +318,10 @@ impl Obstacle {
             Self::Occupied { machine } => format!(
                 "take it out of that cluster first, or empty it with `mullion node reset {machine}`: what is on it is lost"
             ),
+            // Not `node reset`: it refuses the last control plane, and any where no API server lets it leave etcd.
             Self::Damaged { machine, .. } => format!(
-                "repair it on the machine (`kubeadm init phase kubeconfig kubelet`, then restart kubelet), or give it up \
-                 with `mullion node reset {machine}`: what only its etcd holds is lost"
+                "repair it on `{machine}` (`kubeadm init phase kubeconfig kubelet`, then restart kubelet), or make the \
+                 cluster anew with `mullion down` and then `mullion up`: what etcd holds is lost"
             ),
             Self::MachineDiffers { .. } => {
                 "undo the change in the file, or give the group another name, so that its machines are made anew"
@@ -397,6 +398,20 @@ mod tests {
         let silent = serde_json::to_value(Obstacle::ExistingSilent).unwrap();
         assert_eq!(silent["kind"], "existing-silent");
         assert_eq!(silent["code"], Value::Null);
+    }
+
+    #[test]
+    fn the_way_out_of_damage_is_one_that_is_not_refused() {
+        let damaged = Obstacle::Damaged {
+            machine: "cp1".parse().unwrap(),
+            why: "its certificate expired".into(),
+        };
+        let hint = damaged.hint();
+        assert!(!hint.contains("node reset"), "{hint}");
+        assert!(
+            hint.contains("`mullion down` and then `mullion up`"),
+            "{hint}"
+        );
     }
 
     #[test]

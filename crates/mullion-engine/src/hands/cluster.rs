@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mullion_kube::{Api, ClusterView, EtcdDoor, KubeError, Look, Marks, Workload};
-use mullion_plan::{Attend, ErrorClass, Fingerprint, Membership, StepError, Unattended};
+use mullion_plan::{Attend, ErrorClass, Fingerprint, Membership, StepError};
 use mullion_render::objects;
 use mullion_spec::value::{MachineName, Taint};
 use mullion_ssh::{Command, Transport as _};
-use mullion_wire::{Request, Secret};
+use mullion_wire::Secret;
 
 use super::starts::Before;
 use super::talk::lost;
@@ -155,12 +155,6 @@ impl Hands<'_> {
             .mark(machine.as_str(), &marks, &self.cluster().name)
             .map_err(|error| refused(&format!("{machine} could not be marked"), &error))?;
         seen(look)
-    }
-
-    /// What a machine's kubelet complains of; nothing where nobody answers.
-    pub(super) fn kubelet_lines(&self, machine: &MachineName) -> Vec<String> {
-        let told = self.ask(machine, &Request::KubeletLog, &Unattended);
-        told.map(|answer| answer.lines).unwrap_or_default()
     }
 
     pub(super) fn await_node_network(&self, machine: &MachineName) -> Result<(), StepError> {

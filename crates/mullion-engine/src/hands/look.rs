@@ -123,11 +123,8 @@ impl Hands<'_> {
 
     /// The cluster, once a control plane was initialised.
     fn look_at_cluster(&self, observed: &Observed) -> Option<ClusterFacts> {
-        let seats = observed.machines.values().filter(|facts| facts.ours);
-        let insides = seats.filter_map(|facts| facts.inside.as_ref());
-        let mut begun = insides.filter(|inside| inside.control_plane && inside.joined.is_some());
         let is_existing = self.outfit.existing.is_some();
-        let joined = begun.next().and_then(|inside| inside.joined.clone());
+        let joined = begun(observed).next().map(|(_, id)| id.clone());
         if joined.is_none() && !is_existing {
             let may_be = observed.machines.values().any(|facts| {
                 facts.ours && facts.whole && facts.inside.is_none() && facts.power != Power::New
@@ -141,7 +138,7 @@ impl Hands<'_> {
         let api = self.api().ok()?;
         let id = api.id().clone();
         if joined.as_ref().is_some_and(|joined| *joined != id) {
-            // We hold the key to another cluster than the one that runs.
+            // We hold the key to another cluster than the one that runs, and nobody gave us the right one.
             return joined.map(silent);
         }
         if !api.answers(cluster::ANSWER) {
@@ -152,26 +149,6 @@ impl Hands<'_> {
         match api.facts(&self.cluster().name) {
             Ok(view) => Some(view.facts),
             Err(_) => Some(silent(id)),
-        }
-    }
-
-    /// Where the kubeconfig was lost with the state folder, a control plane that runs gives it again.
-    fn hold_kubeconfig(&self, observed: &Observed) {
-        if self.outfit.existing.is_some() || matches!(self.state.kubeconfig(), Ok(Some(_))) {
-            return;
-        }
-        for name in members(observed) {
-            let request = mullion_wire::Request::Kubeadm {
-                step: mullion_wire::Kubeadm::ReadAdmin,
-            };
-            let Ok(answer) = self.ask(&name, &request, &mullion_plan::Unattended) else {
-                continue;
-            };
-            if let Some(admin) = answer.kubeadm.and_then(|done| done.admin)
-                && self.hold_admin(&admin).is_ok()
-            {
-                return;
-            }
         }
     }
 }
@@ -195,8 +172,18 @@ fn silent(id: ClusterId) -> ClusterFacts {
     }
 }
 
+/// The control planes that were initialised or joined, with the cluster that they say they are of.
+pub(super) fn begun(observed: &Observed) -> impl Iterator<Item = (&MachineName, &ClusterId)> {
+    let seats = observed.machines.iter().filter(|(_, facts)| facts.ours);
+    seats.filter_map(|(name, facts)| {
+        let inside = facts.inside.as_ref();
+        let inside = inside.filter(|inside| inside.control_plane)?;
+        Some((name, inside.joined.as_ref()?))
+    })
+}
+
 /// The machines that hold a control plane's data.
-fn members(observed: &Observed) -> std::collections::BTreeSet<MachineName> {
+pub(super) fn members(observed: &Observed) -> std::collections::BTreeSet<MachineName> {
     let machines = observed.machines.iter();
     machines
         .filter(|(_, facts)| {

@@ -5,6 +5,7 @@
 //!
 //! Nothing here reads the environment or the user's files by itself: [`Outfit`] holds all that was read.
 
+mod admin;
 mod cluster;
 mod drivers;
 mod fitness;
@@ -15,6 +16,7 @@ mod inspect_windows;
 mod known_images;
 mod kubeadm;
 mod login;
+mod logs;
 mod look;
 mod machine;
 #[cfg(test)]
@@ -429,13 +431,7 @@ impl Perform for Hands<'_> {
     }
 
     fn tail(&self, step: &Step) -> Vec<String> {
-        match (&step.action, &step.machine) {
-            (
-                Action::ApproveCertificates | Action::AwaitNodeNetwork { .. } | Action::AwaitReady,
-                Some(machine),
-            ) => self.kubelet_lines(machine),
-            _ => Vec::new(),
-        }
+        self.log_lines(step)
     }
 
     fn undo(&self, undo: &Undo, attendant: &dyn Attend) -> Result<(), StepError> {

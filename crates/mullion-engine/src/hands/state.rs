@@ -151,14 +151,6 @@ impl ClusterState {
         Ok(write_private(&self.folder.join(TAKEN), &text)?)
     }
 
-    /// Forgets the kubeconfig of a cluster that is no more.
-    pub fn forget_kubeconfig(&self) -> Result<(), StateError> {
-        match fs_err::remove_file(self.kubeconfig_path()) {
-            Err(error) if error.kind() != ErrorKind::NotFound => Err(error.into()),
-            _ => Ok(()),
-        }
-    }
-
     /// Removes the folder with everything in it.
     pub fn remove(self) -> Result<(), StateError> {
         match fs_err::remove_dir_all(&self.folder) {

@@ -28,6 +28,10 @@ pub(super) fn run(name: &str, args: &[&str]) -> Result<String, DriverError> {
 
 /// The same, with something to read.
 pub(super) fn run_with(name: &str, args: &[&str], input: &str) -> Result<String, DriverError> {
+    #[cfg(test)]
+    if let Some(played) = play::answer(name, args) {
+        return played;
+    }
     let mut child = program(name)
         .args(args)
         // What a terminal sends when somebody presses Ctrl-C is for us alone: a change that was begun is ended.
@@ -80,6 +84,31 @@ pub(super) fn not_started(name: &str, error: std::io::Error) -> DriverError {
 
 fn shown(name: &str, args: &[&str]) -> String {
     format!("{name} {}", args.join(" "))
+}
+
+/// Programs that a test plays, instead of those of this computer.
+#[cfg(test)]
+pub(super) mod play {
+    use std::cell::RefCell;
+
+    use crate::error::DriverError;
+
+    type Player = Box<dyn Fn(&str, &[&str]) -> Result<String, DriverError>>;
+
+    thread_local! {
+        static PLAYER: RefCell<Option<Player>> = const { RefCell::new(None) };
+    }
+
+    /// From now on `player` answers for all programs of this thread, which is a test's own.
+    pub(in super::super) fn by(
+        player: impl Fn(&str, &[&str]) -> Result<String, DriverError> + 'static,
+    ) {
+        PLAYER.set(Some(Box::new(player)));
+    }
+
+    pub(super) fn answer(name: &str, args: &[&str]) -> Option<Result<String, DriverError>> {
+        PLAYER.with_borrow(|player| Some(player.as_ref()?(name, args)))
+    }
 }
 
 #[cfg(test)]

@@ -82,6 +82,15 @@ impl Kernel {
         }
     }
 
+    /// One whose settings and record, `sys` and `before.json`, lie in a folder.
+    #[cfg(test)]
+    pub(super) fn played(folder: &Path) -> Self {
+        Self {
+            settings: folder.join("sys"),
+            before: folder.join("before.json"),
+        }
+    }
+
     /// The first setting that is not good for machines.
     pub(super) fn lacks(&self, way_out: WayOut) -> Result<Option<&'static str>, DriverError> {
         for (name, least) in needed(way_out) {
@@ -162,10 +171,7 @@ mod tests {
     use super::*;
 
     fn kernel(folder: &Path) -> Kernel {
-        let kernel = Kernel {
-            settings: folder.join("sys"),
-            before: folder.join("before.json"),
-        };
+        let kernel = Kernel::played(folder);
         for (name, value) in [
             ("fs/inotify/max_user_instances", "128\n"),
             ("fs/inotify/max_user_watches", "1000000\n"),

@@ -30,7 +30,12 @@ pub(super) fn look(cluster: &ClusterName) -> Result<Seen, DriverError> {
     let own = links.iter().find(is_own);
     Ok(Seen {
         network: own.and_then(Link::ipv4).map(|network| network.trunc()),
-        lacks: own.map(lacks).transpose()?.flatten(),
+        lacks: match own {
+            Some(link) => lacks(link)?,
+            // The rules are told to root alone.
+            None if rustix::process::geteuid().is_root() => left_over(cluster)?,
+            None => None,
+        },
         foreign: links
             .iter()
             .filter(|link| !is_own(link))
@@ -72,6 +77,17 @@ fn lacks(link: &Link) -> Result<Option<String>, DriverError> {
     }
     Ok((!missing_passes(bridge)?.is_empty())
         .then(|| format!("the firewall drops what passes through {bridge}")))
+}
+
+/// What is left of a network whose bridge somebody deleted: its table, named as the bridge was, stands for the rest.
+fn left_over(cluster: &ClusterName) -> Result<Option<String>, DriverError> {
+    let bridge = names::bridge(cluster);
+    let is_left = match lists_table(&bridge) {
+        // A kernel without tables holds none of ours.
+        Err(DriverError::Program { .. }) => false,
+        listed => listed?,
+    };
+    Ok(is_left.then(|| format!("{bridge} is gone, and its way out, nft's table, is left")))
 }
 
 /// Makes a cluster's network, or finishes it where it was begun.
@@ -136,14 +152,14 @@ pub(super) fn make(wish: &NetworkWish) -> Result<(), DriverError> {
 /// Removes a cluster's network. Nothing is there: success.
 pub(super) fn remove(cluster: &ClusterName) -> Result<(), DriverError> {
     let _lock = Lock::wait()?;
+    take_away(cluster, &links::all()?, &Kernel::here())
+}
+
+/// Takes away all that a network is. What tells whose the rest is goes last, the table and then the bridge: whoever is
+/// killed in between leaves what the next one finds by it.
+fn take_away(cluster: &ClusterName, links: &[Link], kernel: &Kernel) -> Result<(), DriverError> {
     let bridge = names::bridge(cluster);
-    let links = links::all()?;
-    let is_own = |link: &&Link| belongs(link, cluster);
-    for link in links.iter().filter(is_own) {
-        let name = link.ifname.as_str();
-        exec::run("ip", &["link", "delete", "dev", name, "type", "bridge"])?;
-    }
-    close_way_out(&bridge)?;
+    remove_passes(&bridge)?;
     let others = links
         .iter()
         .filter_map(Link::cluster)
@@ -151,11 +167,16 @@ pub(super) fn remove(cluster: &ClusterName) -> Result<(), DriverError> {
     if others.count() == 0 {
         // Container engines and others with bridges switch it on and do not expect that anybody switches it off.
         let is_foreign = |link: &Link| link.is_bridge() && !belongs(link, cluster);
-        Kernel::here().put_back(if links.iter().any(is_foreign) {
+        kernel.put_back(if links.iter().any(is_foreign) {
             Forwarding::Shared
         } else {
             Forwarding::Ours
         })?;
+    }
+    remove_table(&bridge)?;
+    for link in links.iter().filter(|link| belongs(link, cluster)) {
+        let name = link.ifname.as_str();
+        exec::run("ip", &["link", "delete", "dev", name, "type", "bridge"])?;
     }
     Ok(())
 }
@@ -234,17 +255,7 @@ fn missing_passes(bridge: &str) -> Result<Vec<[String; 4]>, DriverError> {
         .collect())
 }
 
-fn close_way_out(bridge: &str) -> Result<(), DriverError> {
-    // Where the program is gone, so is the kernel's table after a restart; without it we never made one.
-    let tables = match exec::run("nft", &["list", "tables", "ip"]) {
-        Ok(tables) => tables,
-        Err(DriverError::MissingProgram(_)) => String::new(),
-        Err(error) => return Err(error),
-    };
-    let ours = format!("table ip {bridge}");
-    if tables.lines().any(|line| line.trim() == ours) {
-        exec::run("nft", &["delete", "table", "ip", bridge])?;
-    }
+fn remove_passes(bridge: &str) -> Result<(), DriverError> {
     let Some(rules) = forward_rules()? else {
         return Ok(());
     };
@@ -259,6 +270,25 @@ fn close_way_out(bridge: &str) -> Result<(), DriverError> {
         }
     }
     Ok(())
+}
+
+fn remove_table(bridge: &str) -> Result<(), DriverError> {
+    if lists_table(bridge)? {
+        exec::run("nft", &["delete", "table", "ip", bridge])?;
+    }
+    Ok(())
+}
+
+/// Whether a network's table is there, whatever it holds.
+fn lists_table(bridge: &str) -> Result<bool, DriverError> {
+    // Where the program is gone, so is the kernel's table after a restart; without it we never made one.
+    let tables = match exec::run("nft", &["list", "tables", "ip"]) {
+        Ok(tables) => tables,
+        Err(DriverError::MissingProgram(_)) => String::new(),
+        Err(error) => return Err(error),
+    };
+    let ours = format!("table ip {bridge}");
+    Ok(tables.lines().any(|line| line.trim() == ours))
 }
 
 /// The rules for packets that pass through this computer; nothing where they cannot be told.
@@ -303,7 +333,79 @@ impl Drop for Lock {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
+    use std::rc::Rc;
+
     use super::*;
+
+    fn cluster() -> ClusterName {
+        "dev".parse().unwrap()
+    }
+
+    /// Plays a computer on which a network's rules are there.
+    fn answer(name: &str, args: &[&str]) -> String {
+        let bridge = names::bridge(&cluster());
+        match (name, args) {
+            ("nft", ["list", "tables", "ip"]) => format!("table ip nat\ntable ip {bridge}\n"),
+            ("iptables", ["-w", "-S", "FORWARD"]) => format!(
+                "-P FORWARD DROP\n-A FORWARD -o docker0 -j ACCEPT\n-A FORWARD -i {bridge} -j ACCEPT\n"
+            ),
+            _ => String::new(),
+        }
+    }
+
+    #[test]
+    fn what_tells_whose_a_network_is_goes_last() {
+        let folder = tempfile::tempdir().unwrap();
+        let kernel = Kernel::played(folder.path());
+        kernel.prepare(WayOut::Open).unwrap();
+        let bridge = names::bridge(&cluster());
+        let links = serde_json::json!([{ "ifname": &bridge, "ifalias": links::label(&cluster()) }]);
+        let links: Vec<Link> = serde_json::from_value(links).unwrap();
+        // What changed something, and whether the kernel had been put back by then.
+        let changes = Rc::new(RefCell::new(Vec::new()));
+        let (heard, record) = (changes.clone(), folder.path().join("before.json"));
+        exec::play::by(move |name, args| {
+            if args.contains(&"-D") || args.contains(&"delete") {
+                let line = format!("{name} {}", args.join(" "));
+                heard.borrow_mut().push((line, !record.exists()));
+            }
+            Ok(answer(name, args))
+        });
+        take_away(&cluster(), &links, &kernel).unwrap();
+        assert_eq!(
+            *changes.borrow(),
+            [
+                (
+                    format!("iptables -w -D FORWARD -i {bridge} -j ACCEPT"),
+                    false
+                ),
+                (format!("nft delete table ip {bridge}"), true),
+                (format!("ip link delete dev {bridge} type bridge"), true),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_table_without_its_bridge_is_a_network_that_lacks_something() {
+        exec::play::by(|name, args| Ok(answer(name, args)));
+        let bridge = names::bridge(&cluster());
+        assert!(left_over(&cluster()).unwrap().unwrap().contains(&bridge));
+        assert_eq!(left_over(&"other".parse().unwrap()).unwrap(), None);
+    }
+
+    #[test]
+    fn a_computer_that_tells_no_tables_has_none_left_over() {
+        exec::play::by(|name, _| Err(DriverError::MissingProgram(name.into())));
+        assert_eq!(left_over(&cluster()).unwrap(), None);
+        exec::play::by(|name, _| {
+            Err(DriverError::Program {
+                command: name.into(),
+                tail: "not supported".into(),
+            })
+        });
+        assert_eq!(left_over(&cluster()).unwrap(), None);
+    }
 
     #[test]
     fn networks_that_share_an_address_overlap() {

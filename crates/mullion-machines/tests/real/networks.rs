@@ -277,6 +277,40 @@ fn a_network_that_lost_a_part_is_not_whole_until_it_is_made_again() {
 
 #[test]
 #[ignore = "needs root and real machines; cargo xtask test runs it"]
+fn a_removal_that_was_cut_off_is_found_and_ended() {
+    apart(|| {
+        outside();
+        run("iptables -P FORWARD DROP");
+        let before = traces();
+        driver().make_network(&wish(), &Unattended).unwrap();
+        let bridge = bridge();
+        let remove = || driver().remove_network(&cluster(), &Unattended).unwrap();
+        remove();
+        let pass = |way: &str| format!("iptables -D FORWARD {way} {bridge} -j ACCEPT");
+        let passes = [pass("-i"), pass("-o")].join("; ");
+        let table = format!("nft delete table ip {bridge}");
+        let by_hand = format!("ip link delete {bridge}");
+        // After each thing that a killed run could have done last, and after what somebody did by hand.
+        for done in [vec![&passes], vec![&passes, &table], vec![&by_hand]] {
+            driver().make_network(&wish(), &Unattended).unwrap();
+            for line in &done {
+                run(line);
+            }
+            assert!(
+                driver().find(&cluster()).unwrap().network_lacks.is_some(),
+                "{done:?}"
+            );
+            remove();
+            assert_eq!(traces(), before, "{done:?}");
+            assert_eq!(driver().find(&cluster()).unwrap().network_lacks, None);
+        }
+        run("iptables -P FORWARD ACCEPT && nft delete table ip filter");
+        no_outside();
+    });
+}
+
+#[test]
+#[ignore = "needs root and real machines; cargo xtask test runs it"]
 fn the_last_network_puts_the_kernels_settings_back() {
     apart(|| {
         outside();
