@@ -57,8 +57,6 @@ pub struct KubernetesMinor {
     pub windows_minimum_source: Option<String>,
     /// Kubelet knows `--pod-infra-container-image`, and kubeadm writes it.
     pub pod_infra_flag: bool,
-    /// Kubeadm writes the container runtime's endpoint to `instance-config.yaml`, not to `kubeadm-flags.env`.
-    pub instance_config: bool,
     /// kube-log-runner has its rotation and flush flags.
     pub log_runner_rotates: bool,
     /// `KubeletConfiguration` fields that stop a Windows kubelet when they are set.

@@ -109,6 +109,7 @@ fn of_windows(setting: &Setting<'_>, seat: Seat<'_>) -> Result<Blueprint, Render
     files.extend(containerd::files(setting)?);
     files.push(kubelet::patch_file());
     files.extend(crate::kubelet::patches(setting, PATCHES_FOLDER)?);
+    files.extend(kubelet::last_patch_file(setting)?);
     let mut services = vec![
         containerd::service(setting, seat),
         kubelet::service(setting, seat)?,

@@ -1,6 +1,6 @@
 //! Laying files down: all staged and verified, then all swapped.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use mullion_wire::{Content, File, Service, Sha256Digest};
 
@@ -54,6 +54,7 @@ pub(super) fn lay(
     services: &[&Service],
     others: Others,
 ) -> Result<usize, AgentError> {
+    respell(work, files);
     let changes = find_changes(work, files, others)?;
     for (file, _) in &changes.writes {
         if let Content::Stored { sha256, size } = &file.content
@@ -90,6 +91,25 @@ pub(super) fn lay(
         work.state.files.remove(path);
     }
     Ok(count)
+}
+
+/// Remembers what was at a path under the letters that the path has now. Names on Windows have no case: under the
+/// earlier letters the file would look like one to take away, and it is the one that is wanted.
+fn respell(work: &mut Work<'_, '_>, files: &[&File]) {
+    if work.system.family() != Family::Windows {
+        return;
+    }
+    let paths = files.iter().map(|file| &file.path);
+    let wanted: BTreeMap<_, _> = paths.map(|path| (path.to_lowercase(), path)).collect();
+    let laid: Vec<_> = work.state.files.keys().cloned().collect();
+    for path in laid {
+        if let Some(now) = wanted.get(&path.to_lowercase())
+            && **now != path
+            && let Some(original) = work.state.files.remove(&path)
+        {
+            work.state.files.insert((*now).clone(), original);
+        }
+    }
 }
 
 fn find_changes<'a>(

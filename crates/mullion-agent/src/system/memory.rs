@@ -223,14 +223,15 @@ impl Memory {
 
     /// Puts something at a path, folders above it included; not an operation.
     pub fn put(&self, path: &str, node: Node) {
+        let path = self.spelled(path);
         let mut inner = self.inner.borrow_mut();
-        let mut folder = super::parent(path);
+        let mut folder = super::parent(&path);
         while let Some(path) = folder {
             let made = Node::Folder { mode: 0o755 };
             inner.nodes.entry(path.to_owned()).or_insert(made);
             folder = super::parent(path);
         }
-        inner.nodes.insert(path.to_owned(), node);
+        inner.nodes.insert(path, node);
     }
 
     /// Puts a file at a path; not an operation.
@@ -298,8 +299,8 @@ impl Memory {
 
     /// The text of a file.
     pub fn file(&self, path: &str) -> Option<String> {
-        match self.inner.borrow().nodes.get(path)? {
-            Node::File { bytes, .. } => Some(String::from_utf8_lossy(bytes).into_owned()),
+        match self.node(path)? {
+            Node::File { bytes, .. } => Some(String::from_utf8_lossy(&bytes).into_owned()),
             Node::Folder { .. } | Node::Link { .. } => None,
         }
     }

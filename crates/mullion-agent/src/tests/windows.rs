@@ -7,6 +7,7 @@ mod firewall;
 mod folders;
 mod joining;
 mod leaving;
+mod letters;
 mod restarts;
 mod resuming;
 

@@ -317,6 +317,11 @@ fn files_go_to_whole_paths_and_modes_are_linux_s() {
     found(&file("windows", "to: 'C:\\x'"), &[]);
     found(&file("windows", "to: 'C:x'"), &["E0208"]);
     found(&file("windows", "to: /etc/x"), &["E0208"]);
+    let backward = told(&file("windows", "to: 'etc\\x'"));
+    assert!(
+        backward.contains("`etc\\x`"),
+        "as it was written: {backward}"
+    );
     found(&file("windows", "to: 'C:\\x', mode: \"0644\""), &["E0316"]);
 }
 

@@ -1,11 +1,11 @@
 //! kubelet on Windows: a service of its own, and what of its configuration depends on the system.
 
 use mullion_wire::{Definition, File, Service, ServiceState, Start};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::containerd::proxy;
 use super::logs::logged;
-use super::{KUBECONFIG, PATCHES_FOLDER, backward, recovery, windows_program_path};
+use super::{KUBECONFIG, PATCHES_FOLDER, PIPE, backward, recovery, windows_program_path};
 use crate::error::RenderError;
 use crate::setting::{Seat, Setting};
 use crate::system::text_file;
@@ -21,13 +21,32 @@ pub(super) fn patch_file() -> File {
 
 /// There are no control groups, and DNS is Windows' own matter. Drivers of volumes, which kubelet runs as the system,
 /// are looked for in a folder of its own: the one that it takes by itself it makes below `C:/usr`, where every user adds.
+/// The runtime is named because kubeadm before 1.34 writes it into a file that only systemd's unit reads.
 pub(super) fn patch() -> Value {
     json!({
         "cgroupsPerQOS": false,
+        "containerRuntimeEndpoint": PIPE,
         "enforceNodeAllocatable": [],
         "resolvConf": "",
         "volumePluginDir": "C:/var/lib/kubelet/volumeplugins",
     })
+}
+
+/// What takes out of the user's patches the fields that stop kubelet on Windows: the patches are for all machines, and
+/// on Linux such a field may be right. None where the user has no patches.
+///
+/// Its sign lets it come after any of theirs.
+pub(super) fn last_patch_file(setting: &Setting<'_>) -> Result<Option<File>, RenderError> {
+    if setting.cluster().kubernetes.patches.is_empty() {
+        return Ok(None);
+    }
+    let fields = setting.kubernetes_minor()?.windows_fatal_fields.iter();
+    // A merge removes what is null, and what is not there stays so.
+    let nulls: Map<_, _> = fields.map(|field| (field.clone(), Value::Null)).collect();
+    Ok(Some(text_file(
+        format!("{PATCHES_FOLDER}/kubeletconfiguration~windows+merge.json"),
+        format!("{:#}\n", Value::Object(nulls)),
+    )))
 }
 
 /// A service of its own, so that Windows tells it when the machine shuts down; what it writes goes through

@@ -1,11 +1,17 @@
 //! Joining, and kubelet.
 
 use mullion_catalog::Catalog;
-use mullion_render::{init_config, join_config, objects};
-use mullion_wire::ServiceState;
+use mullion_render::{init_config, join_config, objects, windows_blueprint};
+use mullion_wire::{Blueprint, Content, ServiceState};
+use serde_json::{Map, Value, json};
 
 use crate::scene::{self, name};
-use crate::windows::{CONTAINERD, blueprint, blueprints, definition, json, model, text};
+use crate::windows::{
+    CONTAINERD, blueprint, blueprints, definition, file, json as read, model, text,
+};
+
+const PIPE: &str = "npipe:////./pipe/containerd-containerd";
+const GROUND_PATCH: &str = "C:/etc/kubernetes/patches/kubeletconfiguration!ground+merge.json";
 
 #[test]
 fn mode_01_no_flag_names_the_pause_image() {
@@ -36,12 +42,9 @@ fn mode_02_kubelet_is_windows_own_service_with_its_runtime_before_it_and_a_log()
 #[test]
 fn mode_03_there_are_no_control_groups_to_ask_for() {
     for (version, blueprint) in blueprints() {
-        let config = json(
-            &blueprint,
-            "C:/etc/kubernetes/patches/kubeletconfiguration!ground+merge.json",
-        );
+        let config = read(&blueprint, GROUND_PATCH);
         assert_eq!(config["cgroupsPerQOS"], false, "{version}");
-        assert_eq!(config["enforceNodeAllocatable"], serde_json::json!([]));
+        assert_eq!(config["enforceNodeAllocatable"], json!([]));
     }
 }
 
@@ -61,6 +64,51 @@ fn mode_04_what_all_kubelets_share_stops_none_on_windows() {
             );
         }
     }
+}
+
+#[test]
+fn mode_04_nor_does_what_the_user_patches_for_linux() {
+    for version in scene::versions() {
+        let name_of_theirs = "kubeletconfiguration+merge.yaml";
+        let own = format!("VERSION, patches: [{name_of_theirs}]");
+        let model = scene::model(&file("2022").replace("VERSION", &own), &version);
+        let minor = model.kubernetes().version.minor;
+        let minor = Catalog::builtin().kubernetes_minor(minor).unwrap();
+        let mut theirs: Map<_, _> = [("maxPods".to_owned(), json!(50))].into_iter().collect();
+        let fatal = minor.windows_fatal_fields.iter();
+        theirs.extend(fatal.map(|field| (field.clone(), json!(true))));
+        let mut setting = scene::setting(&model, scene::computer());
+        let theirs = Content::Text(Value::Object(theirs).to_string());
+        setting.contents.insert(name_of_theirs.into(), theirs);
+        let blueprint = windows_blueprint(&setting, &name("win1")).unwrap();
+        let config = patched(&blueprint);
+        assert_eq!(config["maxPods"], 50, "{version}: {config:?}");
+        for field in &minor.windows_fatal_fields {
+            assert!(!config.contains_key(field), "{version}: {config:?}");
+        }
+    }
+    let without = blueprint();
+    let mut paths = without.files.iter().map(|file| &file.path);
+    assert!(paths.all(|path| !path.contains('~')), "nothing to take out");
+}
+
+/// What kubeadm makes of an empty configuration: it takes patches in the order of their names, and a merge removes what
+/// is null.
+fn patched(blueprint: &Blueprint) -> Map<String, Value> {
+    let mut paths: Vec<_> = blueprint.files.iter().map(|file| &file.path).collect();
+    paths.retain(|path| path.starts_with("C:/etc/kubernetes/patches/"));
+    paths.sort();
+    let mut config = Map::new();
+    for path in paths {
+        assert!(path.contains("+merge."), "{path}");
+        for (field, value) in read(blueprint, path).as_object().unwrap().clone() {
+            match value {
+                Value::Null => config.remove(&field),
+                value => config.insert(field, value),
+            };
+        }
+    }
+    config
 }
 
 #[test]
@@ -93,7 +141,12 @@ fn mode_07_the_runtime_is_named_with_its_scheme() {
     let config = join_config(&setting, &name("win1"), &scene::join_keys()).unwrap();
     let config: serde_json::Value = serde_json::from_str(config.reveal()).unwrap();
     let socket = &config["nodeRegistration"]["criSocket"];
-    assert_eq!(socket, "npipe:////./pipe/containerd-containerd");
+    assert_eq!(socket, PIPE);
+    // Nor does kubelet look for it in a file that nothing reads here.
+    for (version, blueprint) in blueprints() {
+        let config = read(&blueprint, GROUND_PATCH);
+        assert_eq!(config["containerRuntimeEndpoint"], PIPE, "{version}");
+    }
 }
 
 #[test]

@@ -223,7 +223,8 @@ fn the_files_patches_reach_a_windows_kubelet_after_our_own() {
             patches,
             [
                 "/kubeletconfiguration!ground+merge.json",
-                "/kubeletconfiguration+merge.yaml"
+                "/kubeletconfiguration+merge.yaml",
+                "/kubeletconfiguration~windows+merge.json",
             ]
         );
         let own = format!("{folder}{}", patches[1]);
@@ -534,12 +535,25 @@ fn what_every_program_of_a_machine_feels_is_set_where_we_made_it() {
 }
 
 #[test]
-fn a_file_of_the_user_s_is_not_one_of_ours_whatever_its_letters() {
-    let text = REAL.replace("ssh:", "files: [{from: x, to: \"C:/K/Kubelet.exe\"}], ssh:");
-    let model = scene::model(&text, "1.36");
+fn a_file_of_the_user_s_is_not_one_of_ours_whatever_its_letters_and_signs() {
+    for path in ["C:/K/Kubelet.exe", r"C:\k\kubelet.exe"] {
+        let text = REAL.replace("ssh:", &format!("files: [{{from: x, to: '{path}'}}], ssh:"));
+        let model = scene::model(&text, "1.36");
+        let setting = scene::setting(&model, scene::container());
+        let error = windows_blueprint(&setting, &name("win1")).unwrap_err();
+        assert!(error.to_string().contains("two files would be"), "{error}");
+    }
+}
+
+#[test]
+fn a_path_as_windows_writes_it_is_laid_down_as_the_agent_does() {
+    let own = r"files: [{from: ./x, to: 'C:\Tools\x'}], ssh:";
+    let model = scene::model(&REAL.replace("ssh:", own), "1.36");
     let setting = scene::setting(&model, scene::container());
-    let error = windows_blueprint(&setting, &name("win1")).unwrap_err();
-    assert!(error.to_string().contains("two files would be"), "{error}");
+    let blueprint = windows_blueprint(&setting, &name("win1")).unwrap();
+    assert_eq!(text(&blueprint, "C:/Tools/x"), "what is in ./x\n");
+    let mut paths = blueprint.files.iter().map(|file| &file.path);
+    assert!(paths.all(|path| !path.contains('\\')));
 }
 
 #[test]
@@ -612,15 +626,14 @@ fn nothing_is_in_a_folder_that_every_user_may_add_to() {
 #[test]
 fn the_user_s_own_file_of_keys_is_private_too() {
     let keys = "C:/ProgramData/ssh/Administrators_Authorized_Keys";
-    let text = REAL.replace(
-        "ssh:",
-        &format!("files: [{{from: x, to: \"{keys}\"}}], ssh:"),
-    );
-    let model = scene::model(&text, "1.36");
-    let setting = scene::setting(&model, scene::container());
-    let blueprint = windows_blueprint(&setting, &name("win1")).unwrap();
-    let mut files = blueprint.files.iter();
-    let file = files.find(|file| file.path == keys).unwrap();
-    assert_eq!(file.mode, 0o600);
-    assert!(blueprint.windows.unwrap().private_files.is_empty());
+    for path in [keys.to_owned(), keys.replace('/', "\\")] {
+        let text = REAL.replace("ssh:", &format!("files: [{{from: x, to: '{path}'}}], ssh:"));
+        let model = scene::model(&text, "1.36");
+        let setting = scene::setting(&model, scene::container());
+        let blueprint = windows_blueprint(&setting, &name("win1")).unwrap();
+        let mut files = blueprint.files.iter();
+        let file = files.find(|file| file.path == keys).unwrap();
+        assert_eq!(file.mode, 0o600);
+        assert!(blueprint.windows.unwrap().private_files.is_empty());
+    }
 }

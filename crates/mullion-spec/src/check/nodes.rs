@@ -233,7 +233,8 @@ impl Checker<'_> {
         mode
     }
 
-    /// Where a file goes: a whole path, for a machine has no folder that others would be relative to.
+    /// Where a file goes: a whole path, for a machine has no folder that others would be relative to. Of Windows' two
+    /// signs between names it has the one that all else has here: only then are two paths compared by their text.
     fn destination(&mut self, path: &Path, text: &str, place: &GroupPlace, os: Os) -> String {
         let text = self.text(path, text);
         let (is_whole, example) = match os {
@@ -248,7 +249,10 @@ impl Checker<'_> {
                     .hint(format!("write it like `{example}`")),
             );
         }
-        text
+        match os {
+            Os::Linux => text,
+            Os::Windows => text.replace('\\', "/"),
+        }
     }
 }
 
@@ -280,4 +284,26 @@ fn looks_like_address(text: &str) -> bool {
 /// Whether a path begins with a drive and the drive's root.
 fn has_drive(path: &str) -> bool {
     matches!(path.as_bytes(), [drive, b':', b'\\' | b'/', ..] if drive.is_ascii_alphabetic())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::draft::{Draft, Surroundings};
+    use crate::source::Source;
+
+    fn goes_to(os: &str, to: &str) -> String {
+        let text = format!(
+            "machines: [{{name: cp, role: control-plane}}, {{name: a, os: {os}, files: [{{from: ./x, to: '{to}'}}]}}]\n"
+        );
+        let draft = Draft::read(Source::new("the file", text), &Surroundings::default());
+        let cluster = draft.provisional().unwrap();
+        cluster.groups[1].files[0].to.clone()
+    }
+
+    #[test]
+    fn a_file_s_path_has_one_spelling_on_windows_and_its_own_on_linux() {
+        assert_eq!(goes_to("windows", r"C:\Tools\x"), "C:/Tools/x");
+        assert_eq!(goes_to("windows", r"C:\Tools/x"), "C:/Tools/x");
+        assert_eq!(goes_to("linux", r"/etc/a\b"), r"/etc/a\b");
+    }
 }

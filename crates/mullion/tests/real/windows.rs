@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::computer::{processes_of, shown};
 use crate::kube::{SETTLE, SPACE, pod_name};
-use crate::lab::Lab;
+use crate::lab::{BUILT_IN, Lab};
 use crate::network::{http, kubelets_serve, policies_are_obeyed};
 use crate::ran::tool;
 use crate::trial::{Trial, until};
@@ -26,7 +26,8 @@ pub(crate) const LARGEST: u64 = 500;
 #[ignore = "needs root and real machines; cargo xtask test runs it"]
 fn a_mixed_cluster_comes_up_works_and_goes() {
     let mut trial = Trial::begin("a_mixed_cluster_comes_up_works_and_goes");
-    let mut lab = Lab::built_in("mixed");
+    let mut lab = Lab::new("mixed", &with_a_file());
+    fs_err::write(lab.path("words"), WORDS).unwrap();
     // A lock of the caller's, which machines would keep if they were left what the program was given.
     let lock = lab.path("lock").display().to_string();
     lab.through = vec!["flock".into(), lock.clone()];
@@ -41,6 +42,8 @@ fn a_mixed_cluster_comes_up_works_and_goes() {
     let status = lab.status();
     assert_eq!(status["machines"][2]["standIn"], true, "{status:#}");
     let _ = lab.run(&["runs", "show"]).good().says(&[mark]);
+    let words = lab.run(&["ssh", "win1", "--", r"type C:\Own\words"]).good();
+    assert_eq!(words.out.trim(), WORDS, "{words}");
     is_windows(&lab, "win1", "Windows Server 2022 Datacenter", "10.0.20348");
     trial.lap("three nodes, the third says that it stands in");
     std::thread::sleep(MINUTE.saturating_sub(ready.elapsed()));
@@ -103,6 +106,20 @@ fn a_mixed_cluster_comes_up_works_and_goes() {
     let _ = lab.down().says(&["nothing is left"]);
     trial.nothing_is_left();
     trial.lap("down leaves nothing");
+}
+
+/// What is in a file of the user's.
+const WORDS: &str = "laid down by the file";
+
+/// The built-in cluster, whose Windows machines get a file of the user's, at a path as Windows writes it.
+fn with_a_file() -> String {
+    let short = "machines: {linux: 1, windows: 1}";
+    let long = r"machines:
+- {name: cp, role: control-plane}
+- {name: lin}
+- {name: win, os: windows, files: [{from: ./words, to: 'C:\Own\words'}]}";
+    assert!(BUILT_IN.contains(short), "{BUILT_IN}");
+    BUILT_IN.replace(short, long)
 }
 
 /// A kubelet that was killed is told as a difference, and `up` starts it over the sockets that it left behind.

@@ -4,12 +4,38 @@ use std::io;
 
 use mullion_wire::Sha256Digest;
 
-use super::super::{Files, Kind, Look, Owner, Removed, SystemError, parent};
+use super::super::{Family, Files, Kind, Look, Owner, Removed, SystemError, parent};
 use super::{Memory, Node};
 
 impl Memory {
-    fn node(&self, path: &str) -> Option<Node> {
-        self.inner.borrow().nodes.get(path).cloned()
+    pub(super) fn node(&self, path: &str) -> Option<Node> {
+        let path = self.spelled(path);
+        self.inner.borrow().nodes.get(&path).cloned()
+    }
+
+    /// A path with the letters that what is there has: names on Windows have no case.
+    pub(super) fn spelled(&self, path: &str) -> String {
+        if self.family == Family::Linux {
+            return path.to_owned();
+        }
+        let inner = self.inner.borrow();
+        if inner.nodes.contains_key(path) {
+            return path.to_owned();
+        }
+        let is_same = |found: &&String| found.eq_ignore_ascii_case(path);
+        let found = inner.nodes.keys().find(is_same);
+        found.cloned().unwrap_or_else(|| self.newly_spelled(path))
+    }
+
+    /// A path whose last name has its own letters, below a folder that keeps those that it has.
+    fn newly_spelled(&self, path: &str) -> String {
+        match (parent(path), path.rsplit_once('/')) {
+            (Some(folder), Some((_, name))) if self.family == Family::Windows => {
+                let folder = self.spelled(folder);
+                format!("{}/{name}", folder.trim_end_matches('/'))
+            }
+            _ => path.to_owned(),
+        }
     }
 
     /// The bytes at a path; one link is followed.
@@ -54,7 +80,8 @@ impl Memory {
             }
             _ => return result,
         };
-        self.inner.borrow_mut().nodes.insert(path.to_owned(), node);
+        let path = self.spelled(path);
+        self.inner.borrow_mut().nodes.insert(path, node);
         result
     }
 
@@ -118,6 +145,7 @@ impl Files for Memory {
 
     fn list(&self, folder: &str) -> Result<Vec<String>, SystemError> {
         self.live()?;
+        let folder = self.spelled(folder);
         let inner = self.inner.borrow();
         let prefix = format!("{}/", folder.trim_end_matches('/'));
         let names = inner.nodes.keys().filter_map(|path| {
@@ -151,7 +179,8 @@ impl Files for Memory {
         };
         let node = self.new_file(bytes, mode);
         self.write_node(format!("pour {from} into {to}"), to, node)?;
-        if let Some(Node::File { bytes, .. }) = self.inner.borrow_mut().nodes.get_mut(from) {
+        let from = self.spelled(from);
+        if let Some(Node::File { bytes, .. }) = self.inner.borrow_mut().nodes.get_mut(&from) {
             bytes.clear();
         }
         Ok(())
@@ -166,15 +195,18 @@ impl Files for Memory {
         self.live()?;
         let node = self.node(from).ok_or_else(|| absent(from))?;
         self.operate(format!("rename {from} to {to}"))?;
+        let (from, replaced, to) = (self.spelled(from), self.spelled(to), self.newly_spelled(to));
         let mut inner = self.inner.borrow_mut();
-        inner.nodes.remove(from);
-        inner.nodes.insert(to.to_owned(), node);
+        inner.nodes.remove(&from);
+        inner.nodes.remove(&replaced);
+        inner.nodes.insert(to, node);
         Ok(())
     }
 
     fn set_mode(&self, path: &str, wanted: u32) -> Result<(), SystemError> {
         self.operate(format!("mode of {path}"))?;
-        match self.inner.borrow_mut().nodes.get_mut(path) {
+        let spelled = self.spelled(path);
+        match self.inner.borrow_mut().nodes.get_mut(&spelled) {
             Some(Node::File { mode, owner, .. }) => {
                 *mode = wanted;
                 *owner = Owner::Agent;
@@ -194,11 +226,12 @@ impl Files for Memory {
             return Ok(Removed::Nothing);
         }
         self.operate(format!("remove {path}"))?;
+        let path = self.spelled(path);
         let below = format!("{path}/");
         let mut inner = self.inner.borrow_mut();
         inner
             .nodes
-            .retain(|at, _| at != path && !at.starts_with(&below));
+            .retain(|at, _| *at != path && !at.starts_with(&below));
         Ok(Removed::Gone)
     }
 
