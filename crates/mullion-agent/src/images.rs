@@ -76,7 +76,12 @@ fn import_one(work: &mut Work<'_, '_>, archive: &ImageArchive) -> Result<(), Age
         "images", "import", "--label", MANAGED, "--label", PINNED, &path,
     ];
     let program = ctr(args).within(UNPACKED_WITHIN);
-    run_well(work.system, &program, &mut |_| {})?;
+    if let Err(error) = run_well(work.system, &program, &mut |_| {}) {
+        // Until it is tried again others may bring theirs.
+        work.state.images.remove(sha256);
+        work.save()?;
+        return Err(error.into());
+    }
     let imported = Imported {
         references: listed(work)?.difference(&before).cloned().collect(),
         before: None,
@@ -90,58 +95,71 @@ fn import_one(work: &mut Work<'_, '_>, archive: &ImageArchive) -> Result<(), Age
 /// Removes the images that were imported. Where containerd does not say that they are gone, they stay: nothing else depends
 /// on that.
 pub(crate) fn remove(work: &mut Work<'_, '_>) -> Result<(), AgentError> {
-    let imported = work.state.images.values();
-    let ours: BTreeSet<_> = imported.flat_map(|one| one.references.clone()).collect();
-    if ours.is_empty() {
+    if work.state.images.is_empty() {
         return Ok(());
     }
-    match remove_all(work, &ours) {
-        Ok(()) => work
-            .report
-            .changed(format!("{} images removed", ours.len())),
-        Err(error) => work
-            .report
-            .doing(format!("{} images stay: {error}", ours.len())),
+    match remove_all(work) {
+        Ok(count) => work.report.changed(format!("{count} images removed")),
+        Err(error) => work.report.doing(format!("images stay: {error}")),
     }
     work.state.images.clear();
     work.save()
 }
 
-fn remove_all(work: &Work<'_, '_>, ours: &BTreeSet<String>) -> Result<(), AgentError> {
-    let mut lines = Vec::new();
+fn remove_all(work: &Work<'_, '_>) -> Result<usize, AgentError> {
+    let mut table = Vec::new();
     let list = ctr(["images", "list"]);
-    run_well(work.system, &list, &mut |line| lines.push(line.to_owned()))?;
-    let doomed = doomed(&lines, ours);
-    // Only when containerd has removed what they consist of is it stopped.
+    run_well(work.system, &list, &mut |line| table.push(line.to_owned()))?;
+    let rows = rows(&table);
+    let mut ours = BTreeSet::new();
+    for imported in work.state.images.values() {
+        ours.extend(imported.references.iter().map(String::as_str));
+        // One that was cut off, and never tried again.
+        if let Some(before) = &imported.before {
+            let names = rows.iter().map(|(name, _)| *name);
+            ours.extend(names.filter(|name| !before.contains(*name)));
+        }
+    }
+    let doomed = doomed(&rows, &ours);
+    if doomed.is_empty() {
+        return Ok(0);
+    }
+    // The last one is waited for, until what all consist of is gone.
     let args = ["images", "remove", "--sync"].into_iter();
-    let program = ctr(args.chain(doomed.iter().map(String::as_str)));
+    let program = ctr(args.chain(doomed.iter().copied()));
     run_well(work.system, &program, &mut |_| {})?;
-    Ok(())
+    Ok(doomed.len())
 }
 
-/// What goes with our images, by the table of all: containerd's Kubernetes part gives each a second name, its digest, which
-/// would hold it. An image that somebody has under a name of their own keeps that.
-fn doomed(table: &[String], ours: &BTreeSet<String>) -> BTreeSet<String> {
-    let rows: Vec<(&str, &str)> = table
+/// Name and digest of every image, by containerd's table.
+fn rows(table: &[String]) -> Vec<(&str, &str)> {
+    table
         .iter()
+        .skip(1)
         .filter_map(|line| {
             let mut words = line.split_whitespace();
             Some((words.next()?, words.nth(1)?))
         })
-        .collect();
+        .collect()
+}
+
+/// What goes with our images: containerd's Kubernetes part gives each a second name, its digest, which would hold it. An
+/// image that somebody has under a name of their own keeps that. Second names come first: they may go by themselves as soon
+/// as the others do, and nothing is waited for where the last is not there.
+fn doomed<'a>(rows: &[(&'a str, &'a str)], ours: &BTreeSet<&str>) -> Vec<&'a str> {
     let is_held = |digest: &str| {
         let mut others = rows.iter().filter(|(name, _)| !is_digest(name));
-        others.any(|(name, of)| *of == digest && !ours.contains(*name))
+        others.any(|(name, of)| *of == digest && !ours.contains(name))
     };
     let is_ours = |digest: &str| {
-        let mut named = rows.iter();
-        named.any(|(name, of)| *of == digest && ours.contains(*name))
+        let mut rows = rows.iter();
+        rows.any(|(name, of)| *of == digest && ours.contains(name))
     };
-    let seconds = rows
-        .iter()
-        .filter(|(name, digest)| is_digest(name) && is_ours(digest) && !is_held(digest));
-    let seconds = seconds.map(|(name, _)| (*name).to_owned());
-    ours.iter().cloned().chain(seconds).collect()
+    let (seconds, names): (Vec<_>, Vec<_>) = rows.iter().partition(|(name, _)| is_digest(name));
+    let seconds = seconds.into_iter();
+    let seconds = seconds.filter(|(_, digest)| is_ours(digest) && !is_held(digest));
+    let names = names.into_iter().filter(|(name, _)| ours.contains(name));
+    seconds.chain(names).map(|(name, _)| name).collect()
 }
 
 fn is_digest(name: &str) -> bool {
@@ -206,15 +224,18 @@ sha256:2222                     application/vnd.oci.image.manifest.v1+json sha25
 sha256:3333                     application/vnd.oci.image.manifest.v1+json sha256:cccc 1.0 MiB  linux/amd64 -
 ";
         let table: Vec<_> = table.lines().map(str::to_owned).collect();
-        let ours = ["registry.k8s.io/pause:3.10", "registry.k8s.io/proxy:1"];
-        let ours: BTreeSet<_> = ours.into_iter().map(str::to_owned).collect();
-        let gone: Vec<_> = doomed(&table, &ours).into_iter().collect();
+        let ours = [
+            "registry.k8s.io/pause:3.10",
+            "registry.k8s.io/proxy:1",
+            "sha256:gone",
+        ];
+        let gone = doomed(&rows(&table), &ours.into());
         assert_eq!(
             gone,
             [
+                "sha256:1111",
                 "registry.k8s.io/pause:3.10",
-                "registry.k8s.io/proxy:1",
-                "sha256:1111"
+                "registry.k8s.io/proxy:1"
             ]
         );
     }

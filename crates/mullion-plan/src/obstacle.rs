@@ -86,16 +86,6 @@ pub enum Obstacle {
         /// How the file wants it.
         wanted: String,
     },
-    /// A node has another address than the file chooses: it keeps the one that it joined with.
-    NodeAddress {
-        /// The machine.
-        #[schemars(with = "String")]
-        machine: MachineName,
-        /// Its node's address.
-        found: String,
-        /// What the file chooses.
-        wanted: String,
-    },
     /// The machine network is in use by someone else.
     NetworkTaken {
         /// Where.
@@ -229,7 +219,6 @@ impl Obstacle {
             | Self::Damaged { .. }
             | Self::MachineDiffers { .. }
             | Self::ClusterDiffers { .. }
-            | Self::NodeAddress { .. }
             | Self::AddressOutside { .. }
             | Self::TemplateMissing { .. }
             | Self::QuorumLost { .. }
@@ -264,11 +253,6 @@ impl Obstacle {
                 found,
                 wanted,
             } => format!("the cluster's {what} is {found}, and {wanted} is wanted"),
-            Self::NodeAddress {
-                machine,
-                found,
-                wanted,
-            } => format!("the node `{machine}` has the address {found}, and {wanted} is wanted"),
             Self::NetworkTaken {
                 place,
                 wanted,
@@ -330,9 +314,6 @@ impl Obstacle {
             Self::ClusterDiffers { found, .. } => format!(
                 "write {found} into the file: a running cluster keeps it, and only a new one (`mullion down`, then \
                  `mullion up`) can have another"
-            ),
-            Self::NodeAddress { machine, .. } => format!(
-                "undo the change of `nodeIP` in the file, or let the node join anew with `mullion node reset {machine}`"
             ),
             Self::NetworkTaken { .. } | Self::NoFreeNetwork => {
                 "give `network.machineCIDR` a network that is free".into()

@@ -34,6 +34,9 @@ pub struct Wanted<'a> {
 /// The topic of a blueprint that holds the names of patches for kubeadm.
 pub(crate) const PATCHES: &str = "kubeadm patches";
 
+/// The topic that holds how a node's address is chosen.
+pub(crate) const NODE_ADDRESS: &str = "node address";
+
 /// The topic that holds what is in them.
 pub(crate) const PATCH_CONTENTS: &str = "contents of kubeadm patches";
 
@@ -377,7 +380,7 @@ impl Wanted<'_> {
         }
         let images: Vec<_> = self.images_of(group).collect();
         settings("images", Fingerprint::of(&images));
-        settings("node address", Fingerprint::of(&group.node_ip));
+        settings(NODE_ADDRESS, Fingerprint::of(&group.node_ip));
         let kubernetes = &cluster.kubernetes;
         settings("feature gates", Fingerprint::of(&kubernetes.feature_gates));
         settings(PATCHES, Fingerprint::of(&kubernetes.patches));

@@ -199,7 +199,7 @@ pub(crate) fn trust(setting: &Setting<'_>) -> Result<Trust, RenderError> {
     }
     let certificates: Vec<_> = files.iter().map(|file| file.path.clone()).collect();
     // The bundle holds them while the service runs: whoever stops it, because the last of them went or the machine is given
-    // back, has it made without them.
+    // back, has it made without them. Afresh, for links to what is gone are not looked at otherwise.
     files.push(text_file(
         TRUST_UNIT,
         format!(
@@ -212,10 +212,10 @@ Before=containerd.service
 [Service]
 Type=oneshot
 RemainAfterExit=yes
-ExecStart=/bin/sh -c 'rm -f {BUNDLED}/mullion-*.crt && cp {CERTIFICATES}/mullion-*.crt {BUNDLED}/'
+ExecStart=/bin/sh -c 'rm -f {BUNDLED}/mullion-[0-9]*.crt && cp {CERTIFICATES}/mullion-[0-9]*.crt {BUNDLED}/'
 ExecStart=/usr/sbin/update-ca-certificates
-ExecStopPost=/bin/sh -c 'rm -f {BUNDLED}/mullion-*.crt'
-ExecStopPost=/usr/sbin/update-ca-certificates
+ExecStopPost=/bin/sh -c 'rm -f {BUNDLED}/mullion-[0-9]*.crt'
+ExecStopPost=/usr/sbin/update-ca-certificates --fresh
 
 [Install]
 WantedBy=multi-user.target

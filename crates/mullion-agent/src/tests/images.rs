@@ -29,7 +29,14 @@ fn ctr(
     assert_eq!(args[..3], ["--namespace", "k8s.io", "images"]);
     let there = text(IMAGES)?;
     match args[3] {
-        "list" => there.lines().for_each(on_line),
+        "list" if args.last() == Some(&"--quiet") => there.lines().for_each(on_line),
+        "list" => {
+            on_line("REF TYPE DIGEST SIZE");
+            let rows = there
+                .lines()
+                .map(|name| format!("{name} manifest sha256:{name} 1"));
+            rows.for_each(|row| on_line(&row));
+        }
         "import" => {
             assert!(args.contains(&"io.cri-containerd.pinned=pinned"));
             let came = text(args.last().unwrap())?;
@@ -159,4 +166,20 @@ fn a_machine_that_is_given_back_keeps_its_own_images_alone() {
     outlive_every_kill(&begin, &Request::Revert, &|machine| {
         assert_eq!(names(machine), [THEIRS]);
     });
+}
+
+#[test]
+fn images_of_an_import_that_was_cut_off_go_too() {
+    for kill in 1.. {
+        let machine = supplied();
+        machine.kill_at(kill);
+        ask(&machine, &import());
+        let was_killed = machine.is_dead();
+        machine.revive();
+        ask_well(&machine, &Request::Revert);
+        assert_eq!(names(&machine), [THEIRS], "killed at {kill}");
+        if !was_killed {
+            break;
+        }
+    }
 }

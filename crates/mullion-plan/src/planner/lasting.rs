@@ -1,13 +1,12 @@
-//! Settings that are read once, when a cluster is begun or a node joins, and that nothing changes after that.
+//! Settings that some component reads once, when a cluster is begun or a node joins: nothing gives it another after that.
 
 use std::collections::BTreeMap;
 
-use mullion_spec::cluster::{Cluster, ControlPlane, NodeIp};
+use mullion_spec::cluster::{Cluster, ControlPlane};
 
 use super::view::Item;
 use crate::fingerprint::Topics;
-use crate::observed::{ClusterFacts, Inside, NodeFacts};
-use crate::obstacle::Obstacle;
+use crate::observed::{ClusterFacts, Inside};
 use crate::wanted;
 
 /// One setting of a cluster, on both sides.
@@ -57,23 +56,6 @@ pub(super) fn settings(cluster: &Cluster, found: &ClusterFacts) -> Vec<Setting> 
     settings
 }
 
-/// The node's address, if it is not one that the file chooses.
-///
-/// Which addresses an adapter has is only known on the machine, and a file that chooses none takes any.
-pub(super) fn node_address(item: &Item<'_>, node: &NodeFacts) -> Option<Obstacle> {
-    let found = node.address?;
-    let (is_chosen, wanted) = match item.group().node_ip.as_ref()? {
-        NodeIp::Address(address) => (found == *address, address.to_string()),
-        NodeIp::Network(network) => (network.contains(&found), format!("one in {network}")),
-        NodeIp::Adapter(_) => return None,
-    };
-    (!is_chosen).then(|| Obstacle::NodeAddress {
-        machine: item.name().clone(),
-        found: found.to_string(),
-        wanted,
-    })
-}
-
 /// What to tell of changes that a node would take only by joining anew: they are laid down, and nothing reads them.
 ///
 /// No obstacle, since a machine that joins later takes them, and nodes can be made to join one after another.
@@ -81,13 +63,24 @@ pub(super) fn left_to_join(item: &Item<'_>, inside: &Inside, new: &Topics) -> Op
     let applied = &inside.blueprint.as_ref()?.topics;
     inside.joined.as_ref()?;
     // A topic that was not there before may be one that an earlier version did not write down.
-    let is_left = applied.changes(new).any(|(topic, old, _)| {
-        old.is_some() && (topic == wanted::PATCHES || topic == wanted::PATCH_CONTENTS)
-    });
-    is_left.then(|| {
-        let name = item.name();
-        format!("a node takes patches when it joins, as after `mullion node reset {name}`")
-    })
+    let left: Vec<_> = applied
+        .changes(new)
+        .filter(|(_, old, _)| old.is_some())
+        .filter_map(|(topic, ..)| taken_by_joining(topic))
+        .collect();
+    let what = left.first()?;
+    let name = item.name();
+    Some(format!(
+        "a node takes {what} when it joins, as after `mullion node reset {name}`"
+    ))
+}
+
+fn taken_by_joining(topic: &str) -> Option<&'static str> {
+    match topic {
+        wanted::PATCHES | wanted::PATCH_CONTENTS => Some("patches"),
+        wanted::NODE_ADDRESS => Some("its address"),
+        _ => None,
+    }
 }
 
 fn prefix(length: u8) -> String {

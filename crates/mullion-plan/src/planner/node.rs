@@ -35,7 +35,7 @@ pub(super) fn entry(view: &View<'_>, item: &Item<'_>, is_founder: bool) -> Vec<L
             taints: view.wishes[item.wish].taints.clone(),
             prior,
         };
-        Link::new(stage, action, reason).waits(&[Wait::ControlPlane])
+        Link::new(stage, action, reason).waits(entering(item))
     };
     match view.api {
         Api::Absent => {
@@ -47,14 +47,14 @@ pub(super) fn entry(view: &View<'_>, item: &Item<'_>, is_founder: bool) -> Vec<L
             }
             let prior = prior(item.sight);
             if is_founder {
-                links.push(initialise(view, stage, prior));
+                links.push(initialise(view, item, prior));
             } else {
                 links.push(join(prior, "the cluster is new".into()));
             }
             links
         }
         // A control plane that holds its data already is left as it is by initialising it.
-        Api::Hidden if is_founder => vec![initialise(view, stage, prior(item.sight))],
+        Api::Hidden if is_founder => vec![initialise(view, item, prior(item.sight))],
         Api::Hidden | Api::Silent { .. } => {
             let (id, members) = match view.api {
                 Api::Silent { id, members } => (id, members),
@@ -144,7 +144,17 @@ fn rejoin(
     links
 }
 
-fn initialise(view: &View<'_>, stage: Stage, prior: Prior) -> Link {
+/// What a machine waits for before it enters. One that exists already is brought images.
+fn entering(item: &Item<'_>) -> &'static [Wait] {
+    let group = item.group();
+    if group.carrier.is_made() || group.system.os() == Os::Windows {
+        &[Wait::ControlPlane]
+    } else {
+        &[Wait::ControlPlane, Wait::Stock(Os::Linux)]
+    }
+}
+
+fn initialise(view: &View<'_>, item: &Item<'_>, prior: Prior) -> Link {
     let network = &view.wanted.cluster.network;
     let action = Action::Init {
         endpoint: view.endpoint.clone(),
@@ -157,7 +167,7 @@ fn initialise(view: &View<'_>, stage: Stage, prior: Prior) -> Link {
         Prior::Unknown => "it is not known whether there is a cluster",
         _ => "there is no cluster",
     };
-    Link::new(stage, action, reason).waits(&[Wait::ControlPlane])
+    Link::new(Stage::ControlPlane, action, reason).waits(entering(item))
 }
 
 fn forget(stage: Stage, item: &Item<'_>, why: &str) -> Link {

@@ -21,7 +21,12 @@ impl Sheet {
         let mut templates: BTreeMap<&TemplateId, usize> = BTreeMap::new();
         let mut systems: BTreeSet<Os> = BTreeSet::new();
         for (position, work) in works.iter().enumerate() {
-            for wait in work.prepare.iter().flat_map(|link| link.waits) {
+            for wait in work
+                .prepare
+                .iter()
+                .chain(&work.enter)
+                .flat_map(|link| link.waits)
+            {
                 match wait {
                     Wait::Template => {
                         let template = view.template(&view.items[position]);

@@ -223,9 +223,6 @@ impl<'a> View<'a> {
     fn machine_obstacles(&self, obstacles: &mut BTreeSet<Obstacle>) {
         for item in &self.items {
             let name = item.name();
-            if let Some(node) = super::node::node(self, item) {
-                obstacles.extend(lasting::node_address(item, node));
-            }
             if let Some(TemplateWish::Named(template)) = &self.wishes[item.wish].template
                 && matches!(item.sight, Sight::Fresh)
                 && self.template(item).is_none()

@@ -158,6 +158,25 @@ fn an_emptied_cache_is_filled_for_a_machine_whose_template_is_there() {
 }
 
 #[test]
+fn an_emptied_cache_is_filled_for_a_machine_that_is_brought_images() {
+    let mut sketch = Sketch::small();
+    sketch.old_linux.count = 1;
+    let world = up(&sketch);
+    // Both lost their place in the cluster, and keep their blueprints.
+    for name in ["lin1", "oldlin1"] {
+        let mut observed = look(&world, &sketch);
+        observed.artifacts.clear();
+        let nodes = &mut observed.cluster.as_mut().unwrap().nodes;
+        assert!(nodes.remove(name).is_some());
+        let plan = planned(&sketch, &observed);
+        assert!(ids(&plan).contains(&format!("join/{name}").as_str()));
+        let is_filled = ids(&plan).iter().any(|id| id.starts_with("fetch/linux/"));
+        // The other one has them from its template.
+        assert_eq!(is_filled, name == "oldlin1", "{name}");
+    }
+}
+
+#[test]
 fn what_the_file_no_longer_has_leaves_in_order() {
     let mut sketch = Sketch::small();
     sketch.old_linux.count = 1;

@@ -1,8 +1,8 @@
 //! Settings that a cluster keeps from its beginning, and a node from its joining.
 
 use mullion_plan::{
-    ClusterFacts, Dice, Documents, Fingerprint, NodeFacts, Observed, Obstacle, Plan, Until, Wanted,
-    plan, plan_reset, run,
+    ClusterFacts, Dice, Documents, Fingerprint, Observed, Obstacle, Plan, Until, Wanted, plan,
+    plan_reset, run,
 };
 
 use crate::scene::{look, only_obstacle, planned, reason, up};
@@ -120,48 +120,16 @@ fn of_somebody_elses_control_plane_only_the_networks_and_the_domain_matter() {
 }
 
 #[test]
-fn a_node_whose_address_the_file_no_longer_chooses_has_to_join_anew() {
+fn an_address_that_is_chosen_anew_is_said_to_wait_for_a_join() {
     let mut sketch = Sketch::small();
     sketch.old_linux.count = 1;
-    let world = up(&sketch);
-    let observed = look(&world, &sketch);
-    let node = |observed: &Observed| -> NodeFacts {
-        observed.cluster.as_ref().unwrap().nodes["oldlin1"].clone()
-    };
-    let address = node(&observed).address.unwrap();
-    let with = |choice: &str, observed: &Observed| {
-        let group = "name: oldlin,";
-        edited(
-            &sketch,
-            group,
-            &format!("{group} nodeIP: {choice},"),
-            observed,
-        )
-    };
-    for fitting in [format!("{address}"), format!("{address}/32"), "eth1".into()] {
-        assert_eq!(with(&fitting, &observed).obstacles(), [], "{fitting}");
-    }
-    for (other, wanted) in [
-        ("198.51.100.7", "198.51.100.7"),
-        ("198.51.100.0/24", "one in 198.51.100.0/24"),
-    ] {
-        let plan = with(other, &observed);
-        let obstacle = only_obstacle(&plan);
-        assert_eq!(
-            obstacle.words(),
-            format!("the node `oldlin1` has the address {address}, and {wanted} is wanted")
-        );
-        assert_eq!(
-            obstacle.hint(),
-            "undo the change of `nodeIP` in the file, or let the node join anew with `mullion node reset oldlin1`"
-        );
-    }
-    // The way out that the hint names.
-    let reset = plan_reset(&observed, &"oldlin1".parse().unwrap());
-    run(&reset, &world, Until::End, &mut Dice::new(3));
-    let plan = with("198.51.100.7", &look(&world, &sketch));
-    assert_eq!(plan.obstacles(), []);
-    assert_eq!(reason(&plan, "join/oldlin1"), "oldlin1 is no node");
+    let observed = look(&up(&sketch), &sketch);
+    let group = "name: oldlin,";
+    let chosen = format!("{group} nodeIP: 198.51.100.0/24,");
+    let plan = edited(&sketch, group, &chosen, &observed);
+    let reason = reason(&plan, "apply/oldlin1");
+    let note = "a node takes its address when it joins, as after `mullion node reset oldlin1`";
+    assert!(reason.ends_with(note), "{reason}");
 }
 
 #[test]

@@ -38,10 +38,17 @@ fn the_first_of_several_control_planes_that_nobody_could_look_at_begins_the_clus
         // A cluster that is there already answers only when most of its members run.
         assert_eq!(
             needs("init/oldcp1"),
-            ["apply/oldcp1", "apply/oldcp2", "apply/oldcp3"]
+            [
+                "apply/oldcp1",
+                "apply/oldcp2",
+                "apply/oldcp3",
+                "stock/linux"
+            ]
         );
-        assert_eq!(needs("join/oldcp2"), ["apply/oldcp2", "init/oldcp1"]);
-        assert_eq!(needs("join/oldcp3"), ["apply/oldcp3", "join/oldcp2"]);
+        // They are brought images.
+        let stock = "stock/linux";
+        assert_eq!(needs("join/oldcp2"), ["apply/oldcp2", "init/oldcp1", stock]);
+        assert_eq!(needs("join/oldcp3"), ["apply/oldcp3", "join/oldcp2", stock]);
         let first = run(&plan, &world, Until::End, &mut Dice::new(2));
         assert!(first.failed.is_empty(), "{:?}", first.failed);
         assert!(planned(&sketch, &look(&world, &sketch)).is_empty());

@@ -104,7 +104,7 @@ fn outward() -> String {
     let short = "machines: {linux: 1}";
     let long = format!(
         "machines:\n- {{name: cp, role: control-plane}}\n- {{name: lin, before: [{{run: '{hears}'}}]}}\n\
-         proxy: {{http: \"{PROXY}\"}}\ntrust: [{AUTHORITY}]"
+         proxy: {{http: \"{PROXY}\"}}\ntrust: [{{file: {AUTHORITY}}}]"
     );
     let text = Lab::text(1);
     assert!(text.contains(short), "{text}");
