@@ -6,7 +6,7 @@ use ipnet::{IpNet, Ipv4Net};
 use mullion_spec::value::ClusterName;
 use serde::Deserialize;
 
-use super::exec;
+use super::{exec, names};
 use crate::error::DriverError;
 
 /// What the label on a bridge begins with.
@@ -26,6 +26,9 @@ pub(super) struct Link {
     flags: Vec<String>,
     #[serde(default)]
     linkinfo: Kind,
+    /// The bridge that it is part of.
+    #[serde(default)]
+    master: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
@@ -72,6 +75,11 @@ impl Link {
     /// Whether it joins other interfaces to one network.
     pub(super) fn is_bridge(&self) -> bool {
         self.linkinfo.info_kind.as_deref() == Some("bridge")
+    }
+
+    /// Whether it is the end of a machine's cable, on that bridge.
+    pub(super) fn is_cable_of(&self, bridge: &str) -> bool {
+        self.master.as_deref() == Some(bridge) && names::is_cable(&self.ifname)
     }
 
     /// Whether it was switched on.
@@ -132,6 +140,7 @@ mod tests {
             addr_info: Vec::new(),
             flags: Vec::new(),
             linkinfo: Kind::default(),
+            master: None,
         };
         assert_eq!(link.cluster(), Some(cluster));
     }

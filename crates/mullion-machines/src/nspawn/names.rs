@@ -19,9 +19,17 @@ pub(super) fn container(cluster: &ClusterName, machine: &MachineName) -> String 
     short(&format!("{cluster}/{machine}"))
 }
 
+/// What the names of cables begin with.
+const CABLE: &str = "vb-";
+
 /// This computer's end of a machine's cable: the container program names it so.
 pub(super) fn cable(cluster: &ClusterName, machine: &MachineName) -> String {
-    format!("vb-{}", container(cluster, machine))
+    format!("{CABLE}{}", container(cluster, machine))
+}
+
+/// Whether an interface has the name of a cable.
+pub(super) fn is_cable(name: &str) -> bool {
+    name.starts_with(CABLE)
 }
 
 /// The service of the computer's systemd that a machine is, where there is one.

@@ -174,6 +174,10 @@ fn take_away(cluster: &ClusterName, links: &[Link], kernel: &Kernel) -> Result<(
         })?;
     }
     remove_table(&bridge)?;
+    for link in links.iter().filter(|link| link.is_cable_of(&bridge)) {
+        // The kernel removes it some time after the last process of its machine, and may have been quicker.
+        let _ = exec::run("ip", &["link", "delete", "dev", &link.ifname]);
+    }
     for link in links.iter().filter(|link| belongs(link, cluster)) {
         let name = link.ifname.as_str();
         exec::run("ip", &["link", "delete", "dev", name, "type", "bridge"])?;
@@ -360,7 +364,12 @@ mod tests {
         let kernel = Kernel::played(folder.path());
         kernel.prepare(WayOut::Open).unwrap();
         let bridge = names::bridge(&cluster());
-        let links = serde_json::json!([{ "ifname": &bridge, "ifalias": links::label(&cluster()) }]);
+        let links = serde_json::json!([
+            { "ifname": &bridge, "ifalias": links::label(&cluster()) },
+            { "ifname": "vb-mul01", "master": &bridge },
+            { "ifname": "vb-mul02", "master": "mul02" },
+            { "ifname": "eth1", "master": &bridge },
+        ]);
         let links: Vec<Link> = serde_json::from_value(links).unwrap();
         // What changed something, and whether the kernel had been put back by then.
         let changes = Rc::new(RefCell::new(Vec::new()));
@@ -381,6 +390,7 @@ mod tests {
                     false
                 ),
                 (format!("nft delete table ip {bridge}"), true),
+                ("ip link delete dev vb-mul01".into(), true),
                 (format!("ip link delete dev {bridge} type bridge"), true),
             ]
         );
