@@ -84,7 +84,7 @@ pub enum Pace {
 pub fn run(pace: Pace) -> Result<(), XtaskError> {
     let mut steps = Steps::default();
     steps.run("tools", || {
-        tools::ensure_ssh_server()?;
+        tools::ensure_tested_with()?;
         tools::ensure_cargo_deny().map(|()| Outcome::Done)
     })?;
     steps.run(FORMAT.name, || run_cargo(&FORMAT))?;

@@ -134,12 +134,25 @@ pub fn is_on_path(program: &str) -> bool {
     env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
-/// The SSH server is there, which logins are tested against: installed where we may, and told where not.
-pub fn ensure_ssh_server() -> Result<(), XtaskError> {
-    if Path::new("/usr/sbin/sshd").exists() || !rustix::process::geteuid().is_root() {
+/// Programs that logins and certificates are tested with, and the packages that bring them.
+const TESTED_WITH: [(&str, &str); 4] = [
+    ("/usr/sbin/sshd", "openssh-server"),
+    ("/usr/bin/ssh", "openssh-client"),
+    ("/usr/bin/sudo", "sudo"),
+    ("/usr/bin/openssl", "openssl"),
+];
+
+/// What logins and certificates are tested with is there: installed where we may, and told where not.
+pub fn ensure_tested_with() -> Result<(), XtaskError> {
+    let missing: Vec<_> = TESTED_WITH
+        .iter()
+        .filter(|(program, _)| !Path::new(program).exists())
+        .map(|(_, package)| *package)
+        .collect();
+    if missing.is_empty() || !rustix::process::geteuid().is_root() {
         return Ok(());
     }
-    install(&["openssh-server", "openssh-client"])
+    install(&missing)
 }
 
 /// What compiles and links programs for Windows.
