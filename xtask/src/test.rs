@@ -151,8 +151,8 @@ fn start_fetch(
 
 /// The tests that every change must pass: a cluster from nothing to nothing with everything that must work in between,
 /// one of both systems, one whose making is killed again and again, what the README shows, the contract of the drivers
-/// that carry all of them, its networks, and a stand-in for Windows.
-const USUAL: [&str; 7] = [
+/// that carry all of them, its networks, a stand-in for Windows, and every promise of `docs/security.md` that needs root.
+const USUAL: [&str; 8] = [
     "whole::",
     "windows::",
     "killed::",
@@ -160,6 +160,7 @@ const USUAL: [&str; 7] = [
     "the_driver_keeps_its_contract",
     "networks::",
     "stand_in::",
+    "promise_",
 ];
 
 /// The tests that make real machines: they need root, and packages that `doctor --fix` installs.
@@ -185,7 +186,11 @@ fn ignored_tests(pace: Pace) -> Command {
     // Whatever fails, the rest is told too: another run of all takes long.
     let mut tests = tools::cargo(&["test", "--quiet", "--no-fail-fast"]);
     match pace {
-        Pace::Usual => tests.args(["--package=mullion", "--package=mullion-machines"]),
+        Pace::Usual => tests.args([
+            "--package=mullion",
+            "--package=mullion-machines",
+            "--package=mullion-artifacts",
+        ]),
         // Its own are those of Windows programs, which were run before.
         Pace::Slow => tests
             .args(["--workspace", "--exclude=xtask"])
