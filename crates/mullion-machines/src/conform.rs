@@ -5,6 +5,7 @@
 use ipnet::IpNet;
 use mullion_plan::{Attend, Breach, News, Power, Unattended};
 use mullion_spec::value::{ClusterName, MachineName};
+use mullion_spec::words::{MachineAccess, Word as _};
 
 use crate::driver::{Driver, Stop};
 use crate::error::DriverError;
@@ -168,6 +169,22 @@ impl Suite<'_> {
             "a network that was made is whole",
             || format!("{found:?}"),
         )?;
+        // The last one is the one that the trial wishes for.
+        for access in MachineAccess::ALL.iter().rev().copied() {
+            let changed = NetworkWish {
+                access,
+                ..wish.clone()
+            };
+            self.driver()
+                .make_network(&changed, &Unattended)
+                .map_err(told("a network is opened and closed in place"))?;
+            let found = self.find()?;
+            require(
+                found.network_access == Some(access) && found.network_lacks.is_none(),
+                "a network tells from where its machines can be reached",
+                || format!("{found:?}"),
+            )?;
+        }
         let other = NetworkWish {
             network: self.trial.other.network,
             ..wish.clone()

@@ -144,6 +144,15 @@ pub enum DriverError {
         #[source]
         cause: serde_json::Error,
     },
+    /// The record of what this computer's kernel settings were cannot be read.
+    #[error("`{path}`, the record of this computer's kernel settings, cannot be read")]
+    Record {
+        /// The record.
+        path: PathBuf,
+        /// What is wrong with it.
+        #[source]
+        cause: serde_json::Error,
+    },
     /// A file or folder could not be worked on.
     #[error("a file of a machine could not be worked on")]
     File(#[from] std::io::Error),
@@ -218,6 +227,10 @@ impl DriverError {
             )),
             Self::Ended { machine, .. } => Some(format!(
                 "the last lines of its console tell why; `mullion console {machine}` shows more of them"
+            )),
+            Self::Record { path, .. } => Some(format!(
+                "a newer version of Mullion may have written it: use that one; or remove `{}`, and the settings stay as they are",
+                path.display()
             )),
             Self::Left(_) | Self::DoesNotEnd { .. } => {
                 Some("end the processes that still use it, then run it again".into())

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use ipnet::{IpNet, Ipv4Net};
 use mullion_plan::{HostFacts, MachineFacts, Place, Power, Size, TemplateId};
 use mullion_spec::value::{ClusterName, MachineName};
-use mullion_spec::words;
+use mullion_spec::words::{self, MachineAccess};
 
 /// Everything that was found of one cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -16,6 +16,8 @@ pub struct Found {
     pub network: Option<Ipv4Net>,
     /// What of that network is missing, in words; making it again makes it whole.
     pub network_lacks: Option<String>,
+    /// From where its machines can be reached; `None` where the firewall cannot be read.
+    pub network_access: Option<MachineAccess>,
     /// Networks of this computer that are not the cluster's.
     pub foreign: BTreeSet<IpNet>,
     /// Its machines, and machines of its machines' names that are not its own.
@@ -30,6 +32,7 @@ impl Found {
         HostFacts {
             network: self.network,
             network_lacks: self.network_lacks.clone(),
+            network_access: self.network_access,
             foreign: self.foreign.clone(),
         }
     }

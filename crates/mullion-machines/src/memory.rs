@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use ipnet::Ipv4Net;
 use mullion_plan::{Attend, Power};
 use mullion_spec::value::{ClusterName, MachineName};
+use mullion_spec::words::MachineAccess;
 
 use crate::driver::{Capabilities, Driver, Look, Privilege, Stop};
 use crate::error::DriverError;
@@ -21,6 +22,7 @@ pub struct Memory {
 #[derive(Debug, Clone, Default)]
 struct Cluster {
     network: Option<Ipv4Net>,
+    access: Option<MachineAccess>,
     machines: BTreeMap<MachineName, Machine>,
 }
 
@@ -53,6 +55,7 @@ impl Memory {
     pub fn restart(&self) {
         for cluster in self.lock().values_mut() {
             cluster.network = None;
+            cluster.access = None;
             for machine in cluster.machines.values_mut() {
                 if machine.power == Power::On {
                     machine.power = Power::Off;
@@ -129,6 +132,7 @@ impl Look for Memory {
         };
         if let Some(own) = clusters.get(cluster) {
             found.network = own.network;
+            found.network_access = own.access;
             for (name, machine) in &own.machines {
                 let sighting = Sighting {
                     ours: true,
@@ -200,7 +204,9 @@ impl Driver for Memory {
                 _ => {}
             }
         }
-        clusters.entry(wish.cluster.clone()).or_default().network = Some(network);
+        let cluster = clusters.entry(wish.cluster.clone()).or_default();
+        cluster.network = Some(network);
+        cluster.access = Some(wish.access);
         Ok(())
     }
 

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use ipnet::Ipv4Net;
 use mullion_plan::{Size, TemplateId};
 use mullion_spec::value::{ClusterName, MachineName};
+use mullion_spec::words::MachineAccess;
 
 /// A cluster's machine network.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,6 +17,8 @@ pub struct NetworkWish {
     pub cluster: ClusterName,
     /// The network; its first address is this computer's.
     pub network: Ipv4Net,
+    /// From where its machines can be reached.
+    pub access: MachineAccess,
 }
 
 /// A machine to make.

@@ -9,6 +9,7 @@ use mullion_machines::{
 };
 use mullion_plan::{Fingerprint, Power, Size, TemplateId, Unattended};
 use mullion_spec::value::ByteSize;
+use mullion_spec::words::MachineAccess;
 
 fn wish(name: &str, last: u8) -> MachineWish {
     MachineWish {
@@ -37,10 +38,12 @@ fn trial() -> Trial {
         network: NetworkWish {
             cluster: "dev".parse().unwrap(),
             network: "10.9.0.0/24".parse().unwrap(),
+            access: MachineAccess::Host,
         },
         other: NetworkWish {
             cluster: "other".parse().unwrap(),
             network: "10.8.0.0/24".parse().unwrap(),
+            access: MachineAccess::Host,
         },
         machines: [wish("cp1", 11), wish("lin1", 12)],
     }

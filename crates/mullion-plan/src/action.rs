@@ -10,7 +10,7 @@ use ipnet::Ipv4Net;
 use mullion_spec::cluster::Duty;
 use mullion_spec::value::{MachineName, Taint};
 use mullion_spec::version::Patch;
-use mullion_spec::words::{Driver, Os, Word as _};
+use mullion_spec::words::{Driver, MachineAccess, Os, Word as _};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -118,6 +118,8 @@ actions! {
         /// The network.
         #[schemars(with = "String")]
         network: Ipv4Net,
+        /// From where its machines can be reached.
+        access: MachineAccess,
         /// What was there.
         prior: Prior,
     },
@@ -307,9 +309,17 @@ impl Action {
             Self::Fetch { part } => format!("get {part}"),
             Self::CheckStock { os, .. } => format!("check that every part for {os} is there"),
             Self::BuildTemplate { template, .. } => format!("build template {}", template.name),
-            Self::MakeNetwork { place, network, .. } => {
-                format!("make network {network} on {place}")
-            }
+            Self::MakeNetwork {
+                place,
+                network,
+                access,
+                ..
+            } => match access {
+                MachineAccess::Host => format!("make network {network} on {place}"),
+                MachineAccess::Lan => {
+                    format!("make network {network} on {place}, reachable from other networks")
+                }
+            },
             Self::MakeMachine { size, address, .. } => format!("make {on} ({size}) at {address}"),
             Self::StartMachine => format!("start {on}"),
             Self::Reach { address } => format!("wait for a login on {on} at {address}"),

@@ -13,7 +13,7 @@ use ipnet::{IpNet, Ipv4Net};
 use mullion_spec::cluster;
 use mullion_spec::value::{ByteSize, HostName, LabelError, MachineName, Taint};
 use mullion_spec::version::Patch;
-use mullion_spec::words::Driver;
+use mullion_spec::words::{Driver, MachineAccess};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -126,6 +126,9 @@ pub struct HostFacts {
     /// away.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network_lacks: Option<String>,
+    /// From where its machines can be reached; `None` where the firewall cannot be read or is not the driver's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network_access: Option<MachineAccess>,
     /// Networks in use there that are not this cluster's.
     #[serde(default)]
     #[schemars(with = "BTreeSet<String>")]

@@ -16,7 +16,9 @@ use crate::value::{
     Taint,
 };
 use crate::version::VersionWish;
-use crate::words::{Admission, Backend, BuildPolicy, Cni, Driver, Edition, Os, WindowsVersion};
+use crate::words::{
+    Admission, Backend, BuildPolicy, Cni, Driver, Edition, MachineAccess, Os, WindowsVersion,
+};
 
 /// A whole cluster, as wanted.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -109,6 +111,8 @@ pub struct Network {
     pub services: Ipv4Net,
     /// Addresses of machines that are made; a free network is taken when none is given.
     pub machines: Option<Ipv4Net>,
+    /// From where those machines can be reached.
+    pub machine_access: MachineAccess,
     /// The cluster's DNS domain.
     pub domain: String,
     /// DNS servers for names outside; the computer's own when empty.

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::words::{Admission, Backend, BuildPolicy, Cni, Driver, Os, Role};
+use crate::words::{Admission, Backend, BuildPolicy, Cni, Driver, MachineAccess, Os, Role};
 
 /// A cluster of Linux and Windows machines.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
@@ -151,6 +151,8 @@ pub struct RawNetwork {
     /// Addresses of machines that are made; another free /24 is taken when null.
     #[serde(rename = "machineCIDR")]
     pub machine_cidr: Option<String>,
+    /// From where machines that are made can be reached: host (this computer alone) | lan (other networks too).
+    pub machine_access: MachineAccess,
     /// The cluster's DNS domain.
     pub domain: String,
     /// DNS servers for names outside; the computer's own when empty.
@@ -172,6 +174,7 @@ impl Default for RawNetwork {
             pod_cidr_size: 24,
             service_cidr: "10.96.0.0/16".into(),
             machine_cidr: Some("10.99.0.0/24".into()),
+            machine_access: MachineAccess::Host,
             domain: "cluster.local".into(),
             upstream_dns: Vec::new(),
             policy: true,

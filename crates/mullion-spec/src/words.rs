@@ -111,6 +111,16 @@ words! {
 }
 
 words! {
+    /// From where machines that are made can be reached.
+    MachineAccess {
+        /// This computer and the cluster's own machines; nothing else opens a connection to them.
+        Host = "host",
+        /// Also every network that has a route through this computer.
+        Lan = "lan",
+    }
+}
+
+words! {
     /// A Windows Server release.
     WindowsVersion {
         /// Windows Server 2019, build 17763.

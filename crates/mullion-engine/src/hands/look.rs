@@ -38,6 +38,7 @@ impl Hands<'_> {
                 .map_err(|error| failed(format!("machines cannot be looked for: {error}")))?;
             here.network = here.network.or(found.network);
             here.network_lacks = here.network_lacks.or(found.network_lacks);
+            here.network_access = here.network_access.or(found.network_access);
             here.foreign.extend(found.foreign.iter().copied());
             for (machine, sighting) in found.machines {
                 let facts = sighting.facts(kind, Place::Here);

@@ -12,7 +12,7 @@ use mullion_plan::{
 use mullion_render::login_variables;
 use mullion_spec::cluster::Group;
 use mullion_spec::value::MachineName;
-use mullion_spec::words::{Driver, Os};
+use mullion_spec::words::{Driver, MachineAccess, Os};
 use mullion_ssh::{Command, Transport as _, quoted};
 use mullion_wire::{
     Blueprint as Document, Content, Mark, Request, Sha256Digest, UserCommand as WireCommand,
@@ -90,11 +90,13 @@ impl Hands<'_> {
         &self,
         place: &Place,
         network: Ipv4Net,
+        access: MachineAccess,
         attendant: &dyn Attend,
     ) -> Result<(), StepError> {
         let wish = NetworkWish {
             cluster: self.cluster().name.clone(),
             network,
+            access,
         };
         self.drivers
             .network_maker(place)

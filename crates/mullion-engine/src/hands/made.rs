@@ -4,6 +4,7 @@ use mullion_machines::memory::Memory;
 use mullion_machines::{Driver as _, Hosts, Look as _, MachineWish, NetworkWish};
 use mullion_plan::{Fingerprint, Size, TemplateId, Unattended};
 use mullion_spec::value::{ClusterName, MachineName};
+use mullion_spec::words::MachineAccess;
 
 pub(super) fn id(name: &str) -> TemplateId {
     TemplateId {
@@ -20,6 +21,7 @@ pub(super) fn make(computer: &Memory, cluster: &str, network: &str, name: &str, 
     let wish = NetworkWish {
         cluster: cluster.clone(),
         network,
+        access: MachineAccess::Host,
     };
     computer.make_network(&wish, &Unattended).unwrap();
     let number = computer.find(&cluster).unwrap().machines.len() + 1;

@@ -365,9 +365,12 @@ impl Perform for Hands<'_> {
                 parts,
                 ..
             } => self.build_template(template, *os, parts, attendant),
-            Action::MakeNetwork { place, network, .. } => {
-                self.make_network(place, *network, attendant)
-            }
+            Action::MakeNetwork {
+                place,
+                network,
+                access,
+                ..
+            } => self.make_network(place, *network, *access, attendant),
             Action::MakeMachine {
                 template,
                 size,

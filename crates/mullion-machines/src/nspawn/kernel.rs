@@ -1,13 +1,16 @@
-//! This computer's kernel, which all machines share: settings that they need, and settings that they change.
+//! Settings of this computer's kernel, which all machines share: those that they need, and those that they change.
 //!
-//! What the settings were is written down before the first machine, and put back after the last, as far as they are
-//! still what we or a kubelet made of them. In memory, as the settings are: both are gone after a restart of the
-//! computer.
+//! The record (`record.rs`) keeps what the settings were before the first machine. They are put back after the last,
+//! unless something else set them or relies on them by then.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use mullion_spec::value::ClusterName;
+
+use super::record::{Record, Setting};
 use crate::error::DriverError;
 
 /// Settings with the least value that machines need. Every machine's systemd, kubelet and containerd watch files
@@ -37,7 +40,7 @@ fn needed(way_out: WayOut) -> impl Iterator<Item = (&'static str, u64)> {
 }
 
 /// What we or a kubelet make of a setting.
-fn made_of(name: &str, before: &str) -> String {
+pub(super) fn made_of(name: &str, before: &str) -> String {
     let raised = needed(WayOut::Open).find(|(needed, _)| *needed == name);
     let changed = CHANGED.iter().find(|(changed, _)| *changed == name);
     match (raised, changed) {
@@ -66,28 +69,56 @@ pub(super) enum Forwarding {
     Shared,
 }
 
+/// Programs that make the same changes as a machine's kubelet, where they run beside the machines.
+const KUBELETS: &[&str] = &["kubelet", "k3s-server", "k3s-agent", "k0s", "rke2"];
+
+/// Files in which an administrator sets the kernel's settings.
+const CONFIGURED: &[&str] = &[
+    "etc/sysctl.conf",
+    "etc/sysctl.d",
+    "run/sysctl.d",
+    "usr/local/lib/sysctl.d",
+    "usr/lib/sysctl.d",
+    "lib/sysctl.d",
+];
+
+/// Another name of a setting in those files.
+const ALIASES: &[(&str, &str)] = &[("net/ipv4/conf/all/forwarding", FORWARDING)];
+
 /// A kernel's settings, and where it is written down what they were.
 #[derive(Debug, Clone)]
 pub(super) struct Kernel {
     settings: PathBuf,
-    before: PathBuf,
+    record: PathBuf,
+    /// The folder that has all processes.
+    processes: PathBuf,
+    /// The folder that has all files.
+    root: PathBuf,
+    /// The network namespace that this process is in: some settings are its own.
+    namespace: String,
 }
 
 impl Kernel {
     /// This computer's.
-    pub(super) fn here() -> Self {
-        Self {
+    pub(super) fn here() -> Result<Self, DriverError> {
+        Ok(Self {
             settings: "/proc/sys".into(),
-            before: "/run/mullion-kernel.json".into(),
-        }
+            record: "/run/mullion-kernel.json".into(),
+            processes: "/proc".into(),
+            root: "/".into(),
+            namespace: namespace(Path::new("/proc/thread-self/ns/net"))?,
+        })
     }
 
-    /// One whose settings and record, `sys` and `before.json`, lie in a folder.
+    /// One whose settings, record, processes and files lie in a folder.
     #[cfg(test)]
     pub(super) fn played(folder: &Path) -> Self {
         Self {
             settings: folder.join("sys"),
-            before: folder.join("before.json"),
+            record: folder.join("before.json"),
+            processes: folder.join("proc"),
+            root: folder.join("root"),
+            namespace: "1".into(),
         }
     }
 
@@ -101,24 +132,40 @@ impl Kernel {
         Ok(None)
     }
 
-    /// Makes the settings good for machines.
-    pub(super) fn prepare(&self, way_out: WayOut) -> Result<(), DriverError> {
+    /// Whether the record names a cluster of this network namespace.
+    pub(super) fn names(&self, cluster: &ClusterName) -> Result<bool, DriverError> {
+        let record = Record::read(&self.record, &self.namespace)?;
+        Ok(record.clusters.get(cluster) == Some(&self.namespace))
+    }
+
+    /// Makes the settings good for a cluster's machines.
+    pub(super) fn prepare(
+        &self,
+        cluster: &ClusterName,
+        way_out: WayOut,
+    ) -> Result<(), DriverError> {
         let needed: Vec<_> = needed(way_out).collect();
-        // Written down before anything is changed: a run that is cut off here puts back what is so already.
-        let mut before = self.recorded()?;
+        let mut record = Record::read(&self.record, &self.namespace)?;
         let names = needed.iter().map(|(name, _)| *name);
         for name in names.chain(CHANGED.iter().map(|(name, _)| *name)) {
-            if !before.contains_key(name)
-                && let Some(value) = self.read(name)?
-            {
-                before.insert(name.to_owned(), value);
+            let Some(now) = self.read(name)? else {
+                continue;
+            };
+            let known = record.of(name, &self.namespace);
+            // The first value stays the one before. Only where somebody else has changed it since is it theirs.
+            let is_news = known.get(name).is_none_or(|known| {
+                now != known.before && now != known.ours && self.is_raised(name, &now, way_out)
+            });
+            if is_news {
+                let ours = made_of(name, &now);
+                known.insert(name.to_owned(), Setting { before: now, ours });
             }
         }
-        let text = serde_json::to_vec(&before).map_err(std::io::Error::from)?;
-        // Never half a record: without it the last machine's end could put nothing back.
-        let draft = self.before.with_extension("new");
-        fs_err::write(&draft, text)?;
-        fs_err::rename(&draft, &self.before)?;
+        record
+            .clusters
+            .insert(cluster.clone(), self.namespace.clone());
+        // Written before anything is changed: a run that is killed here puts back what is so already.
+        record.write(&self.record)?;
         for (name, least) in needed {
             if self.is_below(name, least)? {
                 fs_err::write(self.settings.join(name), least.to_string())?;
@@ -127,27 +174,114 @@ impl Kernel {
         Ok(())
     }
 
-    /// Puts back what the settings were. What somebody else has changed since is left as it is.
-    pub(super) fn put_back(&self, forwarding: Forwarding) -> Result<(), DriverError> {
-        for (name, before) in self.recorded()? {
-            if name == FORWARDING && forwarding == Forwarding::Shared {
-                continue;
+    /// Puts back what the settings were before this cluster, as far as no other cluster is left. `others` are the
+    /// clusters that have a network in this namespace.
+    pub(super) fn put_back(
+        &self,
+        cluster: &ClusterName,
+        others: &BTreeSet<ClusterName>,
+        forwarding: Forwarding,
+    ) -> Result<(), DriverError> {
+        let mut record = Record::read(&self.record, &self.namespace)?;
+        let namespaces = self.namespaces();
+        // Without its network a cluster is gone, however that came.
+        record.clusters.retain(|name, namespace| {
+            if *namespace == self.namespace {
+                name != cluster && others.contains(name)
+            } else {
+                namespaces.contains(namespace)
             }
-            let is_our_doing = |now: &String| *now != before && made_of(&name, &before) == *now;
-            if self.read(&name)?.is_some_and(|now| is_our_doing(&now)) {
-                fs_err::write(self.settings.join(&name), before)?;
-            }
+        });
+        record.networks.retain(|namespace, _| {
+            *namespace == self.namespace || namespaces.contains(namespace)
+        });
+        if !others.is_empty() {
+            return record.write_if_there(&self.record);
         }
-        super::place::remove(&self.before)
+        let own = record.networks.remove(&self.namespace).unwrap_or_default();
+        self.put_back_all(&own, forwarding)?;
+        if record.clusters.is_empty() {
+            self.put_back_all(&record.settings, forwarding)?;
+            return Record::remove(&self.record);
+        }
+        record.write_if_there(&self.record)
     }
 
-    fn recorded(&self) -> Result<BTreeMap<String, String>, DriverError> {
-        match fs_err::read(&self.before) {
-            // Half a record is what a power cut leaves, and the settings went with the power.
-            Ok(bytes) => Ok(serde_json::from_slice(&bytes).unwrap_or_default()),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(BTreeMap::new()),
-            Err(error) => Err(error.into()),
+    fn put_back_all(
+        &self,
+        settings: &BTreeMap<String, Setting>,
+        forwarding: Forwarding,
+    ) -> Result<(), DriverError> {
+        let has_kubelet = self.has_kubelet();
+        for (name, Setting { before, ours }) in settings {
+            let is_ours = |now: String| now == *ours && now != *before;
+            if !self.read(name)?.is_some_and(is_ours) {
+                continue;
+            }
+            let is_changed = CHANGED.iter().any(|(changed, _)| changed == name);
+            let is_relied_on = (name == FORWARDING && forwarding == Forwarding::Shared)
+                || (is_changed && has_kubelet)
+                || self.is_configured(name, ours);
+            if !is_relied_on {
+                fs_err::write(self.settings.join(name), before)?;
+            }
         }
+        Ok(())
+    }
+
+    /// Whether a kubelet runs. All machines of ours are gone by the time this is asked.
+    fn has_kubelet(&self) -> bool {
+        self.of_processes("comm", |path| {
+            let name = fs_err::read_to_string(path).unwrap_or_default();
+            KUBELETS.contains(&name.trim()).then_some(())
+        })
+        .next()
+        .is_some()
+    }
+
+    /// The network namespaces that a process is in or that have a name.
+    fn namespaces(&self) -> BTreeSet<String> {
+        let named = entries(&self.root.join("run/netns"));
+        let of_processes = self.of_processes("ns/net", |path| namespace(path).ok());
+        let named = named.filter_map(|path| namespace(&path).ok());
+        of_processes.chain(named).collect()
+    }
+
+    /// What a file of each process gives.
+    fn of_processes<'a, T>(
+        &'a self,
+        file: &'a str,
+        read: impl Fn(&Path) -> Option<T> + 'a,
+    ) -> impl Iterator<Item = T> + 'a {
+        let is_process = |path: &PathBuf| {
+            let name = path.file_name().unwrap_or_default();
+            name.to_string_lossy().parse::<u32>().is_ok()
+        };
+        entries(&self.processes)
+            .filter(is_process)
+            .filter_map(move |path| read(&path.join(file)))
+    }
+
+    /// Whether an administrator's file sets a setting to this value. Then it is theirs, whoever wrote it first.
+    fn is_configured(&self, name: &str, value: &str) -> bool {
+        let files = CONFIGURED.iter().flat_map(|place| {
+            let path = self.root.join(place);
+            if path.is_dir() {
+                entries(&path).collect()
+            } else {
+                vec![path]
+            }
+        });
+        files
+            // One that cannot be read sets nothing.
+            .filter_map(|path| fs_err::read_to_string(path).ok())
+            .any(|text| text.lines().any(|line| sets(line, name, value)))
+    }
+
+    /// Whether we are about to raise a setting from this value.
+    fn is_raised(&self, name: &str, now: &str, way_out: WayOut) -> bool {
+        let least = needed(way_out).find(|(needed, _)| *needed == name);
+        least.is_some_and(|(_, least)| now.parse().is_ok_and(|now: u64| now < least))
     }
 
     fn is_below(&self, name: &str, least: u64) -> Result<bool, DriverError> {
@@ -164,6 +298,29 @@ impl Kernel {
             Err(error) => Err(error.into()),
         }
     }
+}
+
+/// What tells a network namespace from others.
+fn namespace(path: &Path) -> Result<String, DriverError> {
+    Ok(fs_err::metadata(path)?.ino().to_string())
+}
+
+/// What is in a folder; nothing where it cannot be read.
+fn entries(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    let entries = fs_err::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path())
+}
+
+/// Whether a line of a sysctl file gives a setting this value.
+fn sets(line: &str, name: &str, value: &str) -> bool {
+    let Some((key, given)) = line.split_once('=') else {
+        return false;
+    };
+    // A minus says that a failure does not matter. Both ways to write a name are allowed.
+    let key = key.trim().trim_start_matches('-').replace('.', "/");
+    let alias = ALIASES.iter().find(|(alias, _)| *alias == key);
+    let key = alias.map_or(key.as_str(), |(_, name)| *name);
+    key == name && given.trim() == value
 }
 
 #[cfg(test)]
@@ -185,64 +342,221 @@ mod tests {
         kernel
     }
 
+    fn cluster(name: &str) -> ClusterName {
+        name.parse().unwrap()
+    }
+
+    fn none() -> BTreeSet<ClusterName> {
+        BTreeSet::new()
+    }
+
+    const INSTANCES: &str = "fs/inotify/max_user_instances";
+
     #[test]
     fn settings_are_raised_never_lowered_and_put_back_as_they_were() {
         let folder = tempfile::tempdir().unwrap();
         let kernel = kernel(folder.path());
         let read = |name: &str| kernel.read(name).unwrap().unwrap();
-        kernel.prepare(WayOut::Open).unwrap();
-        assert_eq!(read("fs/inotify/max_user_instances"), "8192");
+        kernel.prepare(&cluster("a"), WayOut::Open).unwrap();
+        assert_eq!(read(INSTANCES), "8192");
         assert_eq!(read("fs/inotify/max_user_watches"), "1000000");
-        assert_eq!(read("net/ipv4/ip_forward"), "1");
-        // A kubelet's doing, and a second cluster.
+        assert_eq!(read(FORWARDING), "1");
+        // A kubelet's doing, and the same cluster again.
         fs_err::write(kernel.settings.join("kernel/panic"), "10").unwrap();
-        kernel.prepare(WayOut::Open).unwrap();
-        kernel.put_back(Forwarding::Ours).unwrap();
-        kernel.put_back(Forwarding::Ours).unwrap();
-        assert_eq!(read("fs/inotify/max_user_instances"), "128");
-        assert_eq!(read("net/ipv4/ip_forward"), "0");
+        kernel.prepare(&cluster("a"), WayOut::Open).unwrap();
+        for _ in 0..2 {
+            kernel
+                .put_back(&cluster("a"), &none(), Forwarding::Ours)
+                .unwrap();
+        }
+        assert_eq!(read(INSTANCES), "128");
+        assert_eq!(read(FORWARDING), "0");
         assert_eq!(read("kernel/panic"), "0");
-        assert!(!folder.path().join("before.json").exists());
+        assert!(!kernel.record.exists());
     }
 
     #[test]
     fn without_a_way_out_nothing_is_passed_on() {
         let folder = tempfile::tempdir().unwrap();
         let kernel = kernel(folder.path());
-        kernel.prepare(WayOut::Closed).unwrap();
+        kernel.prepare(&cluster("a"), WayOut::Closed).unwrap();
         assert_eq!(kernel.read(FORWARDING).unwrap().unwrap(), "0");
     }
 
     #[test]
-    fn what_somebody_else_has_set_since_is_left_alone() {
+    fn promise_08_what_somebody_else_has_set_since_is_left_alone() {
         let folder = tempfile::tempdir().unwrap();
         let kernel = kernel(folder.path());
         let write = |name: &str, value: &str| {
             fs_err::write(kernel.settings.join(name), value).unwrap();
         };
-        kernel.prepare(WayOut::Open).unwrap();
-        write("fs/inotify/max_user_instances", "16384");
+        kernel.prepare(&cluster("a"), WayOut::Open).unwrap();
+        write(INSTANCES, "16384");
         write("fs/inotify/max_user_watches", "524288");
         write("kernel/panic", "30");
-        kernel.put_back(Forwarding::Shared).unwrap();
+        kernel
+            .put_back(&cluster("a"), &none(), Forwarding::Shared)
+            .unwrap();
         let read = |name: &str| kernel.read(name).unwrap().unwrap();
-        assert_eq!(read("fs/inotify/max_user_instances"), "16384");
+        assert_eq!(read(INSTANCES), "16384");
         assert_eq!(read("fs/inotify/max_user_watches"), "524288");
         assert_eq!(read("kernel/panic"), "30");
-        assert_eq!(read("net/ipv4/ip_forward"), "1");
-        assert!(!folder.path().join("before.json").exists());
+        assert_eq!(read(FORWARDING), "1");
+        assert!(!kernel.record.exists());
+    }
+
+    #[test]
+    fn promise_08_a_value_that_somebody_lowered_is_put_back_as_they_left_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let kernel = kernel(folder.path());
+        kernel.prepare(&cluster("a"), WayOut::Open).unwrap();
+        fs_err::write(kernel.settings.join(INSTANCES), "256").unwrap();
+        kernel.prepare(&cluster("a"), WayOut::Open).unwrap();
+        assert_eq!(kernel.read(INSTANCES).unwrap().unwrap(), "8192");
+        kernel
+            .put_back(&cluster("a"), &none(), Forwarding::Ours)
+            .unwrap();
+        assert_eq!(kernel.read(INSTANCES).unwrap().unwrap(), "256");
+    }
+
+    #[test]
+    fn promise_08_settings_that_a_file_or_a_kubelet_of_the_computer_wants_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let kernel = kernel(folder.path());
+        let put = |path: &str, text: &str| {
+            let path = folder.path().join(path);
+            fs_err::create_dir_all(path.parent().unwrap()).unwrap();
+            fs_err::write(path, text).unwrap();
+        };
+        kernel.prepare(&cluster("a"), WayOut::Open).unwrap();
+        put("sys/kernel/panic", "10");
+        put("proc/71/comm", "kubelet\n");
+        put(
+            "root/etc/sysctl.d/60-router.conf",
+            "# net.ipv4.ip_forward = 0\n-net.ipv4.conf.all.forwarding=1\n",
+        );
+        put(
+            "root/etc/sysctl.conf",
+            "fs/inotify/max_user_instances = 8192\n",
+        );
+        kernel
+            .put_back(&cluster("a"), &none(), Forwarding::Ours)
+            .unwrap();
+        let read = |name: &str| kernel.read(name).unwrap().unwrap();
+        assert_eq!(read(FORWARDING), "1");
+        assert_eq!(read(INSTANCES), "8192");
+        assert_eq!(read("kernel/panic"), "10");
+        // Another value in a file is no reason.
+        assert!(!sets("net.ipv4.ip_forward=0", FORWARDING, "1"));
+        assert!(!sets("#net.ipv4.ip_forward=1", FORWARDING, "1"));
+        assert!(sets(" net.ipv4.ip_forward = 1 ", FORWARDING, "1"));
+    }
+
+    #[test]
+    fn promise_08_two_clusters_share_a_record_and_the_last_puts_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let kernel = kernel(folder.path());
+        let read = |name: &str| kernel.read(name).unwrap().unwrap();
+        for name in ["a", "b"] {
+            kernel.prepare(&cluster(name), WayOut::Open).unwrap();
+        }
+        kernel
+            .put_back(&cluster("a"), &[cluster("b")].into(), Forwarding::Ours)
+            .unwrap();
+        assert_eq!((read(INSTANCES), read(FORWARDING)), ("8192".into(), "1".into()));
+        assert!(kernel.names(&cluster("b")).unwrap() && !kernel.names(&cluster("a")).unwrap());
+        kernel
+            .put_back(&cluster("b"), &none(), Forwarding::Ours)
+            .unwrap();
+        assert_eq!((read(INSTANCES), read(FORWARDING)), ("128".into(), "0".into()));
+        assert!(!kernel.record.exists());
+    }
+
+    #[test]
+    fn promise_08_a_cluster_whose_bridge_is_gone_does_not_keep_the_record() {
+        let folder = tempfile::tempdir().unwrap();
+        let kernel = kernel(folder.path());
+        kernel.prepare(&cluster("lost"), WayOut::Open).unwrap();
+        assert!(kernel.names(&cluster("lost")).unwrap());
+        kernel.prepare(&cluster("b"), WayOut::Open).unwrap();
+        // What a killed run leaves beside it.
+        fs_err::write(kernel.record.with_extension("new"), "{").unwrap();
+        kernel
+            .put_back(&cluster("b"), &none(), Forwarding::Ours)
+            .unwrap();
+        assert_eq!(kernel.read(INSTANCES).unwrap().unwrap(), "128");
+        let left = fs_err::read_dir(folder.path()).unwrap().flatten();
+        let left: Vec<_> = left.map(|entry| entry.file_name()).collect();
+        assert_eq!(left, ["sys"]);
+    }
+
+    #[test]
+    fn promise_08_network_namespaces_have_a_switch_each_and_share_the_rest() {
+        let folder = tempfile::tempdir().unwrap();
+        let one = kernel(folder.path());
+        // The other namespace: its switch is another file, the limits are the same.
+        let mut other = one.clone();
+        other.namespace = "2".into();
+        let read = |name: &str| one.read(name).unwrap().unwrap();
+        one.prepare(&cluster("a"), WayOut::Open).unwrap();
+        fs_err::write(one.settings.join(FORWARDING), "0").unwrap();
+        other.prepare(&cluster("b"), WayOut::Open).unwrap();
+        // A process is in the other one: its clusters live.
+        let link = folder.path().join("proc/9/ns/net");
+        fs_err::create_dir_all(link.parent().unwrap()).unwrap();
+        fs_err::write(&link, "").unwrap();
+        other.namespace = namespace(&link).unwrap();
+        other.prepare(&cluster("b"), WayOut::Open).unwrap();
+        one.put_back(&cluster("a"), &none(), Forwarding::Ours)
+            .unwrap();
+        assert_eq!(read(INSTANCES), "8192", "the other needs it");
+        assert!(other.names(&cluster("b")).unwrap());
+        other
+            .put_back(&cluster("b"), &none(), Forwarding::Ours)
+            .unwrap();
+        assert_eq!(read(INSTANCES), "128");
+        assert!(!one.record.exists());
+    }
+
+    #[test]
+    fn promise_08_the_record_of_an_older_version_is_put_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let kernel = kernel(folder.path());
+        kernel.prepare(&cluster("a"), WayOut::Open).unwrap();
+        let older = r#"{"fs/inotify/max_user_instances":"128","net/ipv4/ip_forward":"0","kernel/panic":"0"}"#;
+        fs_err::write(&kernel.record, older).unwrap();
+        kernel.prepare(&cluster("a"), WayOut::Open).unwrap();
+        kernel
+            .put_back(&cluster("a"), &none(), Forwarding::Ours)
+            .unwrap();
+        let read = |name: &str| kernel.read(name).unwrap().unwrap();
+        assert_eq!((read(INSTANCES), read(FORWARDING)), ("128".into(), "0".into()));
+    }
+
+    #[test]
+    fn promise_08_a_record_that_cannot_be_read_is_refused_and_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let kernel = kernel(folder.path());
+        for text in [r#"{"clusters":{},"settings":{},"networks":{},"more":1}"#, "{"] {
+            fs_err::write(&kernel.record, text).unwrap();
+            let made = kernel.prepare(&cluster("a"), WayOut::Open).unwrap_err();
+            assert!(made.hint().is_some(), "{made:?}");
+            let ended = kernel.put_back(&cluster("a"), &none(), Forwarding::Ours);
+            assert!(matches!(ended, Err(DriverError::Record { .. })), "{ended:?}");
+            assert_eq!(fs_err::read_to_string(&kernel.record).unwrap(), text);
+            assert_eq!(kernel.read(INSTANCES).unwrap().unwrap(), "128");
+        }
     }
 
     #[test]
     fn a_record_is_there_whole_or_not_at_all() {
         let folder = tempfile::tempdir().unwrap();
         let kernel = kernel(folder.path());
-        kernel.prepare(WayOut::Open).unwrap();
-        let first = fs_err::File::open(&kernel.before).unwrap();
-        kernel.prepare(WayOut::Open).unwrap();
+        kernel.prepare(&cluster("a"), WayOut::Open).unwrap();
+        let first = fs_err::File::open(&kernel.record).unwrap();
+        kernel.prepare(&cluster("b"), WayOut::Open).unwrap();
         // Another file took its place: the old one was never open for writing.
-        let links = std::os::unix::fs::MetadataExt::nlink(&first.metadata().unwrap());
-        assert_eq!(links, 0);
-        assert!(!kernel.before.with_extension("new").exists());
+        assert_eq!(first.metadata().unwrap().nlink(), 0);
+        assert!(!kernel.record.with_extension("new").exists());
     }
 }

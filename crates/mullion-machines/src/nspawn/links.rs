@@ -72,9 +72,15 @@ impl Link {
         self.ifalias.is_none() && !self.is_up() && self.networks().next().is_none()
     }
 
-    /// Whether it joins other interfaces to one network.
-    pub(super) fn is_bridge(&self) -> bool {
-        self.linkinfo.info_kind.as_deref() == Some("bridge")
+    /// Whether it is of a kind that containers, virtual machines or a VPN use to reach other networks.
+    pub(super) fn joins_networks(&self) -> bool {
+        match self.linkinfo.info_kind.as_deref() {
+            // What a physical interface has none of, and what only names or bundles one.
+            None | Some("dummy" | "ifb" | "bond" | "team" | "vlan" | "nlmon") => false,
+            Some("bridge") => true,
+            // Modules of the kernel make tunnels that nobody uses; these are switched off.
+            Some(_) => self.is_up(),
+        }
     }
 
     /// Whether it is the end of a machine's cable, on that bridge.
@@ -99,11 +105,29 @@ pub(super) fn all() -> Result<Vec<Link>, DriverError> {
     exec::ask("ip", &["-json", "-details", "address", "show"])
 }
 
-/// Whether this computer has a way to other networks.
-pub(super) fn has_default_route() -> Result<bool, DriverError> {
-    let routes: Vec<serde_json::Value> =
-        exec::ask("ip", &["-json", "-4", "route", "show", "default"])?;
-    Ok(!routes.is_empty())
+/// The interfaces through which this computer reaches other networks.
+pub(super) fn uplinks() -> Result<Vec<String>, DriverError> {
+    let routes: Vec<Route> = exec::ask("ip", &["-json", "-4", "route", "show", "default"])?;
+    let devices = routes.into_iter().flat_map(|route| {
+        let hops = route.nexthops.into_iter().map(|hop| hop.dev);
+        // A route that leads nowhere (`unreachable`) names no interface, and is a way out all the same for the kernel.
+        hops.chain([route.dev])
+    });
+    Ok(devices.collect())
+}
+
+#[derive(Debug, Deserialize)]
+struct Route {
+    #[serde(default)]
+    dev: String,
+    #[serde(default)]
+    nexthops: Vec<Hop>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Hop {
+    #[serde(default)]
+    dev: String,
 }
 
 #[cfg(test)]
@@ -128,7 +152,7 @@ mod tests {
         assert_eq!(links[1].networks().count(), 1);
         assert!(links[1].is_up() && !links[2].is_up());
         assert_eq!(links[2].cluster(), None);
-        assert!(links[2].is_bridge() && !links[0].is_bridge());
+        assert!(links[2].joins_networks() && !links[0].joins_networks());
     }
 
     #[test]

@@ -19,12 +19,14 @@
 mod boot;
 mod cgroup;
 mod exec;
+mod firewall;
 mod kernel;
 mod links;
 mod names;
 mod network;
 mod place;
 mod process;
+mod record;
 mod seed;
 mod share;
 mod unit;
@@ -234,6 +236,7 @@ impl Look for Nspawn {
         let mut found = Found {
             network: seen.network,
             network_lacks: seen.lacks,
+            network_access: seen.access,
             foreign: seen.foreign.into_iter().collect(),
             ..Found::default()
         };

@@ -5,7 +5,9 @@ use std::os::unix::fs::MetadataExt as _;
 use fs_err::File;
 use ipnet::{IpNet, Ipv4Net};
 use mullion_spec::value::ClusterName;
+use mullion_spec::words::MachineAccess;
 
+use super::firewall::{self, Tables};
 use super::kernel::{Forwarding, Kernel, WayOut};
 use super::links::{self, Link};
 use super::{exec, names};
@@ -19,6 +21,7 @@ const LOCK: &str = "/run/mullion-network.lock";
 pub(super) struct Seen {
     pub(super) network: Option<Ipv4Net>,
     pub(super) lacks: Option<String>,
+    pub(super) access: Option<MachineAccess>,
     pub(super) foreign: Vec<IpNet>,
     pub(super) clusters: Vec<ClusterName>,
 }
@@ -28,14 +31,20 @@ pub(super) fn look(cluster: &ClusterName) -> Result<Seen, DriverError> {
     let links = links::all()?;
     let is_own = |link: &&Link| belongs(link, cluster);
     let own = links.iter().find(is_own);
+    // The kernel shows its rules to root alone.
+    let access = match own {
+        Some(link) if rustix::process::geteuid().is_root() => {
+            Some(firewall::access(&link.ifname)?)
+        }
+        _ => None,
+    };
     Ok(Seen {
         network: own.and_then(Link::ipv4).map(|network| network.trunc()),
         lacks: match own {
-            Some(link) => lacks(link)?,
-            // The rules are told to root alone.
-            None if rustix::process::geteuid().is_root() => left_over(cluster)?,
-            None => None,
+            Some(link) => lacks(link, access)?,
+            None => left_over(cluster, &Kernel::here()?)?,
         },
+        access,
         foreign: links
             .iter()
             .filter(|link| !is_own(link))
@@ -56,7 +65,7 @@ fn belongs(link: &Link, cluster: &ClusterName) -> bool {
 }
 
 /// What of a network is missing, in the order in which it is made.
-fn lacks(link: &Link) -> Result<Option<String>, DriverError> {
+fn lacks(link: &Link, access: Option<MachineAccess>) -> Result<Option<String>, DriverError> {
     let bridge = link.ifname.as_str();
     let Some(network) = link.ipv4().filter(|_| link.cluster().is_some()) else {
         return Ok(Some(format!("{bridge} has no label or no address")));
@@ -65,29 +74,39 @@ fn lacks(link: &Link) -> Result<Option<String>, DriverError> {
         return Ok(Some(format!("{bridge} is switched off")));
     }
     let way_out = WayOut::here()?;
-    if let Some(setting) = Kernel::here().lacks(way_out)? {
+    if let Some(setting) = Kernel::here()?.lacks(way_out)? {
         return Ok(Some(format!("{setting} is too low")));
     }
-    // The rules are told to root alone; whoever else looks takes them as made.
-    if way_out == WayOut::Closed || !rustix::process::geteuid().is_root() {
-        return Ok(None);
+    // A caller who may not read the rules takes them as made.
+    match access {
+        Some(access) if way_out == WayOut::Open => {
+            firewall::way_out_lacks(bridge, network.trunc(), access)
+        }
+        _ => Ok(None),
     }
-    if !has_table(bridge, network.trunc())? {
-        return Ok(Some(format!("its way out, nft's table {bridge}, is gone")));
-    }
-    Ok((!missing_passes(bridge)?.is_empty())
-        .then(|| format!("the firewall drops what passes through {bridge}")))
 }
 
-/// What is left of a network whose bridge somebody deleted: its table, named as the bridge was, stands for the rest.
-fn left_over(cluster: &ClusterName) -> Result<Option<String>, DriverError> {
+/// What is left of a network whose bridge somebody deleted: its tables, named as the bridge was, or raised settings of
+/// the kernel.
+fn left_over(cluster: &ClusterName, kernel: &Kernel) -> Result<Option<String>, DriverError> {
     let bridge = names::bridge(cluster);
-    let is_left = match lists_table(&bridge) {
-        // A kernel without tables holds none of ours.
-        Err(DriverError::Program { .. }) => false,
-        listed => listed?,
+    let tables = if rustix::process::geteuid().is_root() {
+        match Tables::of(&bridge) {
+            // A kernel without tables holds none of ours.
+            Err(DriverError::Program { .. }) => Tables::default(),
+            tables => tables?,
+        }
+    } else {
+        Tables::default()
     };
-    Ok(is_left.then(|| format!("{bridge} is gone, and its way out, nft's table, is left")))
+    if tables.any() {
+        return Ok(Some(format!(
+            "{bridge} is gone, and its rules, nft's table, are left"
+        )));
+    }
+    Ok(kernel.names(cluster)?.then(|| {
+        format!("{bridge} is gone, and what it changed in the kernel's settings is left")
+    }))
 }
 
 /// Makes a cluster's network, or finishes it where it was begun.
@@ -126,6 +145,10 @@ pub(super) fn make(wish: &NetworkWish) -> Result<(), DriverError> {
             }
         }
     }
+    let is_labelled = own.is_some_and(|link| link.cluster().is_some());
+    let by_older = Tables::of(&bridge)?.are_older(is_labelled);
+    // Before the bridge: no machine is reachable for a moment, and no network is there that this cannot be asked of.
+    firewall::set_access(&bridge, wish.access)?;
     if own.is_none() {
         exec::run("ip", &["link", "add", "name", &bridge, "type", "bridge"])?;
     }
@@ -142,9 +165,12 @@ pub(super) fn make(wish: &NetworkWish) -> Result<(), DriverError> {
         exec::run("ip", &["link", "set", "dev", &bridge, "up"])?;
     }
     let way_out = WayOut::here()?;
-    Kernel::here().prepare(way_out)?;
+    Kernel::here()?.prepare(&wish.cluster, way_out)?;
     if way_out == WayOut::Open {
-        open_way_out(&bridge, network)?;
+        firewall::open_way_out(&bridge, network, wish.access)?;
+    }
+    if by_older {
+        firewall::remove_older_passes(&bridge)?;
     }
     Ok(())
 }
@@ -152,28 +178,22 @@ pub(super) fn make(wish: &NetworkWish) -> Result<(), DriverError> {
 /// Removes a cluster's network. Nothing is there: success.
 pub(super) fn remove(cluster: &ClusterName) -> Result<(), DriverError> {
     let _lock = Lock::wait()?;
-    take_away(cluster, &links::all()?, &Kernel::here())
+    take_away(cluster, &links::all()?, &Kernel::here()?)
 }
 
-/// Takes away all that a network is. What tells whose the rest is goes last, the table and then the bridge: whoever is
-/// killed in between leaves what the next one finds by it.
+/// Takes away all that a network is. The bridge and the guard go last: a run that is killed in between leaves what the
+/// next one finds the rest by.
 fn take_away(cluster: &ClusterName, links: &[Link], kernel: &Kernel) -> Result<(), DriverError> {
     let bridge = names::bridge(cluster);
-    remove_passes(&bridge)?;
-    let others = links
-        .iter()
-        .filter_map(Link::cluster)
-        .filter(|other| other != cluster);
-    if others.count() == 0 {
-        // Container engines and others with bridges switch it on and do not expect that anybody switches it off.
-        let is_foreign = |link: &Link| link.is_bridge() && !belongs(link, cluster);
-        kernel.put_back(if links.iter().any(is_foreign) {
-            Forwarding::Shared
-        } else {
-            Forwarding::Ours
-        })?;
+    let has_bridge = links.iter().any(|link| belongs(link, cluster));
+    let tables = Tables::of(&bridge)?;
+    firewall::remove_passes(&bridge, tables.are_older(has_bridge))?;
+    let others = links.iter().filter_map(Link::cluster);
+    let others = others.filter(|other| other != cluster).collect();
+    kernel.put_back(cluster, &others, forwarding(links, cluster)?)?;
+    if tables.way_out {
+        firewall::remove_way_out(&bridge)?;
     }
-    remove_table(&bridge)?;
     for link in links.iter().filter(|link| link.is_cable_of(&bridge)) {
         // The kernel removes it some time after the last process of its machine, and may have been quicker.
         let _ = exec::run("ip", &["link", "delete", "dev", &link.ifname]);
@@ -182,7 +202,28 @@ fn take_away(cluster: &ClusterName, links: &[Link], kernel: &Kernel) -> Result<(
         let name = link.ifname.as_str();
         exec::run("ip", &["link", "delete", "dev", name, "type", "bridge"])?;
     }
+    if tables.guard {
+        firewall::remove_guard(&bridge)?;
+    }
     Ok(())
+}
+
+/// Whether something else may need packets passed on by now. Container engines, virtual machines and VPNs switch that
+/// on, and do not expect that anybody switches it off.
+fn forwarding(links: &[Link], cluster: &ClusterName) -> Result<Forwarding, DriverError> {
+    let uplinks = links::uplinks()?;
+    let is_user = |link: &Link| {
+        !belongs(link, cluster)
+            && !names::is_cable(&link.ifname)
+            // This computer's own way to other networks can be of any kind, in a container for example.
+            && !uplinks.contains(&link.ifname)
+            && link.joins_networks()
+    };
+    Ok(if links.iter().any(is_user) {
+        Forwarding::Shared
+    } else {
+        Forwarding::Ours
+    })
 }
 
 fn overlaps(network: Ipv4Net, taken: &IpNet) -> bool {
@@ -197,110 +238,11 @@ fn overlaps(network: Ipv4Net, taken: &IpNet) -> bool {
 impl WayOut {
     /// Whether this computer has one to give.
     fn here() -> Result<Self, DriverError> {
-        Ok(if links::has_default_route()? {
-            Self::Open
-        } else {
+        Ok(if links::uplinks()?.is_empty() {
             Self::Closed
+        } else {
+            Self::Open
         })
-    }
-}
-
-/// Machines reach other networks with this computer's address.
-fn open_way_out(bridge: &str, network: Ipv4Net) -> Result<(), DriverError> {
-    // Beginning with an empty table makes it the same whatever was there, in one transaction.
-    let rules = format!(
-        "add table ip {bridge}\ndelete table ip {bridge}\n\
-         table ip {bridge} {{\n chain way-out {{\n  {HOOK} policy accept;\n\
-         \x20 {}\n }}\n}}\n",
-        masquerade(network)
-    );
-    exec::run_with("nft", &["-f", "-"], &rules)?;
-    for rule in missing_passes(bridge)? {
-        let rule: Vec<_> = rule.iter().map(String::as_str).collect();
-        let args = [&["-w", "-I", "FORWARD"][..], &rule].concat();
-        exec::run("iptables", &args)?;
-    }
-    Ok(())
-}
-
-/// Where the chain of a way out hangs.
-const HOOK: &str = "type nat hook postrouting priority 100;";
-
-fn masquerade(network: Ipv4Net) -> String {
-    format!("ip saddr {network} ip daddr != {network} masquerade")
-}
-
-/// Whether a network's table is there, and holds what we put into it.
-fn has_table(bridge: &str, network: Ipv4Net) -> Result<bool, DriverError> {
-    // Numbers as numbers: the kernel has a name for our priority, and prints it otherwise.
-    match exec::run("nft", &["-y", "list", "table", "ip", bridge]) {
-        Ok(table) => {
-            let masquerade = masquerade(network);
-            let has = |wanted: &str| table.lines().any(|line| line.trim().starts_with(wanted));
-            Ok(has(HOOK) && has(&masquerade))
-        }
-        Err(DriverError::MissingProgram(_) | DriverError::Program { .. }) => Ok(false),
-        Err(error) => Err(error),
-    }
-}
-
-/// Another firewall may drop whatever passes through this computer, as container engines set it up: then
-/// the machines' packets are let through by name. Gives the rules that are missing for that.
-fn missing_passes(bridge: &str) -> Result<Vec<[String; 4]>, DriverError> {
-    let rules = forward_rules()?.unwrap_or_default();
-    let has = |wanted: &str| rules.lines().any(|line| line.trim() == wanted);
-    if !has("-P FORWARD DROP") {
-        return Ok(Vec::new());
-    }
-    Ok(["-i", "-o"]
-        .map(|direction| [direction, bridge, "-j", "ACCEPT"].map(str::to_owned))
-        .into_iter()
-        .filter(|rule| !has(&format!("-A FORWARD {}", rule.join(" "))))
-        .collect())
-}
-
-fn remove_passes(bridge: &str) -> Result<(), DriverError> {
-    let Some(rules) = forward_rules()? else {
-        return Ok(());
-    };
-    for rule in rules
-        .lines()
-        .filter_map(|line| line.trim().strip_prefix("-A "))
-    {
-        let words: Vec<_> = rule.split_whitespace().collect();
-        if words.contains(&bridge) {
-            let args = [&["-w", "-D"][..], &words].concat();
-            exec::run("iptables", &args)?;
-        }
-    }
-    Ok(())
-}
-
-fn remove_table(bridge: &str) -> Result<(), DriverError> {
-    if lists_table(bridge)? {
-        exec::run("nft", &["delete", "table", "ip", bridge])?;
-    }
-    Ok(())
-}
-
-/// Whether a network's table is there, whatever it holds.
-fn lists_table(bridge: &str) -> Result<bool, DriverError> {
-    // Where the program is gone, so is the kernel's table after a restart; without it we never made one.
-    let tables = match exec::run("nft", &["list", "tables", "ip"]) {
-        Ok(tables) => tables,
-        Err(DriverError::MissingProgram(_)) => String::new(),
-        Err(error) => return Err(error),
-    };
-    let ours = format!("table ip {bridge}");
-    Ok(tables.lines().any(|line| line.trim() == ours))
-}
-
-/// The rules for packets that pass through this computer; nothing where they cannot be told.
-fn forward_rules() -> Result<Option<String>, DriverError> {
-    match exec::run("iptables", &["-w", "-S", "FORWARD"]) {
-        Ok(rules) => Ok(Some(rules)),
-        Err(DriverError::MissingProgram(_) | DriverError::Program { .. }) => Ok(None),
-        Err(error) => Err(error),
     }
 }
 
@@ -346,14 +288,13 @@ mod tests {
         "dev".parse().unwrap()
     }
 
-    /// Plays a computer on which a network's rules are there.
+    /// Plays a computer on which a network's rules are there, and a chain that they would pass through.
     fn answer(name: &str, args: &[&str]) -> String {
         let bridge = names::bridge(&cluster());
         match (name, args) {
-            ("nft", ["list", "tables", "ip"]) => format!("table ip nat\ntable ip {bridge}\n"),
-            ("iptables", ["-w", "-S", "FORWARD"]) => format!(
-                "-P FORWARD DROP\n-A FORWARD -o docker0 -j ACCEPT\n-A FORWARD -i {bridge} -j ACCEPT\n"
-            ),
+            ("nft", ["list", "tables"]) => {
+                format!("table ip nat\ntable ip {bridge}\ntable inet {bridge}\n")
+            }
             _ => String::new(),
         }
     }
@@ -362,7 +303,7 @@ mod tests {
     fn what_tells_whose_a_network_is_goes_last() {
         let folder = tempfile::tempdir().unwrap();
         let kernel = Kernel::played(folder.path());
-        kernel.prepare(WayOut::Open).unwrap();
+        kernel.prepare(&cluster(), WayOut::Open).unwrap();
         let bridge = names::bridge(&cluster());
         let links = serde_json::json!([
             { "ifname": &bridge, "ifalias": links::label(&cluster()) },
@@ -375,9 +316,19 @@ mod tests {
         let changes = Rc::new(RefCell::new(Vec::new()));
         let (heard, record) = (changes.clone(), folder.path().join("before.json"));
         exec::play::by(move |name, args| {
-            if args.contains(&"-D") || args.contains(&"delete") {
+            let changes = ["-D", "-F", "-X", "delete"];
+            let is_change = changes.iter().any(|change| args.contains(change));
+            // The jump is there once.
+            let is_gone = args.contains(&"-C") && !heard.borrow().is_empty();
+            if is_change {
                 let line = format!("{name} {}", args.join(" "));
                 heard.borrow_mut().push((line, !record.exists()));
+            }
+            if is_gone {
+                return Err(DriverError::Program {
+                    command: name.into(),
+                    tail: "Bad rule".into(),
+                });
             }
             Ok(answer(name, args))
         });
@@ -386,35 +337,83 @@ mod tests {
             *changes.borrow(),
             [
                 (
-                    format!("iptables -w -D FORWARD -i {bridge} -j ACCEPT"),
+                    format!("iptables -w 10 -D FORWARD -j mullion-{bridge}"),
                     false
                 ),
+                (format!("iptables -w 10 -F mullion-{bridge}"), false),
+                (format!("iptables -w 10 -X mullion-{bridge}"), false),
                 (format!("nft delete table ip {bridge}"), true),
                 ("ip link delete dev vb-mul01".into(), true),
                 (format!("ip link delete dev {bridge} type bridge"), true),
+                (format!("nft delete table inet {bridge}"), true),
             ]
         );
     }
 
     #[test]
-    fn a_table_without_its_bridge_is_a_network_that_lacks_something() {
+    fn promise_08_others_that_join_networks_keep_packets_passed_on() {
+        exec::play::by(|name, args| {
+            let is_route = name == "ip" && args.contains(&"route");
+            let routes = r#"[{"dst":"default","dev":"eth0"}]"#;
+            Ok(if is_route { routes.to_owned() } else { String::new() })
+        });
+        let bridge = names::bridge(&cluster());
+        let forwarding = |kind: &str, name: &str, flags: &[&str]| {
+            let links = serde_json::json!([
+                { "ifname": "lo", "flags": ["UP"] },
+                { "ifname": "eth0", "flags": ["UP"], "linkinfo": { "info_kind": "veth" } },
+                { "ifname": &bridge, "ifalias": links::label(&cluster()),
+                  "linkinfo": { "info_kind": "bridge" } },
+                { "ifname": "vb-mul01", "flags": ["UP"], "linkinfo": { "info_kind": "veth" } },
+                { "ifname": name, "flags": flags, "linkinfo": { "info_kind": kind } },
+            ]);
+            let links: Vec<Link> = serde_json::from_value(links).unwrap();
+            super::forwarding(&links, &cluster()).unwrap()
+        };
+        for (kind, name) in [
+            ("bridge", "docker0"),
+            ("wireguard", "wg0"),
+            ("tun", "tailscale0"),
+            ("veth", "container"),
+            ("what-comes-next", "x0"),
+        ] {
+            assert_eq!(forwarding(kind, name, &["UP"]), Forwarding::Shared, "{name}");
+        }
+        assert_eq!(forwarding("bridge", "virbr0", &[]), Forwarding::Shared);
+        // What a module of the kernel makes and nobody uses, and another name for a physical interface.
+        assert_eq!(forwarding("ipip", "tunl0", &[]), Forwarding::Ours);
+        assert_eq!(forwarding("vlan", "eth0.7", &["UP"]), Forwarding::Ours);
+    }
+
+    #[test]
+    fn what_is_there_without_its_bridge_is_a_network_that_lacks_something() {
+        let folder = tempfile::tempdir().unwrap();
+        let kernel = Kernel::played(folder.path());
         exec::play::by(|name, args| Ok(answer(name, args)));
         let bridge = names::bridge(&cluster());
-        assert!(left_over(&cluster()).unwrap().unwrap().contains(&bridge));
-        assert_eq!(left_over(&"other".parse().unwrap()).unwrap(), None);
+        let left = |cluster: &ClusterName| left_over(cluster, &kernel).unwrap();
+        if rustix::process::geteuid().is_root() {
+            assert!(left(&cluster()).unwrap().contains(&bridge));
+        }
+        let other: ClusterName = "other".parse().unwrap();
+        assert_eq!(left(&other), None);
+        kernel.prepare(&other, WayOut::Closed).unwrap();
+        assert!(left(&other).unwrap().contains("settings"));
     }
 
     #[test]
     fn a_computer_that_tells_no_tables_has_none_left_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let kernel = Kernel::played(folder.path());
         exec::play::by(|name, _| Err(DriverError::MissingProgram(name.into())));
-        assert_eq!(left_over(&cluster()).unwrap(), None);
+        assert_eq!(left_over(&cluster(), &kernel).unwrap(), None);
         exec::play::by(|name, _| {
             Err(DriverError::Program {
                 command: name.into(),
                 tail: "not supported".into(),
             })
         });
-        assert_eq!(left_over(&cluster()).unwrap(), None);
+        assert_eq!(left_over(&cluster(), &kernel).unwrap(), None);
     }
 
     #[test]

@@ -11,6 +11,7 @@ use mullion_machines::nspawn::Nspawn;
 use mullion_machines::{Door, Driver as _, Hosts, Look as _, MachineWish, NetworkWish};
 use mullion_plan::{Fingerprint, Size, TemplateId, Unattended};
 use mullion_spec::value::{ByteSize, ClusterName, MachineName};
+use mullion_spec::words::MachineAccess;
 use mullion_template::{LinuxTemplate, Program, Templates};
 
 pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
@@ -155,6 +156,7 @@ impl Ground {
         NetworkWish {
             cluster: self.cluster.clone(),
             network: format!("10.213.{}.0/24", self.number).parse().unwrap(),
+            access: MachineAccess::Host,
         }
     }
 
@@ -232,6 +234,7 @@ impl Ground {
             other: NetworkWish {
                 cluster: format!("{}-other", self.cluster).parse().unwrap(),
                 network: format!("10.214.{}.0/24", self.number).parse().unwrap(),
+            access: MachineAccess::Host,
             },
             machines: [self.wish("cp1", 11), self.wish("lin1", 12)],
         }

@@ -13,6 +13,7 @@
 
 mod boots;
 mod faults;
+mod firewall;
 mod ground;
 mod networks;
 mod stand_in;

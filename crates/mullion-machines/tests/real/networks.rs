@@ -9,39 +9,41 @@ use mullion_machines::nspawn::Nspawn;
 use mullion_machines::{Driver as _, DriverError, Look as _, NetworkWish};
 use mullion_plan::Unattended;
 use mullion_spec::value::ClusterName;
+use mullion_spec::words::MachineAccess;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::ground::apart;
 
-fn run(line: &str) -> String {
+pub(crate) fn run(line: &str) -> String {
     let output = Command::new("sh").args(["-c", line]).output().unwrap();
     assert!(output.status.success(), "{line}: {output:?}");
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-fn cluster() -> ClusterName {
+pub(crate) fn cluster() -> ClusterName {
     "apart".parse().unwrap()
 }
 
-fn wish() -> NetworkWish {
+pub(crate) fn wish() -> NetworkWish {
     NetworkWish {
         cluster: cluster(),
         network: "10.77.0.0/24".parse().unwrap(),
+            access: MachineAccess::Host,
     }
 }
 
-fn driver() -> Nspawn {
+pub(crate) fn driver() -> Nspawn {
     Nspawn::new("/run/place")
 }
 
 /// The bridge's name, as the driver chose it.
-fn bridge() -> String {
+pub(crate) fn bridge() -> String {
     let line = "ip -brief link show type bridge";
     run(line).split_whitespace().next().unwrap().to_owned()
 }
 
 /// A way to the outside, through a name space that stands for it.
-fn outside() {
+pub(crate) fn outside() {
     run("ip netns add outside
         ip link add out type veth peer name in netns outside
         ip address add 10.215.0.1/24 dev out && ip link set out up
@@ -51,12 +53,12 @@ fn outside() {
 }
 
 /// Takes the way to the outside away again.
-fn no_outside() {
+pub(crate) fn no_outside() {
     run("ip netns delete outside; ip link delete out 2>/dev/null || true");
 }
 
 /// A machine's place in the network: a name space with a cable to the bridge.
-fn inside() {
+pub(crate) fn inside() {
     let bridge = bridge();
     run(&format!(
         "ip netns add machine
@@ -69,7 +71,7 @@ fn inside() {
 }
 
 /// Does something in a name space.
-fn within<T: Send>(name: &str, action: impl FnOnce() -> T + Send) -> T {
+pub(crate) fn within<T: Send>(name: &str, action: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
             let space = fs_err::File::open(format!("/run/netns/{name}")).unwrap();
@@ -83,7 +85,7 @@ fn within<T: Send>(name: &str, action: impl FnOnce() -> T + Send) -> T {
 
 /// A machine calls the outside, which has no route to the machines: only when the call comes with the
 /// computer's address does an answer find back.
-fn reach_outside() {
+pub(crate) fn reach_outside() {
     let listener = within("outside", || TcpListener::bind("10.215.0.2:7").unwrap());
     let outside = listener.local_addr().unwrap();
     within("machine", || {
@@ -94,7 +96,7 @@ fn reach_outside() {
 }
 
 /// Everything that a network leaves.
-fn traces() -> String {
+pub(crate) fn traces() -> String {
     run(
         "ip -brief address; nft list ruleset; iptables -S; cat /proc/sys/net/ipv4/ip_forward; ls -A /run | grep -v netns; cat /proc/sys/fs/inotify/max_user_instances",
     ).trim().to_owned()
@@ -146,7 +148,16 @@ fn machines_get_through_a_firewall_that_drops_what_passes() {
         }
         inside();
         reach_outside();
-        assert_eq!(run("iptables -S FORWARD | grep -c ACCEPT").trim(), "2");
+        let forward = run("iptables -S FORWARD");
+        let chain = format!("mullion-{}", bridge());
+        assert_eq!(
+            forward.trim(),
+            format!("-P FORWARD DROP\n-A FORWARD -j {chain}")
+        );
+        assert_eq!(
+            run(&format!("iptables -S {chain} | grep -c ACCEPT")).trim(),
+            "2"
+        );
         run("ip netns delete machine");
         driver().remove_network(&cluster(), &Unattended).unwrap();
         assert_eq!(traces(), before);
@@ -161,7 +172,7 @@ fn a_computer_without_a_way_out_gives_none() {
     apart(|| {
         let before = traces();
         driver().make_network(&wish(), &Unattended).unwrap();
-        assert_eq!(run("nft list tables"), "");
+        assert_eq!(run("nft list tables ip"), "");
         assert_eq!(run("cat /proc/sys/net/ipv4/ip_forward").trim(), "0");
         driver().remove_network(&cluster(), &Unattended).unwrap();
         assert_eq!(traces(), before);
@@ -258,7 +269,8 @@ fn a_network_that_lost_a_part_is_not_whole_until_it_is_made_again() {
             "echo 128 > /proc/sys/fs/inotify/max_user_instances".into(),
             format!("nft delete table ip {bridge}"),
             format!("nft flush table ip {bridge}"),
-            format!("iptables -D FORWARD -o {bridge} -j ACCEPT"),
+            format!("iptables -D FORWARD -j mullion-{bridge}"),
+            format!("iptables -F mullion-{bridge}"),
         ] {
             assert_eq!(lacks(), None, "before {loss}");
             run(&loss);
@@ -286,12 +298,20 @@ fn a_removal_that_was_cut_off_is_found_and_ended() {
         let bridge = bridge();
         let remove = || driver().remove_network(&cluster(), &Unattended).unwrap();
         remove();
-        let pass = |way: &str| format!("iptables -D FORWARD {way} {bridge} -j ACCEPT");
-        let passes = [pass("-i"), pass("-o")].join("; ");
+        let chain = format!("mullion-{bridge}");
+        let passes =
+            format!("iptables -D FORWARD -j {chain}; iptables -F {chain}; iptables -X {chain}");
         let table = format!("nft delete table ip {bridge}");
         let by_hand = format!("ip link delete {bridge}");
         // After each thing that a killed run could have done last, and after what somebody did by hand.
-        for done in [vec![&passes], vec![&passes, &table], vec![&by_hand]] {
+        let guard = format!("nft delete table inet {bridge}");
+        for done in [
+            vec![&passes],
+            vec![&passes, &table],
+            vec![&passes, &table, &by_hand],
+            vec![&by_hand],
+            vec![&by_hand, &table, &guard],
+        ] {
             driver().make_network(&wish(), &Unattended).unwrap();
             for line in &done {
                 run(line);
@@ -318,6 +338,7 @@ fn the_last_network_puts_the_kernels_settings_back() {
         let other = NetworkWish {
             cluster: "second".parse().unwrap(),
             network: "10.78.0.0/24".parse().unwrap(),
+            access: MachineAccess::Host,
         };
         driver().make_network(&wish(), &Unattended).unwrap();
         driver().make_network(&other, &Unattended).unwrap();

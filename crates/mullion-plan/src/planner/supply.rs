@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mullion_spec::words::Os;
+use mullion_spec::words::{MachineAccess, Os};
 
 use super::machine::{Wait, Work};
 use super::view::View;
@@ -113,6 +113,7 @@ impl Sheet {
 
     pub(super) fn lay_networks(&mut self, view: &View<'_>) {
         let Some(network) = view.network else { return };
+        let access = view.wanted.cluster.network.machine_access;
         let places: BTreeSet<_> = view
             .items
             .iter()
@@ -121,13 +122,17 @@ impl Sheet {
         for place in places {
             let host = view.observed.hosts.get(&place);
             let lacks = host.and_then(|host| host.network_lacks.as_deref());
+            let opened = host
+                .and_then(|host| host.network_access)
+                .filter(|found| *found != access);
             let (prior, reason) = match host.and_then(|host| host.network) {
-                Some(found) if found == network => match lacks {
-                    None => continue,
-                    Some(lacks) => (
+                Some(found) if found == network => match (lacks, opened) {
+                    (None, None) => continue,
+                    (Some(lacks), _) => (
                         Prior::Different,
                         format!("the network of {place} is not whole: {lacks}"),
                     ),
+                    (None, Some(found)) => (Prior::Different, access_reason(found).to_owned()),
                 },
                 Some(found) => (Prior::Different, format!("the network there is {found}")),
                 None => (
@@ -138,10 +143,23 @@ impl Sheet {
             let action = Action::MakeNetwork {
                 place: place.clone(),
                 network,
+                access,
                 prior,
             };
             let id = self.push(Stage::Hosts, None, action, reason, Vec::new());
             self.networks.insert(place, id);
+        }
+    }
+}
+
+/// Why a network is made again whose machines can be reached from somewhere else than the file says.
+const fn access_reason(found: MachineAccess) -> &'static str {
+    match found {
+        MachineAccess::Host => {
+            "`network.machineAccess` is `lan`, and the firewall keeps other networks out"
+        }
+        MachineAccess::Lan => {
+            "`network.machineAccess` is `host`, and the firewall lets other networks in"
         }
     }
 }

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use ipnet::{IpNet, Ipv4Net};
 use mullion_spec::value::MachineName;
-use mullion_spec::words::{Driver, Os};
+use mullion_spec::words::{Driver, MachineAccess, Os};
 
 use super::state::{State, Unit};
 use crate::action::Action;
@@ -64,7 +64,12 @@ impl State {
                 self.templates.insert(template.clone(), parts.clone());
                 Ok(())
             }
-            Action::MakeNetwork { place, network, .. } => self.make_network(place, *network),
+            Action::MakeNetwork {
+                place,
+                network,
+                access,
+                ..
+            } => self.make_network(place, *network, *access),
             Action::RemoveNetwork { place } => self.remove_network(place),
             Action::AwaitApi { .. } => self.api().map(|_| ()),
             Action::ApplyObjects {
@@ -176,10 +181,11 @@ impl State {
         }
     }
 
-    fn make_network(&mut self, place: &Place, network: Ipv4Net) -> Done {
+    fn make_network(&mut self, place: &Place, network: Ipv4Net, access: MachineAccess) -> Done {
         let host = self.hosts.entry(place.clone()).or_default();
         if host.network == Some(network) {
             host.network_lacks = None;
+            host.network_access = Some(access);
             return Ok(());
         }
         // A wider network only loses a part, as behind any more exact route.
@@ -189,6 +195,7 @@ impl State {
         }
         host.network = Some(network);
         host.network_lacks = None;
+        host.network_access = Some(access);
         Ok(())
     }
 
@@ -200,6 +207,7 @@ impl State {
         if let Some(host) = self.hosts.get_mut(place) {
             host.network = None;
             host.network_lacks = None;
+            host.network_access = None;
         }
         Ok(())
     }

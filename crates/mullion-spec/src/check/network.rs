@@ -95,6 +95,7 @@ impl Checker<'_> {
             pods_per_node: raw.pod_cidr_size,
             services,
             machines,
+            machine_access: raw.machine_access,
             domain: self.domain(&at.key("domain"), &raw.domain),
             upstream_dns: self.upstream_dns(&at.key("upstreamDNS"), &raw.upstream_dns, nets),
             policy: raw.policy,

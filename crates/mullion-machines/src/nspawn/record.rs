@@ -1,0 +1,96 @@
+//! The record of what the kernel's settings were before the first machine.
+//!
+//! It lies in memory, as the settings do: a restart of the computer ends both. Older versions wrote the values alone,
+//! as one object; such a record is read as one that names no cluster.
+
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use mullion_spec::value::ClusterName;
+use serde::{Deserialize, Serialize};
+
+use super::kernel;
+use super::place::remove;
+use crate::error::DriverError;
+
+/// What is written down. Fields that this version does not know are a newer version's: such a record is refused.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Record {
+    /// The clusters that need the settings, with the network namespace of each.
+    pub(super) clusters: BTreeMap<ClusterName, String>,
+    /// Settings that the whole computer shares.
+    pub(super) settings: BTreeMap<String, Setting>,
+    /// Settings that each network namespace has for itself.
+    pub(super) networks: BTreeMap<String, BTreeMap<String, Setting>>,
+}
+
+/// One setting.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Setting {
+    /// What it was.
+    pub(super) before: String,
+    /// What we or a kubelet make of it.
+    pub(super) ours: String,
+}
+
+impl Record {
+    /// Reads it; an empty one where there is none.
+    pub(super) fn read(path: &Path, namespace: &str) -> Result<Self, DriverError> {
+        let bytes = match fs_err::read(path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Self::default()),
+            Err(error) => return Err(error.into()),
+        };
+        if let Ok(values) = serde_json::from_slice::<BTreeMap<String, String>>(&bytes) {
+            let mut record = Self::default();
+            for (name, before) in values {
+                let ours = kernel::made_of(&name, &before);
+                let setting = Setting { before, ours };
+                record.of(&name, namespace).insert(name, setting);
+            }
+            return Ok(record);
+        }
+        serde_json::from_slice(&bytes).map_err(|cause| DriverError::Record {
+            path: path.to_owned(),
+            cause,
+        })
+    }
+
+    /// Where a setting is written down.
+    pub(super) fn of(&mut self, name: &str, namespace: &str) -> &mut BTreeMap<String, Setting> {
+        if name.starts_with("net/") {
+            self.networks.entry(namespace.to_owned()).or_default()
+        } else {
+            &mut self.settings
+        }
+    }
+
+    /// Writes it, whole or not at all.
+    pub(super) fn write(&self, path: &Path) -> Result<(), DriverError> {
+        let text = serde_json::to_vec(self).map_err(std::io::Error::from)?;
+        let draft = draft(path);
+        fs_err::write(&draft, text)?;
+        Ok(fs_err::rename(&draft, path)?)
+    }
+
+    /// Writes it where there was one.
+    pub(super) fn write_if_there(&self, path: &Path) -> Result<(), DriverError> {
+        if *self == Self::default() {
+            return Ok(());
+        }
+        self.write(path)
+    }
+
+    /// Removes it, and what a killed run left beside it.
+    pub(super) fn remove(path: &Path) -> Result<(), DriverError> {
+        remove(&draft(path))?;
+        remove(path)
+    }
+}
+
+fn draft(path: &Path) -> PathBuf {
+    path.with_extension("new")
+}
