@@ -83,9 +83,14 @@ impl Link {
         }
     }
 
+    /// Whether it is plugged into that bridge.
+    pub(super) fn is_part_of(&self, bridge: &str) -> bool {
+        self.master.as_deref() == Some(bridge)
+    }
+
     /// Whether it is the end of a machine's cable, on that bridge.
     pub(super) fn is_cable_of(&self, bridge: &str) -> bool {
-        self.master.as_deref() == Some(bridge) && names::is_cable(&self.ifname)
+        self.is_part_of(bridge) && names::is_cable(&self.ifname)
     }
 
     /// Whether it was switched on.

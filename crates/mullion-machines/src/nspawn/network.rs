@@ -212,9 +212,10 @@ fn take_away(cluster: &ClusterName, links: &[Link], kernel: &Kernel) -> Result<(
 /// on, and do not expect that anybody switches it off.
 fn forwarding(links: &[Link], cluster: &ClusterName) -> Result<Forwarding, DriverError> {
     let uplinks = links::uplinks()?;
+    let own = names::bridge(cluster);
     let is_user = |link: &Link| {
         !belongs(link, cluster)
-            && !names::is_cable(&link.ifname)
+            && !link.is_part_of(&own)
             // This computer's own way to other networks can be of any kind, in a container for example.
             && !uplinks.contains(&link.ifname)
             && link.joins_networks()
@@ -364,7 +365,8 @@ mod tests {
                 { "ifname": "eth0", "flags": ["UP"], "linkinfo": { "info_kind": "veth" } },
                 { "ifname": &bridge, "ifalias": links::label(&cluster()),
                   "linkinfo": { "info_kind": "bridge" } },
-                { "ifname": "vb-mul01", "flags": ["UP"], "linkinfo": { "info_kind": "veth" } },
+                { "ifname": "vb-mul01", "flags": ["UP"], "master": &bridge,
+                  "linkinfo": { "info_kind": "veth" } },
                 { "ifname": name, "flags": flags, "linkinfo": { "info_kind": kind } },
             ]);
             let links: Vec<Link> = serde_json::from_value(links).unwrap();
