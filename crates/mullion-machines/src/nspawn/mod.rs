@@ -19,6 +19,7 @@
 mod boot;
 mod cgroup;
 mod exec;
+mod isolation;
 mod kernel;
 mod links;
 mod names;
