@@ -4,6 +4,8 @@
 //! containerd and privileged pods need them. These limits contain mistakes and take away what no node needs. They do
 //! not hold an attacker who is root in a machine; `docs/security.md` says so.
 
+use std::path::Path;
+
 use mullion_plan::Size;
 
 use crate::error::DriverError;
@@ -71,15 +73,31 @@ const LEAST_TASKS: u64 = 8192;
 /// How many tasks a machine may have for each of its processors.
 const TASKS_PER_CPU: u64 = 4096;
 
+/// Settings of the kernel through which root runs programs on this computer or restarts it. A machine only reads them;
+/// kubelet, kube-proxy and network plugins write other ones. A privileged pod mounts a `/proc` of its own, where they can
+/// be written.
+const READ_ONLY: [&str; 6] = [
+    "/proc/sysrq-trigger",
+    "/proc/sys/kernel/core_pattern",
+    "/proc/sys/kernel/hotplug",
+    "/proc/sys/kernel/modprobe",
+    "/proc/sys/kernel/poweroff_cmd",
+    "/proc/sys/kernel/sysrq",
+];
+
 /// The container program's arguments.
-pub(super) fn arguments() -> [String; 4] {
-    [
+pub(super) fn arguments() -> Vec<String> {
+    let mut args = vec![
         "--capability=all".into(),
         format!("--drop-capability={}", DROPPED.join(",")),
         // Allows every call that libseccomp knows: without it the container program allows only a list of its own.
         "--system-call-filter=@known".into(),
         format!("--system-call-filter=~{}", REFUSED.join(" ")),
-    ]
+    ];
+    // Not every kernel has all of them.
+    let there = READ_ONLY.iter().filter(|file| Path::new(file).exists());
+    args.extend(there.map(|file| format!("--bind-ro={file}")));
+    args
 }
 
 /// Properties of a machine's unit that keep it from this computer's devices.
@@ -136,7 +154,12 @@ mod tests {
         let dropped = arguments[1].strip_prefix("--drop-capability=").unwrap();
         let dropped: Vec<_> = dropped.split(',').collect();
         assert!(dropped.contains(&"CAP_SYS_TIME") && dropped.contains(&"CAP_SYS_RAWIO"));
-        for kept in ["CAP_SYS_ADMIN", "CAP_NET_ADMIN", "CAP_SYS_BOOT", "CAP_MKNOD"] {
+        for kept in [
+            "CAP_SYS_ADMIN",
+            "CAP_NET_ADMIN",
+            "CAP_SYS_BOOT",
+            "CAP_MKNOD",
+        ] {
             assert!(!dropped.contains(&kept), "{kept}");
         }
         let refused = arguments[3].strip_prefix("--system-call-filter=~").unwrap();

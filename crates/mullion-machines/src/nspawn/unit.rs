@@ -12,7 +12,12 @@ use crate::quirks::{Cgroup, quirks};
 /// Starts a machine.
 pub(super) fn start(home: &Home, label: &Label) -> Result<(), DriverError> {
     drop(open_console(&home.console())?);
-    let args = service(home, label, isolation::tasks(&label.size)?, quirks()?.cgroup);
+    let args = service(
+        home,
+        label,
+        isolation::tasks(&label.size)?,
+        quirks()?.cgroup,
+    );
     let args: Vec<_> = args.iter().map(String::as_str).collect();
     exec::run("systemd-run", &args)?;
     Ok(())
