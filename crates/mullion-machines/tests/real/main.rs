@@ -14,5 +14,6 @@
 mod boots;
 mod faults;
 mod ground;
+mod isolation;
 mod networks;
 mod stand_in;
