@@ -159,6 +159,11 @@ pub enum Look {
         /// In GiB.
         gib: u64,
     },
+    /// A file system that holds machines to the size of their disks.
+    DiskLimits {
+        /// The program that sets the limits.
+        program: String,
+    },
     /// A UDP port that nobody else listens on.
     UdpPort {
         /// The port.

@@ -16,7 +16,7 @@ use rustix::process::Pid;
 use super::cgroup::Group;
 use super::place::{Home, Label, ON_DISK};
 use super::process::{PROGRAM, Running, leader_below, root_argument};
-use super::{exec, names, unit};
+use super::{exec, isolation, names, unit};
 use crate::driver::Stop;
 use crate::error::DriverError;
 use crate::quirks::{Init, cgroup_mounts, quirks};
@@ -95,7 +95,7 @@ pub(super) fn start(home: &Home, label: &Label, attendant: &dyn Attend) -> Resul
         }
         Init::Other => {
             let group = group(label)?;
-            for unlimited in group.make(&label.size)? {
+            for unlimited in group.make(&label.size, isolation::tasks(&label.size)?)? {
                 attendant.hear(News::Line(format!(
                     "this computer's control groups cannot limit {unlimited}: {} may take all of it",
                     label.name
@@ -232,9 +232,6 @@ fn container(home: &Home, label: &Label) -> Vec<String> {
         "--quiet",
         "--register=no",
         "--keep-unit",
-        "--capability=all",
-        "--system-call-filter=@known",
-        "--property=DeviceAllow=*",
         "--kill-signal=SIGRTMIN+4",
         "--resolv-conf=off",
         "--timezone=off",
@@ -244,6 +241,7 @@ fn container(home: &Home, label: &Label) -> Vec<String> {
     ]
     .map(String::from)
     .into();
+    args.extend(isolation::arguments());
     args.push(root_argument(&home.root()));
     let container = names::container(&label.cluster, &label.name);
     args.push(format!("--machine={container}"));
@@ -262,10 +260,9 @@ fn container(home: &Home, label: &Label) -> Vec<String> {
     args
 }
 
-/// What the container program must be told by its environment: system calls as they come, a kernel's settings
-/// that kubelet may write, and no locks of its own, which would stay behind when it is killed.
-pub(super) const ENVIRONMENT: [(&str, &str); 3] = [
-    ("SYSTEMD_SECCOMP", "0"),
+/// What the container program must be told by its environment: a kernel's settings that kubelet may write, and no locks
+/// of its own, which would stay behind when it is killed.
+pub(super) const ENVIRONMENT: [(&str, &str); 2] = [
     ("SYSTEMD_NSPAWN_API_VFS_WRITABLE", "yes"),
     ("SYSTEMD_NSPAWN_LOCK", "0"),
 ];

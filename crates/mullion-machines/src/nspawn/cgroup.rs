@@ -23,9 +23,10 @@ const BOOT: &str = "boot";
 const PERIOD: u64 = 100_000;
 
 /// The controllers that hold a machine to its size.
-const LIMITED: [&str; 2] = [CPU, MEMORY];
+const LIMITED: [&str; 3] = [CPU, MEMORY, PIDS];
 const CPU: &str = "cpu";
 const MEMORY: &str = "memory";
+const PIDS: &str = "pids";
 
 /// How long the kernel may take to let go of a group's last process.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -46,12 +47,14 @@ impl Group {
         Self { folders }
     }
 
-    /// Makes them, with the machine's size as their limits. Gives what this computer cannot limit at all.
+    /// Makes them, with the machine's size and number of tasks as their limits. Gives what this computer cannot limit at
+    /// all.
     ///
     /// A kernel without a limit, or hierarchies without a controller, are this computer's: its machines are as large as
     /// it is, and work. A controller that is there and is not passed on is refused: somebody can change that.
-    pub(super) fn make(&self, size: &Size) -> Result<Vec<&'static str>, DriverError> {
+    pub(super) fn make(&self, size: &Size, tasks: u64) -> Result<Vec<&'static str>, DriverError> {
         let mut held = Vec::new();
+        let tasks = tasks.to_string();
         for (mount, folder) in &self.folders {
             let parent = mount.path.join(PARENT);
             // From here on the parent is not empty, and stays.
@@ -80,6 +83,8 @@ impl Group {
                     limit(folder, "memory.limit_in_bytes", &memory)?.then(|| held.push(MEMORY));
                 }
             }
+            // The same file in both kinds of hierarchy.
+            limit(folder, "pids.max", &tasks)?.then(|| held.push(PIDS));
         }
         Ok(LIMITED
             .into_iter()
@@ -259,6 +264,7 @@ mod tests {
             }
             ground.put("old/mullion/m/memory.limit_in_bytes", "");
             ground.put("new/mullion/m/cpu.max", "");
+            ground.put("new/mullion/m/pids.max", "");
             ground
         }
 
@@ -284,10 +290,11 @@ mod tests {
     }
 
     #[test]
-    fn a_machines_size_becomes_its_groups_limits() {
+    fn promise_13_a_machines_size_and_tasks_become_its_groups_limits() {
         let ground = Ground::new();
         let group = ground.group();
-        assert!(group.make(&SIZE).unwrap().is_empty());
+        assert!(group.make(&SIZE, 8192).unwrap().is_empty());
+        assert_eq!(ground.read("new/mullion/m/pids.max"), "8192");
         assert_eq!(ground.read("old/mullion/m/cpuset.cpus"), "0-1\n");
         let memory = ground.read("old/mullion/m/memory.limit_in_bytes");
         assert_eq!(memory, "2147483648");
@@ -305,14 +312,14 @@ mod tests {
             .path()
             .join("old/mullion/m/memory.limit_in_bytes");
         fs_err::remove_file(limit).unwrap();
-        assert_eq!(ground.group().make(&SIZE).unwrap(), ["memory"]);
+        assert_eq!(ground.group().make(&SIZE, 8192).unwrap(), ["memory"]);
     }
 
     #[test]
     fn a_controller_that_is_there_and_not_passed_on_is_refused() {
         let ground = Ground::new();
         ground.put("new/mullion/m/cgroup.controllers", "pids");
-        let refused = ground.group().make(&SIZE).unwrap_err();
+        let refused = ground.group().make(&SIZE, 8192).unwrap_err();
         let DriverError::NotPassedOn {
             controller, group, ..
         } = &refused

@@ -20,6 +20,7 @@ mod boot;
 mod cgroup;
 mod exec;
 mod firewall;
+mod isolation;
 mod kernel;
 mod links;
 mod names;
@@ -27,6 +28,7 @@ mod network;
 mod place;
 mod process;
 mod record;
+mod quota;
 mod seed;
 mod share;
 mod unit;
@@ -38,6 +40,7 @@ use mullion_spec::value::{ClusterName, MachineName};
 
 use self::place::{Ground, Guise, Home, Label, LabelVersion};
 use self::process::Running;
+pub use self::quota::{DiskLimit, disk_limit};
 use crate::driver::{Capabilities, Driver, Look, Privilege, Stop};
 use crate::error::DriverError;
 use crate::found::{Door, Found, Sighting};
@@ -160,7 +163,12 @@ fn inside(home: &Home, label: &Label) -> Result<seed::Inside, DriverError> {
 }
 
 /// Makes a machine in its folder.
-fn build(home: &Home, label: &mut Label, wish: &MachineWish) -> Result<(), DriverError> {
+fn build(
+    home: &Home,
+    label: &mut Label,
+    wish: &MachineWish,
+    attendant: &dyn Attend,
+) -> Result<(), DriverError> {
     fs_err::create_dir_all(&home.folder)?;
     // The label first: whatever is cut off from here on is found, and known as not whole.
     home.put_label(label)?;
@@ -169,6 +177,13 @@ fn build(home: &Home, label: &mut Label, wish: &MachineWish) -> Result<(), Drive
         &wish.template_path.join("containerd"),
         &home.on_disk("containerd"),
     )?;
+    let name = names::container(&label.cluster, &label.name);
+    if let Some(why) = quota::hold(&home.disk(), &name, label.size.disk)? {
+        attendant.hear(News::Line(format!(
+            "the disk of {} is not limited to {}: {why}",
+            label.name, label.size.disk
+        )));
+    }
     let (private, public) = host_key(&wish.name)?;
     seed::seed(home, wish, (&private, &public))?;
     label.host_key = Some(public);
@@ -365,7 +380,7 @@ impl Driver for Nspawn {
             ran: false,
             host_key: None,
         };
-        build(&home, &mut label, wish)
+        build(&home, &mut label, wish, attendant)
     }
 
     fn start(
@@ -431,6 +446,12 @@ impl Driver for Nspawn {
                 label.whole = false;
                 home.put_label(&label)?;
             }
+        }
+        if let Err(error) = quota::release(&home.disk()) {
+            // A limit of a project that no file has any more limits nothing: the machine goes all the same.
+            attendant.hear(News::Line(format!(
+                "the limit of the disk of {machine} stays: {error}"
+            )));
         }
         home.remove()?;
         self.ground.tidy(cluster);

@@ -155,12 +155,17 @@ impl Home {
 
     /// A folder of the machine's disk.
     pub(super) fn on_disk(&self, name: &str) -> PathBuf {
-        self.folder.join("disk").join(name)
+        self.disk().join(name)
+    }
+
+    /// The machine's disk: everything that it writes.
+    pub(super) fn disk(&self) -> PathBuf {
+        self.folder.join("disk")
     }
 
     /// Makes the machine's disk, with nothing of the template yet.
     pub(super) fn make_disk(&self) -> Result<(), DriverError> {
-        let disk = self.folder.join("disk");
+        let disk = self.disk();
         fs_err::create_dir(&disk)?;
         // Programs in it may run as anybody: no other user of this computer gets at them.
         fs_err::set_permissions(&disk, std::fs::Permissions::from_mode(0o700))?;

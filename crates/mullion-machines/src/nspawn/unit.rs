@@ -5,20 +5,26 @@ use std::time::Instant;
 
 use super::boot::{AGAIN, ENVIRONMENT, KILLED, PAUSE, becoming, open_console};
 use super::place::{Home, Label};
-use super::{exec, names};
+use super::{exec, isolation, names};
 use crate::error::DriverError;
+use crate::quirks::{Cgroup, quirks};
 
 /// Starts a machine.
 pub(super) fn start(home: &Home, label: &Label) -> Result<(), DriverError> {
     drop(open_console(&home.console())?);
-    let args = service(home, label);
+    let args = service(
+        home,
+        label,
+        isolation::tasks(&label.size)?,
+        quirks()?.cgroup,
+    );
     let args: Vec<_> = args.iter().map(String::as_str).collect();
     exec::run("systemd-run", &args)?;
     Ok(())
 }
 
 /// A machine as a service of this computer's systemd.
-fn service(home: &Home, label: &Label) -> Vec<String> {
+fn service(home: &Home, label: &Label, tasks: u64, cgroup: Cgroup) -> Vec<String> {
     let console = home.console().display().to_string();
     let mut args: Vec<String> = vec![
         format!("--unit={}", names::unit(&label.cluster, &label.name)),
@@ -29,13 +35,14 @@ fn service(home: &Home, label: &Label) -> Vec<String> {
         "--property=KillMode=mixed".into(),
         format!("--property=RestartForceExitStatus={AGAIN}"),
         format!("--property=SuccessExitStatus={AGAIN}"),
-        "--property=TasksMax=infinity".into(),
+        format!("--property=TasksMax={tasks}"),
         format!("--property=StandardOutput=append:{console}"),
         format!("--property=StandardError=append:{console}"),
         format!("--property=CPUQuota={}%", u64::from(label.size.cpus) * 100),
         format!("--property=MemoryMax={}", label.size.memory.bytes()),
         format!("--setenv=PATH={}", exec::PATH),
     ];
+    args.extend(isolation::device_properties(cgroup));
     args.extend(ENVIRONMENT.map(|(name, value)| format!("--setenv={name}={value}")));
     args.extend(becoming(home, label));
     args
@@ -98,14 +105,15 @@ mod tests {
             ran: false,
             host_key: None,
         };
-        let args = service(&home, &label);
+        let args = service(&home, &label, 8192, Cgroup::V2);
         for wanted in [
             "--unit=mullion-dev.lin1.service",
             "--property=Delegate=yes",
             "--property=CPUQuota=200%",
             "--property=MemoryMax=2147483648",
             "--property=RestartForceExitStatus=133",
-            "--setenv=SYSTEMD_SECCOMP=0",
+            "--property=TasksMax=8192",
+            "--property=DevicePolicy=closed",
             "lowerdir=/templates/linux/root,upperdir=/place/m/disk/upper,workdir=/place/m/disk/work",
             "--directory=/place/m/disk/root",
             "--hostname=lin1",

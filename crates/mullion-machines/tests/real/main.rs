@@ -15,5 +15,6 @@ mod boots;
 mod faults;
 mod firewall;
 mod ground;
+mod isolation;
 mod networks;
 mod stand_in;

@@ -51,6 +51,7 @@ pub fn doctor(
         fix,
         cache: kit.cache.clone(),
         state: environment.state.clone(),
+        place: environment.place.clone(),
         machines: model.map(machines).unwrap_or_default(),
         media: model
             .map(|model| media(model, environment))

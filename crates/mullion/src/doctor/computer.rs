@@ -37,6 +37,8 @@ pub struct Computer {
     pub memory: Option<Memory>,
     /// The disks under the folders that we fill.
     pub disks: Vec<Disk>,
+    /// Whether the file system under the machines' folder can hold them to the size of their disks.
+    pub disk_limits: DiskLimits,
     /// UDP ports that somebody listens on.
     pub udp_ports: BTreeSet<u16>,
     /// Networks that routes lead to, without the default route.
@@ -169,6 +171,16 @@ pub struct Disk {
     pub folder: PathBuf,
     /// Free space, in MiB; none where the file system does not tell.
     pub free_mib: Option<u64>,
+}
+
+/// Whether a file system can hold machines to the size of their disks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DiskLimits {
+    /// Whether it can.
+    pub available: bool,
+    /// What was seen.
+    pub seen: String,
 }
 
 /// What a folder is for.

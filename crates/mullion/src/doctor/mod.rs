@@ -41,8 +41,10 @@ pub struct Wishes {
     pub fix: Fix,
     /// The folder for programs, images and templates.
     pub cache: PathBuf,
-    /// The folder for machines and records of runs.
+    /// The folder for records of runs.
     pub state: PathBuf,
+    /// The folder for machines.
+    pub place: PathBuf,
     /// The drivers that the cluster uses, each with the systems it carries there. Empty: everything is looked at,
     /// and only what the default cluster needs must be there.
     pub machines: BTreeMap<Driver, BTreeSet<Os>>,
@@ -91,6 +93,7 @@ fn doctor_at(
         let belongings = Belongings {
             cache: &wishes.cache,
             state: &wishes.state,
+            machines: &wishes.place,
             media: &wishes.media,
         };
         let computer = probe::look(place, catalog, &belongings);

@@ -15,8 +15,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use mullion_catalog::{Catalog, Look, PackageManager};
+use mullion_machines::nspawn::{DiskLimit, disk_limit};
 
-use super::computer::{Clock, Computer, Disk, Distribution, Holds, Medium, Memory, User};
+use super::computer::{
+    Clock, Computer, Disk, DiskLimits, Distribution, Holds, Medium, Memory, User,
+};
 use programs::{Answer, Programs, Question};
 
 /// How long a program may take to tell something about itself.
@@ -39,6 +42,7 @@ pub(super) struct Place<'a> {
 pub(super) struct Belongings<'a> {
     pub(super) cache: &'a Path,
     pub(super) state: &'a Path,
+    pub(super) machines: &'a Path,
     pub(super) media: &'a [PathBuf],
 }
 
@@ -99,6 +103,7 @@ pub(super) fn look(place: &Place<'_>, catalog: &Catalog, belongings: &Belongings
             disk(Holds::Cache, belongings.cache),
             disk(Holds::State, belongings.state),
         ],
+        disk_limits: disk_limits(belongings.machines),
         udp_ports: place.udp_ports(),
         routes: place.routes(),
         clock: place.clock(catalog, &programs),
@@ -117,13 +122,33 @@ pub(super) fn look(place: &Place<'_>, catalog: &Catalog, belongings: &Belongings
     }
 }
 
+/// Whether machines in that folder can be held to the size of their disks.
+fn disk_limits(folder: &Path) -> DiskLimits {
+    let (available, seen) = match disk_limit(folder) {
+        Ok(DiskLimit::Everyone { mount }) => (
+            true,
+            format!("`{}` has them, for every process", mount.display()),
+        ),
+        Ok(DiskLimit::ExceptResourceful { mount }) => (
+            true,
+            format!(
+                "`{}` has them, but for processes with CAP_SYS_RESOURCE that write past an overlay",
+                mount.display()
+            ),
+        ),
+        Ok(DiskLimit::None { why }) => (false, why),
+        Err(error) => (false, error.to_string()),
+    };
+    DiskLimits { available, seen }
+}
+
 /// Every program that a requirement names.
 fn asked_programs(catalog: &Catalog) -> BTreeSet<String> {
     let requirements = catalog.requirements().iter();
     requirements
         .flat_map(|requirement| match &requirement.look {
             Look::Program { names } => names.clone(),
-            Look::Toolchain { program, .. } => vec![program.clone()],
+            Look::Toolchain { program, .. } | Look::DiskLimits { program } => vec![program.clone()],
             Look::Accelerator(accelerator) => vec![accelerator.program.clone()],
             Look::Clock(clock) => vec![clock.program.clone()],
             _ => Vec::new(),

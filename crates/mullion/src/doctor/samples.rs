@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use mullion_catalog::{Catalog, Family, Look};
 
 use super::computer::{
-    AcceleratorFound, CgroupVersion, Cgroups, Clock, Computer, Disk, Distribution, Holds, Kernel,
-    Memory, User,
+    AcceleratorFound, CgroupVersion, Cgroups, Clock, Computer, Disk, DiskLimits, Distribution,
+    Holds, Kernel, Memory, User,
 };
 
 /// Every capability of a kernel of today.
@@ -31,7 +31,7 @@ pub(super) fn laptop() -> Computer {
                     PathBuf::from(format!("/usr/bin/{}", names[0])),
                 );
             }
-            Look::Toolchain { program, .. } => {
+            Look::Toolchain { program, .. } | Look::DiskLimits { program } => {
                 programs.insert(
                     program.clone(),
                     PathBuf::from(format!("/usr/bin/{program}")),
@@ -90,6 +90,10 @@ pub(super) fn laptop() -> Computer {
                 free_mib: Some(200 << 10),
             },
         ],
+        disk_limits: DiskLimits {
+            available: true,
+            seen: "`/var` holds machines to the size of their disks".into(),
+        },
         udp_ports: BTreeSet::new(),
         routes: Vec::new(),
         clock: Clock {
@@ -108,6 +112,10 @@ pub(super) fn bare_debian() -> Computer {
     computer.versions.clear();
     computer.paths.clear();
     computer.first_process = Some("sh".into());
+    computer.disk_limits = DiskLimits {
+        available: false,
+        seen: "`/` is mounted without project quotas".into(),
+    };
     computer.user.capabilities &= !(1 << 24);
     computer.user.bounding &= !(1 << 24);
     computer.cgroups.version = CgroupVersion::Hybrid;

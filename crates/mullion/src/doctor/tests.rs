@@ -54,6 +54,7 @@ impl Debian {
             fix,
             cache: self.folder.path().into(),
             state: self.folder.path().into(),
+            place: self.folder.path().into(),
             machines: BTreeMap::new(),
             media: Vec::new(),
             variables: BTreeMap::new(),

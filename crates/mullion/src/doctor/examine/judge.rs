@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use ipnet::Ipv4Net;
 use mullion_catalog::{Accelerator, ClockLook, KernelFeature, Look, Number, Requirement};
 
-use super::super::computer::{AcceleratorFound, CgroupVersion, Computer, Holds, Made};
+use super::super::computer::{AcceleratorFound, CgroupVersion, Computer, DiskLimits, Holds, Made};
 use super::{State, quoted};
 
 /// How it stands with a requirement, and what was seen; none where the question does not arise.
@@ -25,6 +25,7 @@ pub(super) fn judge(requirement: &Requirement, computer: &Computer) -> Option<(S
         } => toolchain(program, minimum, computer),
         Look::Memory { mib } => memory(*mib, computer),
         Look::Disk { gib } => disk(*gib, computer),
+        Look::DiskLimits { program } => disk_limits(program, computer),
         Look::UdpPort { port } => udp_port(*port, computer),
         Look::Network { cidr, own } => network(cidr, own, computer),
         Look::Clock(clock) => self::clock(clock, computer),
@@ -310,6 +311,17 @@ pub(in super::super) fn gib(mib: u64) -> String {
     match (tenths / 10, tenths % 10) {
         (whole, 0) => format!("{whole} GiB"),
         (whole, tenth) => format!("{whole}.{tenth} GiB"),
+    }
+}
+
+fn disk_limits(program: &str, computer: &Computer) -> (State, String) {
+    let DiskLimits { available, seen } = &computer.disk_limits;
+    if !available {
+        (State::Weak, format!("{seen}: a machine may fill all of it"))
+    } else if computer.programs.contains_key(program) {
+        (State::Ok, seen.clone())
+    } else {
+        (State::Missing, format!("{seen}; no program `{program}`"))
     }
 }
 

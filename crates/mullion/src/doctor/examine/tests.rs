@@ -44,7 +44,7 @@ fn a_bare_debian_lacks_programs_and_says_what_that_blocks() {
     let computer = bare_debian();
     assert_eq!(
         ids(&computer, State::Weak),
-        ["cap-sys-resource", "systemd", "cgroups"]
+        ["cap-sys-resource", "systemd", "cgroups", "disk-limits"]
     );
     let starter = find(&computer, "machine-starter");
     assert_eq!(starter.blocks, ["linux-machines", "windows-stand-ins"]);
@@ -279,4 +279,14 @@ fn a_cluster_is_judged_by_its_own_machines() {
             .iter()
             .all(|found| found.requirement != "emulator" && found.requirement != "root")
     );
+}
+
+#[test]
+fn promise_13_doctor_tells_whether_disks_of_machines_are_limited() {
+    let mut computer = laptop();
+    assert!(ids(&computer, State::Weak).is_empty());
+    computer.programs.remove("setquota");
+    assert_eq!(ids(&computer, State::Missing), ["disk-limits"]);
+    computer.disk_limits.available = false;
+    assert_eq!(ids(&computer, State::Weak), ["disk-limits"]);
 }

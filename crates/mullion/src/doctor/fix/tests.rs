@@ -41,7 +41,7 @@ fn other_families_get_their_own_commands() {
         lines(&computer),
         [
             "sudo dnf install -y systemd-container mmdebstrap iproute iptables-nft nftables util-linux kmod qemu-img swtpm \
-             xorriso wimlib-utils golang gcc mingw64-gcc",
+             xorriso wimlib-utils golang gcc mingw64-gcc quota",
             "sudo dnf install -y qemu-system-x86",
         ]
     );

@@ -83,6 +83,7 @@ impl Fake {
         let belongings = Belongings {
             cache: &self.0.path().join("not/made/yet"),
             state: self.0.path(),
+            machines: self.0.path(),
             media: &[self.0.path().join("server.iso"), self.0.path().to_owned()],
         };
         look(&place, Catalog::builtin(), &belongings)

@@ -38,8 +38,9 @@ fn a_computer_that_is_ready_is_told_so_and_what_to_type() {
         connection tracking, address sets, tap devices, KVM, systemd-nspawn, mmdebstrap, ip, iptables,
         nft, unshare, setpriv, modprobe, qemu-system-x86_64, qemu-img, UEFI firmware, swtpm, xorriso,
         wimlib-imagex, Go, gcc, static C library, C compiler for Windows, memory for three small
-        machines, memory for a Windows machine and two small ones, disk space for small machines, disk
-        space for a Windows machine, the machines' network, UDP port 4789, the clock, proxy settings
+        machines, memory for a Windows machine and two small ones, project quotas, disk space for small
+        machines, disk space for a Windows machine, the machines' network, UDP port 4789, the clock,
+        proxy settings
 
     Next:
       - see what would happen: `mullion plan`
@@ -85,8 +86,8 @@ fn what_is_missing_is_told_with_what_it_blocks_and_how_to_cure_it() {
         connection tracking, address sets, tap devices, systemd-nspawn, ip, iptables, nft, unshare,
         setpriv, modprobe, qemu-img, UEFI firmware, swtpm, xorriso, wimlib-imagex, Go, gcc, static C
         library, C compiler for Windows, memory for three small machines, memory for a Windows machine
-        and two small ones, disk space for small machines, disk space for a Windows machine, the
-        machines' network, UDP port 4789, the clock, proxy settings
+        and two small ones, project quotas, disk space for small machines, disk space for a Windows
+        machine, the machines' network, UDP port 4789, the clock, proxy settings
 
     These commands install what is missing:
         apt-get update
