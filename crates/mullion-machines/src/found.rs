@@ -5,7 +5,9 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use ipnet::{IpNet, Ipv4Net};
-use mullion_plan::{HostFacts, MachineFacts, Place, Power, Size, TemplateId};
+use mullion_plan::{
+    HostFacts, Identity, MachineFacts, Place, Power, Size, TemplateId, Trouble,
+};
 use mullion_spec::value::{ClusterName, MachineName};
 use mullion_spec::words;
 
@@ -16,6 +18,10 @@ pub struct Found {
     pub network: Option<Ipv4Net>,
     /// What of that network is missing, in words; making it again makes it whole.
     pub network_lacks: Option<String>,
+    /// What the label of that network says of the cluster beside the name.
+    pub network_identity: Option<Identity>,
+    /// Why that network must be left as it is.
+    pub network_trouble: Option<Trouble>,
     /// Networks of this computer that are not the cluster's.
     pub foreign: BTreeSet<IpNet>,
     /// Its machines, and machines of its machines' names that are not its own.
@@ -31,6 +37,7 @@ impl Found {
             network: self.network,
             network_lacks: self.network_lacks.clone(),
             foreign: self.foreign.clone(),
+            trouble: self.network_trouble.clone(),
         }
     }
 }
@@ -54,6 +61,10 @@ pub struct Sighting {
     pub template_path: Option<PathBuf>,
     /// Its address.
     pub address: Option<IpAddr>,
+    /// What its label says of the cluster beside the name; nothing in labels of older versions.
+    pub identity: Option<Identity>,
+    /// Why it must be left as it is.
+    pub trouble: Option<Trouble>,
 }
 
 impl Sighting {
@@ -70,6 +81,7 @@ impl Sighting {
             template: self.template.clone(),
             address: self.address,
             inside: None,
+            trouble: self.trouble.clone(),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 
 use ipnet::Ipv4Net;
-use mullion_plan::{Size, TemplateId};
+use mullion_plan::{Identity, Size, TemplateId};
 use mullion_spec::value::{ClusterName, MachineName};
 
 /// A cluster's machine network.
@@ -16,6 +16,8 @@ pub struct NetworkWish {
     pub cluster: ClusterName,
     /// The network; its first address is this computer's.
     pub network: Ipv4Net,
+    /// What its label says of the cluster beside the name.
+    pub identity: Option<Identity>,
 }
 
 /// A machine to make.
@@ -41,6 +43,8 @@ pub struct MachineWish {
     pub hosts: Hosts,
     /// DNS servers; this computer's own when empty.
     pub dns: Vec<IpAddr>,
+    /// What its label says of the cluster beside the name.
+    pub identity: Option<Identity>,
 }
 
 /// The first address of a network, which is this computer's.

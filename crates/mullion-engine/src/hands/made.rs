@@ -20,6 +20,7 @@ pub(super) fn make(computer: &Memory, cluster: &str, network: &str, name: &str, 
     let wish = NetworkWish {
         cluster: cluster.clone(),
         network,
+        identity: None,
     };
     computer.make_network(&wish, &Unattended).unwrap();
     let number = computer.find(&cluster).unwrap().machines.len() + 1;
@@ -38,6 +39,7 @@ pub(super) fn make(computer: &Memory, cluster: &str, network: &str, name: &str, 
         authorized_keys: Vec::new(),
         hosts: Hosts::default(),
         dns: Vec::new(),
+        identity: None,
     };
     computer.make(&wish, &Unattended).unwrap();
 }

@@ -4,6 +4,7 @@ use std::os::unix::fs::MetadataExt as _;
 
 use fs_err::File;
 use ipnet::{IpNet, Ipv4Net};
+use mullion_plan::{Identity, Trouble};
 use mullion_spec::value::ClusterName;
 
 use super::kernel::{Forwarding, Kernel, WayOut};
@@ -21,6 +22,10 @@ pub(super) struct Seen {
     pub(super) lacks: Option<String>,
     pub(super) foreign: Vec<IpNet>,
     pub(super) clusters: Vec<ClusterName>,
+    /// What the label of its bridge says of the cluster beside the name.
+    pub(super) identity: Result<Option<Identity>, Trouble>,
+    /// The cables of machines on its bridge.
+    pub(super) cables: Vec<String>,
 }
 
 /// Looks at this computer's networks.
@@ -46,6 +51,11 @@ pub(super) fn look(cluster: &ClusterName) -> Result<Seen, DriverError> {
             })
             .collect(),
         clusters: links.iter().filter_map(Link::cluster).collect(),
+        identity: own.map_or(Ok(None), Link::identity),
+        cables: own.map_or_else(Vec::new, |own| {
+            let cables = links.iter().filter(|link| link.is_cable_of(&own.ifname));
+            cables.map(|link| link.ifname.clone()).collect()
+        }),
     })
 }
 
@@ -105,6 +115,21 @@ pub(super) fn make(wish: &NetworkWish) -> Result<(), DriverError> {
                 name: bridge,
             });
         }
+        let other = link.identity().map_or_else(Some, |there| {
+            let (there, own) = (there?, wish.identity.as_ref()?);
+            (there.id != own.id).then(|| Trouble::OtherCluster {
+                found: there.id,
+                own: Some(own.id.clone()),
+                owner: Some(there.owner),
+                file: "the state folder's `clusters/NAME/id`".replace("NAME", wish.cluster.as_str()),
+            })
+        });
+        if let Some(trouble) = other {
+            return Err(DriverError::LeftAlone {
+                machine: None,
+                trouble,
+            });
+        }
         if let Some(there) = link.ipv4()
             && (there.trunc() != network || there.addr() != gateway)
         {
@@ -131,7 +156,7 @@ pub(super) fn make(wish: &NetworkWish) -> Result<(), DriverError> {
     }
     // The label before all else. A run that is killed before this line leaves a blank bridge of our name.
     if own.is_none_or(|link| link.cluster().is_none()) {
-        let label = links::label(&wish.cluster);
+        let label = links::label(&wish.cluster, wish.identity.as_ref());
         exec::run("ip", &["link", "set", "dev", &bridge, "alias", &label])?;
     }
     let address = format!("{gateway}/{}", network.prefix_len());
@@ -365,7 +390,7 @@ mod tests {
         kernel.prepare(WayOut::Open).unwrap();
         let bridge = names::bridge(&cluster());
         let links = serde_json::json!([
-            { "ifname": &bridge, "ifalias": links::label(&cluster()) },
+            { "ifname": &bridge, "ifalias": links::label(&cluster(), None) },
             { "ifname": "vb-mul01", "master": &bridge },
             { "ifname": "vb-mul02", "master": "mul02" },
             { "ifname": "eth1", "master": &bridge },

@@ -15,4 +15,5 @@ mod boots;
 mod faults;
 mod ground;
 mod networks;
+mod proof;
 mod stand_in;

@@ -27,6 +27,7 @@ fn wish() -> NetworkWish {
     NetworkWish {
         cluster: cluster(),
         network: "10.77.0.0/24".parse().unwrap(),
+        identity: None,
     }
 }
 
@@ -318,6 +319,7 @@ fn the_last_network_puts_the_kernels_settings_back() {
         let other = NetworkWish {
             cluster: "second".parse().unwrap(),
             network: "10.78.0.0/24".parse().unwrap(),
+            identity: None,
         };
         driver().make_network(&wish(), &Unattended).unwrap();
         driver().make_network(&other, &Unattended).unwrap();
