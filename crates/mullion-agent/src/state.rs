@@ -8,7 +8,7 @@ use mullion_wire::{Firewall, KubeadmPhase, Mark, Sha256Digest};
 use serde::{Deserialize, Serialize};
 
 use crate::failure::AgentError;
-use crate::system::{System, SystemError};
+use crate::system::{Kind, System, SystemError};
 
 mod windows;
 
@@ -184,6 +184,21 @@ impl State {
     /// What was written down, or nothing.
     pub(crate) fn load(system: &dyn System) -> Result<Self, AgentError> {
         let path = path(system);
+        // What is there and is no file of ours is never taken for missing: what was there before could not be put back.
+        match system.look(&path)? {
+            None => return Ok(Self::default()),
+            Some(look) if look.kind == Kind::File => {}
+            Some(look) => {
+                return Err(AgentError::InTheWay {
+                    path,
+                    what: match look.kind {
+                        Kind::Folder => "a folder",
+                        Kind::Link => "a link",
+                        _ => "not a file",
+                    },
+                });
+            }
+        }
         let Some(bytes) = system.read(&path)? else {
             return Ok(Self::default());
         };

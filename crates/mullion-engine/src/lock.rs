@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use fs_err::os::unix::fs::OpenOptionsExt as _;
 use jiff::Timestamp;
+use mullion_machines::open_record;
 use mullion_spec::value::ClusterName;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
@@ -167,7 +168,7 @@ impl Lock {
 
     /// Who holds the lock of a cluster in a folder now; `None` where nobody does.
     pub fn holder(folder: &Path, cluster: &ClusterName) -> Option<Holder> {
-        let mut file = fs_err::File::open(file_of(folder, cluster)).ok()?;
+        let mut file = open_record(&file_of(folder, cluster)).ok()??;
         is_held(&file).then(|| who(&mut file)).flatten()
     }
 
@@ -177,7 +178,7 @@ impl Lock {
         let clusters = entries.filter_map(|entry| {
             let path = entry.ok()?.path();
             let cluster = path.file_stem()?.to_str()?.parse().ok()?;
-            is_held(&fs_err::File::open(path).ok()?).then_some(cluster)
+            is_held(&open_record(&path).ok()??).then_some(cluster)
         });
         clusters.collect()
     }

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use mullion_machines::{open_record, read_record};
 use rustix::fs::{FlockOperation, flock};
 
 use crate::record::{RecordError, RunRecord};
@@ -127,16 +128,14 @@ impl Runs {
     /// What a run did.
     pub fn read(&self, id: &RunId) -> Result<RunRecord, RunsError> {
         let path = self.journal(id);
-        let journal = |source: io::Error| match source.kind() {
-            io::ErrorKind::NotFound => RunsError::Unknown(id.to_string()),
-            _ => RunsError::Journal {
-                id: id.clone(),
-                source,
-            },
+        let journal = |source: io::Error| RunsError::Journal {
+            id: id.clone(),
+            source,
         };
         // Asked before reading: a run that ends in between has written its last line by then.
         let alive = is_alive(&path);
-        let bytes = fs_err::read(&path).map_err(journal)?;
+        let bytes = read_record(&path).map_err(journal)?;
+        let bytes = bytes.ok_or_else(|| RunsError::Unknown(id.to_string()))?;
         let text = String::from_utf8_lossy(&bytes);
         RunRecord::parse(&text, alive).map_err(|source| RunsError::Damaged {
             id: id.clone(),
@@ -196,7 +195,7 @@ impl Runs {
 
 /// Whether somebody keeps that journal: a run holds its lock as long as it lives.
 fn is_alive(journal: &Path) -> Alive {
-    let Ok(file) = fs_err::File::open(journal) else {
+    let Ok(Some(file)) = open_record(journal) else {
         return Alive::No;
     };
     match flock(&file, FlockOperation::NonBlockingLockShared) {

@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use mullion_machines::read_record;
 use mullion_plan::{StepKind, Took};
 
 use crate::private::{private_folder, replace};
@@ -38,9 +39,10 @@ pub fn remember(state: &Path, report: &Report) -> Result<(), TimingsError> {
     if medians.is_empty() {
         return Ok(());
     }
-    let mut took = fs_err::read_to_string(&path)
-        .ok()
-        .and_then(|text| serde_json::from_str::<Took>(&text).ok())
+    // Estimates only: what is damaged is written again. What is no file is not replaced by one.
+    let kept = read_record(&path).map_err(failed)?;
+    let mut took = kept
+        .and_then(|bytes| serde_json::from_slice::<Took>(&bytes).ok())
         .unwrap_or_default();
     for (kind, median) in medians {
         took.record(kind, median);

@@ -3,7 +3,7 @@
 //! What a driver says that it cannot do is held to another promise: it is refused, and nothing changes.
 
 use ipnet::IpNet;
-use mullion_plan::{Attend, Breach, News, Power, Unattended};
+use mullion_plan::{Attend, Breach, ClusterUid, Identity, News, Power, Trouble, Unattended};
 use mullion_spec::value::{ClusterName, MachineName};
 use mullion_spec::words::{MachineAccess, Word as _};
 
@@ -23,21 +23,37 @@ pub struct Trial {
     pub machines: [MachineWish; 2],
 }
 
+/// What becomes of a machine's label between two looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Spoil {
+    /// It is damaged.
+    Damaged,
+    /// A newer version wrote it.
+    Newer,
+    /// It is as it was before.
+    Restored,
+}
+
+/// Spoils the label of a machine, from outside of the driver, or restores it.
+pub type Spoiler<'a> = &'a (dyn Fn(&ClusterName, &MachineName, Spoil) + Sync);
+
 /// A driver that remembers nothing: as a new process would have it.
 pub type Factory<'a> = &'a (dyn Fn() -> Box<dyn Driver> + Sync);
 
 /// Tries everything that the contract promises, and ends in the world it began in.
-pub fn conforms(factory: Factory<'_>, trial: &Trial) -> Result<(), Breach> {
+///
+/// `spoiler` is for drivers that make machines: others have no label of their own.
+pub fn conforms(factory: Factory<'_>, spoiler: Spoiler<'_>, trial: &Trial) -> Result<(), Breach> {
     let capabilities = factory().capabilities();
     if capabilities.makes_machines && capabilities.networks && capabilities.power {
-        makes(factory, trial)
+        makes(factory, spoiler, trial)
     } else {
         reaches(factory, trial)
     }
 }
 
 /// The promises of a driver that makes machines.
-fn makes(factory: Factory<'_>, trial: &Trial) -> Result<(), Breach> {
+fn makes(factory: Factory<'_>, spoiler: Spoiler<'_>, trial: &Trial) -> Result<(), Breach> {
     let suite = Suite { factory, trial };
     let before = suite.find()?;
     require(
@@ -52,6 +68,8 @@ fn makes(factory: Factory<'_>, trial: &Trial) -> Result<(), Breach> {
     suite.starting_is_called_off()?;
     suite.power()?;
     suite.inside()?;
+    suite.spoilt(spoiler)?;
+    suite.of_others()?;
     suite.side_by_side()?;
     suite.removing()?;
     require(
@@ -352,6 +370,122 @@ impl Suite<'_> {
         require(
             self.find()? == before,
             "a machine is the same with other keys and names",
+            || "what is found differs".into(),
+        )
+    }
+
+    /// One machine runs, and one does not. Neither is touched while its label is spoilt.
+    fn spoilt(&self, spoiler: Spoiler<'_>) -> Result<(), Breach> {
+        let before = self.find()?;
+        for wish in &self.trial.machines {
+            let (cluster, name) = (&wish.cluster, &wish.name);
+            for spoil in [Spoil::Damaged, Spoil::Newer] {
+                spoiler(cluster, name, spoil);
+                let found = self.find()?;
+                let seen = found.machines.get(name);
+                let is_told = seen.is_some_and(|seen| match seen.trouble {
+                    Some(Trouble::Unreadable { .. }) => spoil == Spoil::Damaged,
+                    Some(Trouble::Newer { .. }) => spoil == Spoil::Newer,
+                    _ => false,
+                });
+                require(
+                    is_told && seen.is_some_and(|seen| !seen.ours && seen.made),
+                    "a label that cannot be read is told, and no reason to take a machine for ours",
+                    || format!("{spoil:?}: {seen:?}"),
+                )?;
+                let driver = self.driver();
+                let refused = [
+                    ("make", driver.make(wish, &Unattended)),
+                    ("start", driver.start(cluster, name, &Unattended)),
+                    (
+                        "stop",
+                        driver.stop(cluster, name, Stop::AtOnce, &Unattended),
+                    ),
+                    ("remove", driver.remove(cluster, name, &Unattended)),
+                    (
+                        "authorize",
+                        driver.authorize(cluster, name, "ssh-ed25519 AAAA"),
+                    ),
+                    (
+                        "set_hosts",
+                        driver.set_hosts(cluster, name, &Hosts::default()),
+                    ),
+                    ("door", driver.door(cluster, name).map(|_| ())),
+                ];
+                for (verb, result) in refused {
+                    require(
+                        matches!(result, Err(DriverError::LeftAlone { .. })),
+                        "what cannot be told whose it is, is left alone",
+                        || format!("{verb}, {spoil:?}: {result:?}"),
+                    )?;
+                }
+                let refused = driver.remove_network(cluster, &Unattended);
+                require(
+                    matches!(refused, Err(DriverError::NetworkInUse(_))),
+                    "a network stays while a machine is there, whosever it is",
+                    || format!("{refused:?}"),
+                )?;
+            }
+            spoiler(cluster, name, Spoil::Restored);
+            require(
+                self.find()? == before,
+                "a refused verb has no effect",
+                || format!("{name} differs after its label was restored"),
+            )?;
+        }
+        Ok(())
+    }
+
+    /// The same names, for another cluster.
+    fn of_others(&self) -> Result<(), Breach> {
+        let before = self.find()?;
+        let identity = Identity {
+            id: ClusterUid::of(0x000b_ad1d),
+            owner: 0,
+        };
+        let network = NetworkWish {
+            identity: Some(identity.clone()),
+            ..self.trial.network.clone()
+        };
+        let refused = self.driver().make_network(&network, &Unattended);
+        require(
+            matches!(
+                refused,
+                Err(DriverError::LeftAlone {
+                    trouble: Trouble::OtherCluster { .. },
+                    ..
+                })
+            ),
+            "the network of another cluster of the same name is refused",
+            || format!("{refused:?}"),
+        )?;
+        for wish in &self.trial.machines {
+            let found = before.machines.get(&wish.name);
+            require(
+                found.is_some_and(|found| found.identity == wish.identity),
+                "a machine is found with the id of its cluster",
+                || format!("{found:?}"),
+            )?;
+            let wish = MachineWish {
+                identity: Some(identity.clone()),
+                ..wish.clone()
+            };
+            let refused = self.driver().make(&wish, &Unattended);
+            require(
+                matches!(
+                    refused,
+                    Err(DriverError::Different {
+                        what: "cluster",
+                        ..
+                    })
+                ),
+                "a machine of another cluster of the same name is refused",
+                || format!("{refused:?}"),
+            )?;
+        }
+        require(
+            self.find()? == before,
+            "a refused verb has no effect",
             || "what is found differs".into(),
         )
     }

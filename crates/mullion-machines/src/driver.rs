@@ -9,6 +9,9 @@
 //! - **Labels.** Everything that a driver makes carries the cluster's name, on the thing itself. [`Look::find`]
 //!   works from the labels alone: with every state folder gone, for machines that no file names any more, after
 //!   a restart of the computer. What lacks the label is never changed or removed.
+//! - **Whose it is.** Beside the name a label has the cluster's id; labels of older versions have none. A machine or a
+//!   network whose label has another id is refused. One whose label cannot be read, or was written by a newer version,
+//!   is found with its trouble, and every verb refuses it: it is neither missing nor unfinished.
 //! - **Order.** Network, then machines; make, then start; stop, then remove; machines, then network. A verb
 //!   whose base is missing is refused and changes nothing. [`Driver::remove`] may be called at any time and
 //!   stops a machine that runs; [`Driver::remove_network`] refuses while machines are there.

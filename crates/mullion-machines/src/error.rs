@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use ipnet::Ipv4Net;
-use mullion_plan::{ErrorClass, MAKE_ROOM, is_disk_full};
+use mullion_plan::{ErrorClass, MAKE_ROOM, Obstacle, Trouble, is_disk_full};
 use mullion_spec::value::{ClusterName, MachineName};
 
 /// Why a driver could not do what it was asked.
@@ -110,6 +110,22 @@ pub enum DriverError {
         /// Its name.
         name: String,
     },
+    /// Something of the cluster's name must be left as it is.
+    #[error("{}", obstacle(machine.as_ref(), trouble).words())]
+    LeftAlone {
+        /// The machine; none where it is the network.
+        machine: Option<MachineName>,
+        /// Why.
+        trouble: Trouble,
+    },
+    /// Something else is mounted in a folder that was to be removed.
+    #[error("cannot remove `{folder}`: something is mounted at `{mount}`")]
+    Mounted {
+        /// The folder.
+        folder: PathBuf,
+        /// The mount.
+        mount: PathBuf,
+    },
     /// The template is not there.
     #[error("there is no template in `{0}`")]
     NoTemplate(PathBuf),
@@ -186,12 +202,22 @@ pub enum DriverError {
     Cannot(&'static str),
 }
 
+/// The words and the way out are the plan's.
+fn obstacle(machine: Option<&MachineName>, trouble: &Trouble) -> Obstacle {
+    Obstacle::LeftAlone {
+        machine: machine.cloned(),
+        trouble: trouble.clone(),
+    }
+}
+
 impl DriverError {
     /// What kind of failure it is for the engine.
     pub const fn class(&self) -> ErrorClass {
         match self {
             Self::CalledOff => ErrorClass::Interrupted,
-            Self::NotOurs { .. } | Self::Taken { .. } => ErrorClass::NotOurs,
+            Self::NotOurs { .. } | Self::Taken { .. } | Self::LeftAlone { .. } => {
+                ErrorClass::NotOurs
+            }
             // A machine that shuts down, or was killed in the middle, may be gone the next time.
             Self::DoesNotEnd { .. } | Self::Left(_) => ErrorClass::Conflict,
             _ => ErrorClass::Refused,
@@ -204,6 +230,13 @@ impl DriverError {
             return Some(MAKE_ROOM.into());
         }
         match self {
+            Self::LeftAlone { machine, trouble } => {
+                Some(obstacle(machine.as_ref(), trouble).hint())
+            }
+            Self::Mounted { mount, .. } => Some(format!(
+                "unmount it with `umount {}`, then run it again",
+                mount.display()
+            )),
             Self::NeedsRoot => Some("run it with sudo".into()),
             Self::MissingProgram(_) => Some("`mullion doctor --fix` installs it".into()),
             Self::Taken { .. } | Self::OtherNetwork { .. } => {

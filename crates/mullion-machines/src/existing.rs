@@ -73,6 +73,8 @@ impl Look for Existing {
                 template: None,
                 template_path: None,
                 address,
+                identity: None,
+                trouble: None,
             };
             found.machines.insert(machine.clone(), sighting);
         }

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use ipnet::{IpNet, Ipv4Net};
-use mullion_plan::{HostFacts, MachineFacts, Place, Power, Size, TemplateId};
+use mullion_plan::{HostFacts, Identity, MachineFacts, Place, Power, Size, TemplateId, Trouble};
 use mullion_spec::value::{ClusterName, MachineName};
 use mullion_spec::words::{self, MachineAccess};
 
@@ -18,6 +18,10 @@ pub struct Found {
     pub network_lacks: Option<String>,
     /// From where its machines can be reached; `None` where the firewall cannot be read.
     pub network_access: Option<MachineAccess>,
+    /// What the label of that network says of the cluster beside the name.
+    pub network_identity: Option<Identity>,
+    /// Why that network must be left as it is.
+    pub network_trouble: Option<Trouble>,
     /// Networks of this computer that are not the cluster's.
     pub foreign: BTreeSet<IpNet>,
     /// Its machines, and machines of its machines' names that are not its own.
@@ -34,6 +38,7 @@ impl Found {
             network_lacks: self.network_lacks.clone(),
             network_access: self.network_access,
             foreign: self.foreign.clone(),
+            trouble: self.network_trouble.clone(),
         }
     }
 }
@@ -57,6 +62,10 @@ pub struct Sighting {
     pub template_path: Option<PathBuf>,
     /// Its address.
     pub address: Option<IpAddr>,
+    /// What its label says of the cluster beside the name; nothing in labels of older versions.
+    pub identity: Option<Identity>,
+    /// Why it must be left as it is.
+    pub trouble: Option<Trouble>,
 }
 
 impl Sighting {
@@ -73,6 +82,7 @@ impl Sighting {
             template: self.template.clone(),
             address: self.address,
             inside: None,
+            trouble: self.trouble.clone(),
         }
     }
 }

@@ -12,7 +12,10 @@
 //! What holds always:
 //! - everything that is made carries its cluster's label, on the thing itself: nothing is found through a state
 //!   file, and what lacks the label is never touched;
-//! - whether a machine runs is asked of the computer's processes, not of a file;
+//! - whether a machine runs is asked of the computer's processes, not of a file: a process is a machine's by proof of the
+//!   kernel, never by its arguments;
+//! - a label that cannot be read, is newer, or has another cluster's id keeps a machine from being made, changed and
+//!   removed;
 //! - a machine that is killed at any moment leaves no mount, no interface and no control group that its removal
 //!   would not take away.
 //!
@@ -37,6 +40,7 @@ mod found;
 pub mod memory;
 pub mod nspawn;
 mod quirks;
+mod record;
 mod wish;
 
 use std::path::Path;
@@ -48,6 +52,7 @@ pub use error::DriverError;
 pub use found::{Door, Found, Sighting};
 pub use nspawn::has_machines;
 pub use quirks::{Cgroup, Init, Limits, Quirks, quirks};
+pub use record::{open_record, read_record};
 pub use wish::{Hosts, MachineWish, NetworkWish, gateway};
 
 /// The driver that makes machines, with their files below `place`; nothing where the file's word stands for one

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ipnet::Ipv4Net;
-use mullion_plan::{Attend, Power};
+use mullion_plan::{Attend, Identity, Power, Trouble};
 use mullion_spec::value::{ClusterName, MachineName};
 use mullion_spec::words::MachineAccess;
 
@@ -23,6 +23,7 @@ pub struct Memory {
 struct Cluster {
     network: Option<Ipv4Net>,
     access: Option<MachineAccess>,
+    network_identity: Option<Identity>,
     machines: BTreeMap<MachineName, Machine>,
 }
 
@@ -31,6 +32,7 @@ struct Machine {
     wish: MachineWish,
     whole: bool,
     power: Power,
+    trouble: Option<Trouble>,
 }
 
 impl Memory {
@@ -48,6 +50,17 @@ impl Memory {
         {
             machine.whole = false;
             machine.power = Power::New;
+        }
+    }
+
+    /// Leaves a machine's label as if somebody had damaged it, or a newer version had written it.
+    pub fn spoil(&self, cluster: &ClusterName, machine: &MachineName, trouble: Option<Trouble>) {
+        if let Some(machine) = self
+            .lock()
+            .get_mut(cluster)
+            .and_then(|cluster| cluster.machines.get_mut(machine))
+        {
+            machine.trouble = trouble;
         }
     }
 
@@ -95,6 +108,7 @@ impl Memory {
             cluster: cluster.clone(),
             machine: machine.clone(),
         })?;
+        refuse_trouble(machine, there)?;
         if !there.whole {
             return Err(DriverError::NotWhole {
                 cluster: cluster.clone(),
@@ -103,6 +117,21 @@ impl Memory {
         }
         action(there, network)
     }
+}
+
+fn refuse_trouble(name: &MachineName, machine: &Machine) -> Result<(), DriverError> {
+    match &machine.trouble {
+        None => Ok(()),
+        Some(trouble) => Err(DriverError::LeftAlone {
+            machine: Some(name.clone()),
+            trouble: trouble.clone(),
+        }),
+    }
+}
+
+/// Whether two things are of different clusters. What has no id belongs to the cluster of its name.
+fn differs(one: Option<&Identity>, other: Option<&Identity>) -> bool {
+    matches!((one, other), (Some(one), Some(other)) if one.id != other.id)
 }
 
 impl Look for Memory {
@@ -133,16 +162,21 @@ impl Look for Memory {
         if let Some(own) = clusters.get(cluster) {
             found.network = own.network;
             found.network_access = own.access;
+            found.network_identity.clone_from(&own.network_identity);
             for (name, machine) in &own.machines {
+                // What a label says is known where it can be read.
+                let label = machine.trouble.is_none().then_some(&machine.wish);
                 let sighting = Sighting {
-                    ours: true,
+                    ours: label.is_some(),
                     made: true,
-                    whole: machine.whole,
+                    whole: label.is_some() && machine.whole,
                     power: machine.power,
-                    size: Some(machine.wish.size),
-                    template: Some(machine.wish.template.clone()),
-                    template_path: Some(machine.wish.template_path.clone()),
-                    address: Some(machine.wish.address.into()),
+                    size: label.map(|wish| wish.size),
+                    template: label.map(|wish| wish.template.clone()),
+                    template_path: label.map(|wish| wish.template_path.clone()),
+                    address: label.map(|wish| wish.address.into()),
+                    identity: label.and_then(|wish| wish.identity.clone()),
+                    trouble: machine.trouble.clone(),
                 };
                 found.machines.insert(name.clone(), sighting);
             }
@@ -186,6 +220,22 @@ impl Driver for Memory {
             there.contains(&network.network()) || network.contains(&there.network())
         };
         for (name, other) in clusters.iter() {
+            let is_other = differs(other.network_identity.as_ref(), wish.identity.as_ref());
+            if let Some(there) = other.network_identity.as_ref()
+                && *name == wish.cluster
+                && other.network.is_some()
+                && is_other
+            {
+                return Err(DriverError::LeftAlone {
+                    machine: None,
+                    trouble: Trouble::OtherCluster {
+                        found: there.id.clone(),
+                        own: wish.identity.as_ref().map(|own| own.id.clone()),
+                        owner: Some(there.owner),
+                        file: "id".into(),
+                    },
+                });
+            }
             match other.network {
                 Some(there) if *name == wish.cluster && there != network => {
                     return Err(DriverError::OtherNetwork {
@@ -205,6 +255,9 @@ impl Driver for Memory {
             }
         }
         let cluster = clusters.entry(wish.cluster.clone()).or_default();
+        if cluster.network.is_none() {
+            cluster.network_identity.clone_from(&wish.identity);
+        }
         cluster.network = Some(network);
         cluster.access = Some(wish.access);
         Ok(())
@@ -230,13 +283,17 @@ impl Driver for Memory {
         let mut clusters = self.lock();
         let network = wish.network.trunc();
         let cluster = clusters.get_mut(&wish.cluster);
-        if let Some(there) = cluster
+        let there = cluster
             .as_ref()
-            .and_then(|cluster| cluster.machines.get(&wish.name))
-            .filter(|machine| machine.whole)
-        {
+            .and_then(|cluster| cluster.machines.get(&wish.name));
+        if let Some(there) = there {
+            refuse_trouble(&wish.name, there)?;
+        }
+        if let Some(there) = there.filter(|machine| machine.whole) {
             let old = &there.wish;
-            let what = if old.template != wish.template {
+            let what = if differs(old.identity.as_ref(), wish.identity.as_ref()) {
+                "cluster"
+            } else if old.template != wish.template {
                 "template"
             } else if old.size != wish.size {
                 "size"
@@ -267,6 +324,7 @@ impl Driver for Memory {
             wish: wish.clone(),
             whole: true,
             power: Power::New,
+            trouble: None,
         };
         cluster.machines.insert(wish.name.clone(), machine);
         Ok(())
@@ -316,6 +374,9 @@ impl Driver for Memory {
     ) -> Result<(), DriverError> {
         let mut clusters = self.lock();
         if let Some(there) = clusters.get_mut(cluster) {
+            if let Some(known) = there.machines.get(machine) {
+                refuse_trouble(machine, known)?;
+            }
             there.machines.remove(machine);
             if there.network.is_none() && there.machines.is_empty() {
                 clusters.remove(cluster);

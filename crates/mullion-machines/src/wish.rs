@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 
 use ipnet::Ipv4Net;
-use mullion_plan::{Size, TemplateId};
+use mullion_plan::{Identity, Size, TemplateId};
 use mullion_spec::value::{ClusterName, MachineName};
 use mullion_spec::words::MachineAccess;
 
@@ -19,6 +19,8 @@ pub struct NetworkWish {
     pub network: Ipv4Net,
     /// From where its machines can be reached.
     pub access: MachineAccess,
+    /// What its label says of the cluster beside the name.
+    pub identity: Option<Identity>,
 }
 
 /// A machine to make.
@@ -44,6 +46,8 @@ pub struct MachineWish {
     pub hosts: Hosts,
     /// DNS servers; this computer's own when empty.
     pub dns: Vec<IpAddr>,
+    /// What its label says of the cluster beside the name.
+    pub identity: Option<Identity>,
 }
 
 /// The first address of a network, which is this computer's.

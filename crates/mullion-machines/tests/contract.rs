@@ -1,14 +1,16 @@
 //! Every driver that needs nothing of this computer is held to the drivers' contract.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-use mullion_machines::conform::{Trial, conforms};
+use mullion_machines::conform::{Spoil, Trial, conforms};
 use mullion_machines::existing::Existing;
 use mullion_machines::memory::Memory;
 use mullion_machines::{
     Door, Driver as _, DriverError, Hosts, Look as _, MachineWish, NetworkWish,
 };
-use mullion_plan::{Fingerprint, Power, Size, TemplateId, Unattended};
-use mullion_spec::value::ByteSize;
+use mullion_plan::{
+    ClusterUid, Fingerprint, Identity, Power, Size, TemplateId, Trouble, Unattended,
+};
+use mullion_spec::value::{ByteSize, ClusterName, MachineName};
 use mullion_spec::words::MachineAccess;
 
 fn wish(name: &str, last: u8) -> MachineWish {
@@ -30,6 +32,33 @@ fn wish(name: &str, last: u8) -> MachineWish {
         authorized_keys: vec!["ssh-ed25519 AAAA cluster".into()],
         hosts: Hosts::default(),
         dns: Vec::new(),
+        identity: identity(),
+    }
+}
+
+fn identity() -> Option<Identity> {
+    Some(Identity {
+        id: ClusterUid::of(7),
+        owner: 1000,
+    })
+}
+
+/// Spoils labels in memory.
+fn spoiler(memory: &Memory) -> impl Fn(&ClusterName, &MachineName, Spoil) + Sync {
+    move |cluster, machine, spoil| {
+        let file = "machine.json".to_owned();
+        let trouble = match spoil {
+            Spoil::Damaged => Some(Trouble::Unreadable {
+                file,
+                why: "is damaged".into(),
+            }),
+            Spoil::Newer => Some(Trouble::Newer {
+                file,
+                version: "v2".into(),
+            }),
+            Spoil::Restored => None,
+        };
+        memory.spoil(cluster, machine, trouble);
     }
 }
 
@@ -39,20 +68,23 @@ fn trial() -> Trial {
             cluster: "dev".parse().unwrap(),
             network: "10.9.0.0/24".parse().unwrap(),
             access: MachineAccess::Host,
+            identity: identity(),
         },
         other: NetworkWish {
             cluster: "other".parse().unwrap(),
             network: "10.8.0.0/24".parse().unwrap(),
             access: MachineAccess::Host,
+            identity: None,
         },
         machines: [wish("cp1", 11), wish("lin1", 12)],
     }
 }
 
 #[test]
-fn machines_in_memory_keep_the_contract() {
+fn promise_06_and_09_machines_in_memory_keep_the_contract() {
     let memory = Memory::new();
-    conforms(&|| Box::new(memory.clone()), &trial()).unwrap();
+    let factory = || Box::new(memory.clone()) as _;
+    conforms(&factory, &spoiler(&memory), &trial()).unwrap();
 }
 
 #[test]
@@ -70,7 +102,7 @@ fn machines_that_exist_already_keep_the_contract() {
             ("lin1".parse().unwrap(), door("node.example.org")),
         ],
     );
-    conforms(&|| Box::new(existing.clone()), &trial()).unwrap();
+    conforms(&|| Box::new(existing.clone()), &|_, _, _| {}, &trial()).unwrap();
     let found = existing.find(&"dev".parse().unwrap()).unwrap();
     let address = |name: &str| found.machines[&name.parse().unwrap()].address;
     assert_eq!(address("cp1"), Some([192, 0, 2, 7].into()));
@@ -83,7 +115,8 @@ fn a_suite_that_a_driver_breaks_says_which_promise() {
     let [one, _] = trial().machines;
     memory.make_network(&trial().network, &Unattended).unwrap();
     memory.make(&one, &Unattended).unwrap();
-    let breach = conforms(&|| Box::new(memory.clone()), &trial()).unwrap_err();
+    let factory = || Box::new(memory.clone()) as _;
+    let breach = conforms(&factory, &spoiler(&memory), &trial()).unwrap_err();
     assert_eq!(breach.contract, "the suite begins in an empty world");
 }
 

@@ -45,6 +45,7 @@ mod conform;
 mod dice;
 mod edges;
 mod fingerprint;
+mod identity;
 mod index;
 mod model;
 mod observed;
@@ -64,6 +65,7 @@ pub use address::Roster;
 pub use conform::{Breach, conforms};
 pub use dice::Dice;
 pub use fingerprint::{Blueprint, Fingerprint, Topics};
+pub use identity::{ClusterUid, Identity, NoUid, Trouble};
 pub use observed::{
     ClusterFacts, ClusterId, FactsVersion, HostFacts, Inside, Kubeadm, MachineFacts, NodeFacts,
     Observed, Place, Power, Size,

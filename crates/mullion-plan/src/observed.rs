@@ -18,6 +18,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::fingerprint::{Blueprint, Fingerprint};
+use crate::identity::Trouble;
 use crate::wanted::{Part, TemplateId};
 
 /// The form in which facts are written down.
@@ -133,6 +134,9 @@ pub struct HostFacts {
     #[serde(default)]
     #[schemars(with = "BTreeSet<String>")]
     pub foreign: BTreeSet<IpNet>,
+    /// Why the machine network of this cluster's name must be left as it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<Trouble>,
 }
 
 impl HostFacts {
@@ -221,6 +225,9 @@ pub struct MachineFacts {
     /// What was found inside; `None` when nobody could log in.
     #[serde(default)]
     pub inside: Option<Inside>,
+    /// Why it must be left as it is: neither made, changed nor removed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<Trouble>,
 }
 
 /// What was found inside a machine.

@@ -7,7 +7,8 @@ use mullion_spec::version::Patch;
 use schemars::{JsonSchema, Schema, json_schema};
 use serde::{Serialize, Serializer};
 
-use crate::observed::Place;
+use crate::identity::Trouble;
+use crate::observed::{Observed, Place};
 
 /// Whose matter an obstacle is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
@@ -137,6 +138,14 @@ pub enum Obstacle {
     ExistingSilent,
     /// The file has no machine that could be a control plane.
     NoControlPlane,
+    /// Something of this cluster's name must be left as it is until a person decides.
+    LeftAlone {
+        /// The machine; none where it is the machine network.
+        #[schemars(with = "Option<String>")]
+        machine: Option<MachineName>,
+        /// Why.
+        trouble: Trouble,
+    },
     /// The planner made steps that are no plan: a fault of this program.
     OurFault {
         /// What is wrong with the steps.
@@ -212,7 +221,9 @@ impl Obstacle {
     pub const fn class(&self) -> ObstacleClass {
         match self {
             Self::NoControlPlane | Self::TooFewAddresses { .. } => ObstacleClass::File,
-            Self::NetworkTaken { .. } | Self::NoFreeNetwork => ObstacleClass::ThisComputer,
+            Self::NetworkTaken { .. }
+            | Self::NoFreeNetwork
+            | Self::LeftAlone { machine: None, .. } => ObstacleClass::ThisComputer,
             Self::Version { .. }
             | Self::NotOurs { .. }
             | Self::Occupied { .. }
@@ -222,6 +233,7 @@ impl Obstacle {
             | Self::AddressOutside { .. }
             | Self::TemplateMissing { .. }
             | Self::QuorumLost { .. }
+            | Self::LeftAlone { .. }
             | Self::ExistingSilent => ObstacleClass::Machine,
             Self::OurFault { .. } => ObstacleClass::OurFault,
         }
@@ -275,6 +287,7 @@ impl Obstacle {
             ),
             Self::ExistingSilent => "the existing cluster does not answer".into(),
             Self::NoControlPlane => "the file has no machine for the control plane".into(),
+            Self::LeftAlone { machine, trouble } => left_alone(machine.as_ref(), trouble),
             Self::OurFault { words } => format!("the steps are no plan: {words}"),
         }
     }
@@ -337,7 +350,101 @@ impl Obstacle {
                     .into()
             }
             Self::NoControlPlane => "add a group with `role: control-plane`".into(),
+            Self::LeftAlone { machine, trouble } => way_out(machine.as_ref(), trouble),
             Self::OurFault { .. } => "please report it with the file and `mullion plan --json`".into(),
+        }
+    }
+}
+
+/// What of this cluster's name keeps it from being taken down. A machine that we made goes whole, whatever its agent says.
+pub(crate) fn not_removable_in(observed: &Observed) -> impl Iterator<Item = Obstacle> {
+    left_alone_in(observed).filter(|obstacle| {
+        let facts = match obstacle {
+            Obstacle::LeftAlone { machine, .. } => machine
+                .as_ref()
+                .and_then(|name| observed.machines.get(name)),
+            _ => None,
+        };
+        facts.is_none_or(|facts| !(facts.ours && facts.made))
+    })
+}
+
+/// Everything of this cluster's name that must be left as it is, wanted or not.
+pub(crate) fn left_alone_in(observed: &Observed) -> impl Iterator<Item = Obstacle> {
+    let machines = observed.machines.iter().filter_map(|(name, facts)| {
+        Some(Obstacle::LeftAlone {
+            machine: Some(name.clone()),
+            trouble: facts.trouble.clone()?,
+        })
+    });
+    let networks = observed.hosts.values().filter_map(|host| {
+        Some(Obstacle::LeftAlone {
+            machine: None,
+            trouble: host.trouble.clone()?,
+        })
+    });
+    machines.chain(networks)
+}
+
+fn named(machine: Option<&MachineName>) -> String {
+    machine.map_or_else(
+        || "the machine network of this name".into(),
+        |machine| format!("machine `{machine}`"),
+    )
+}
+
+fn left_alone(machine: Option<&MachineName>, trouble: &Trouble) -> String {
+    let what = named(machine);
+    match trouble {
+        Trouble::Unreadable { file, why } => {
+            format!("cannot tell whose {what} is: `{file}` {why}")
+        }
+        Trouble::Newer { file, version } => format!(
+            "a newer version of Mullion made {what}: `{file}` has version `{version}`, which this version cannot read"
+        ),
+        Trouble::OtherCluster {
+            found, own, owner, ..
+        } => {
+            let owner = owner.map(|owner| format!(", brought up by the user with number {owner}"));
+            let own = match own {
+                Some(own) => format!("this cluster has the id {own}"),
+                None => "this cluster has no id yet".into(),
+            };
+            format!(
+                "{what} belongs to another cluster of the same name (id {found}{}); {own}",
+                owner.unwrap_or_default()
+            )
+        }
+        Trouble::Agent { why, .. } => {
+            format!("the agent of {what} cannot tell what it did there: {why}")
+        }
+        Trouble::UsedElsewhere { by } => {
+            format!("{what} is in use by {by}")
+        }
+    }
+}
+
+fn way_out(machine: Option<&MachineName>, trouble: &Trouble) -> String {
+    match trouble {
+        Trouble::Unreadable { file, .. } if machine.is_some() => format!(
+            "restore `{file}` from a backup, or stop the machine and move its folder away if you do not need it; nothing \
+             was changed"
+        ),
+        Trouble::Unreadable { file, .. } => format!("restore or remove `{file}`; nothing was changed"),
+        Trouble::Newer { .. } => {
+            "use the version of Mullion that made it, or a newer one; nothing was changed".into()
+        }
+        Trouble::OtherCluster { found, file, .. } => format!(
+            "give this cluster another `metadata.name` in the file; if it is the same cluster and its state was lost, write \
+             `{found}` into `{file}`"
+        ),
+        Trouble::Agent { hint, .. } => hint
+            .clone()
+            .unwrap_or_else(|| "log in to the machine and see what it says".into()),
+        Trouble::UsedElsewhere { .. } => {
+            "run the command with the `MULLION_PLACE` that the machines were made with, or give this cluster another \
+             `metadata.name` in the file"
+                .into()
         }
     }
 }

@@ -12,6 +12,7 @@ use mullion_spec::words::Os;
 use mullion_ssh::Key;
 use mullion_wire::{Content, Secret, Sha256Digest};
 
+use crate::elevation::Owner;
 use crate::environment::Environment;
 use crate::failure::{Class, Failure};
 use crate::{agent_program, windows_parts};
@@ -60,6 +61,7 @@ fn outfit(model: &Model, environment: &Environment) -> Result<Outfit, Failure> {
             .collect(),
         keys: keys(model, environment)?,
         existing,
+        owner: environment.owner.unwrap_or_else(Owner::of_process).user,
     })
 }
 

@@ -123,7 +123,7 @@ impl Hands<'_> {
                     verdict(machine, inspect_windows::unfit(&facts, group, prior, now()))
                 }
                 // The agent that is brought next is asked.
-                Told::Nobody | Told::Nothing(_) => self.reach(machine),
+                Told::Nobody | Told::Refused(_) | Told::Nothing(_) => self.reach(machine),
             };
         }
         let session = self.session(machine)?;

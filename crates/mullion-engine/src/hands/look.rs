@@ -3,18 +3,37 @@
 use std::collections::BTreeMap;
 
 use mullion_plan::{
-    ClusterFacts, ClusterId, DiscoverError, Fingerprint, HostFacts, Inside, Kubeadm, Observed,
-    Place, Power,
+    ClusterFacts, ClusterId, ClusterUid, DiscoverError, Fingerprint, HostFacts, Inside, Kubeadm,
+    Observed, Place, Power, StepError, Trouble,
 };
 use mullion_spec::value::MachineName;
 use mullion_wire::{Facts, Feature, KubeadmPhase, Mark};
 
 use super::machine::Label;
 use super::talk::Told;
-use super::{Hands, cluster, talk};
+use super::{Hands, cluster, identity, talk};
 
 /// So many machines are looked into at once.
 const AT_ONCE: usize = 32;
+
+/// What came of looking into a machine.
+enum Answer {
+    /// What its agent knows.
+    Facts(Box<Facts>),
+    /// There is no agent: nobody has done anything yet.
+    NoAgent,
+    /// Its agent cannot tell what it did.
+    Refused(Trouble),
+}
+
+/// An agent's failure to tell, as planning takes it.
+fn refused(error: &StepError) -> Trouble {
+    let causes = error.causes.iter().map(|cause| format!(": {cause}"));
+    Trouble::Agent {
+        why: format!("{}{}", error.words, causes.collect::<String>()),
+        hint: error.hints.first().cloned(),
+    }
+}
 
 impl Hands<'_> {
     pub(super) fn look(&self) -> Result<Observed, DiscoverError> {
@@ -31,14 +50,24 @@ impl Hands<'_> {
             .artifacts
             .extend(self.wanted().parts.into_iter().filter(super::is_own));
         let name = &self.cluster().name;
-        let mut here = HostFacts::default();
+        let mut found = BTreeMap::new();
         for (kind, driver) in self.drivers.all() {
-            let found = driver
+            let seen = driver
                 .find(name)
                 .map_err(|error| failed(format!("machines cannot be looked for: {error}")))?;
+            found.insert(kind, seen);
+        }
+        self.judge(&mut found).map_err(|error| {
+            let cause = std::error::Error::source(&error).map(ToString::to_string);
+            let cause = cause.map(|cause| format!(": {cause}")).unwrap_or_default();
+            failed(format!("the cluster's id cannot be read: {error}{cause}"))
+        })?;
+        let mut here = HostFacts::default();
+        for (kind, found) in found {
             here.network = here.network.or(found.network);
             here.network_lacks = here.network_lacks.or(found.network_lacks);
             here.network_access = here.network_access.or(found.network_access);
+            here.trouble = here.trouble.or(found.network_trouble);
             here.foreign.extend(found.foreign.iter().copied());
             for (machine, sighting) in found.machines {
                 let facts = sighting.facts(kind, Place::Here);
@@ -65,7 +94,7 @@ impl Hands<'_> {
             .filter(|(_, facts)| facts.whole && facts.power == Power::On)
             .map(|(name, _)| name.clone())
             .collect();
-        let mut answers: BTreeMap<MachineName, Option<Box<Facts>>> = BTreeMap::new();
+        let mut answers: BTreeMap<MachineName, Answer> = BTreeMap::new();
         for some in names.chunks(AT_ONCE) {
             std::thread::scope(|scope| {
                 let asked: Vec<_> = some
@@ -74,46 +103,65 @@ impl Hands<'_> {
                     .collect();
                 for (name, thread) in asked {
                     // A look that ended badly is no look.
-                    if let Ok(Some(facts)) = thread.join() {
-                        answers.insert(name.clone(), facts);
+                    if let Ok(Some(answer)) = thread.join() {
+                        answers.insert(name.clone(), answer);
                     }
                 }
             });
         }
-        for (name, facts) in answers {
-            let found = facts.as_deref().map(inside).unwrap_or_default();
-            // Nobody's is the first one's who asks: an agent was brought, and has done nothing yet.
-            let is_ours = facts.as_deref().is_some_and(|facts| {
-                let own = self.cluster().name.as_str();
-                // Whose it is can be read also where the rest is of another version.
-                let whose = |claim: &Mark| {
-                    claim.0.get("cluster").and_then(serde_json::Value::as_str) == Some(own)
-                };
-                facts.claim.as_ref().is_none_or(whose)
-            });
-            if let Some(machine) = observed.machines.get_mut(&name) {
-                machine.inside = Some(found);
-                machine.ours |= is_ours;
+        // Read when everything was found: it is known by now, or there is none.
+        let own = self.own_id().ok().flatten();
+        for (name, answer) in answers {
+            let Some(machine) = observed.machines.get_mut(&name) else {
+                continue;
+            };
+            match answer {
+                // Nobody has done anything there yet.
+                Answer::NoAgent => machine.inside = Some(Inside::default()),
+                Answer::Refused(trouble) => machine.trouble = Some(trouble),
+                Answer::Facts(facts) => {
+                    machine.inside = Some(inside(&facts));
+                    match self.claimant(facts.claim.as_ref(), own.as_ref()) {
+                        Ok(is_ours) => machine.ours |= is_ours,
+                        // What we made has its label outside.
+                        Err(trouble) if !machine.made => machine.trouble = Some(trouble),
+                        Err(_) => {}
+                    }
+                }
             }
         }
         // One that exists already and does not answer was not seen at all.
         observed
             .machines
-            .retain(|_, facts| facts.made || facts.inside.is_some());
+            .retain(|_, facts| facts.made || facts.inside.is_some() || facts.trouble.is_some());
     }
 
-    /// What an agent says; the outer `None` where nobody could log in.
-    #[expect(
-        clippy::option_option,
-        reason = "a machine without an agent was looked into all the same"
-    )]
-    fn facts_of(&self, machine: &MachineName) -> Option<Option<Box<Facts>>> {
+    /// Whether a machine is this cluster's by what is written inside it, or why it must be left as it is.
+    fn claimant(&self, claim: Option<&Mark>, own: Option<&ClusterUid>) -> Result<bool, Trouble> {
+        // An unclaimed machine belongs to the first cluster that claims it.
+        let Some(claim) = claim else {
+            return Ok(true);
+        };
+        // Whose it is can be read also where the rest is of another version.
+        let name = claim.0.get("cluster").and_then(serde_json::Value::as_str);
+        if name != Some(self.cluster().name.as_str()) {
+            return Ok(false);
+        }
+        match identity::claimed(claim)? {
+            Some(id) if own != Some(&id) => Err(self.other_id(id, own, None)),
+            _ => Ok(true),
+        }
+    }
+
+    /// What an agent says; nothing where nobody could log in.
+    fn facts_of(&self, machine: &MachineName) -> Option<Answer> {
         // A connection of an earlier look may have died since.
         for _ in 0..2 {
             let session = self.session(machine).ok()?;
             match talk::facts(&session, self.os(machine)) {
-                Ok(Told::Facts(facts)) => return Some(Some(facts)),
-                Ok(Told::Nobody) => return Some(None),
+                Ok(Told::Facts(facts)) => return Some(Answer::Facts(facts)),
+                Ok(Told::Nobody) => return Some(Answer::NoAgent),
+                Ok(Told::Refused(error)) => return Some(Answer::Refused(refused(&error))),
                 // There is no telling what is there.
                 Ok(Told::Nothing(_)) => return None,
                 Err(_) => self.drop_session(machine),

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use ipnet::Ipv4Net;
 use mullion_machines::{DriverError, Hosts, MachineWish, NetworkWish, Stop};
 use mullion_plan::{
-    Attend, Blueprint, ErrorClass, News, Part, Place, Prior, Size, StepError, TemplateId,
-    UserCommand,
+    Attend, Blueprint, ClusterUid, ErrorClass, News, Part, Place, Prior, Size, StepError,
+    TemplateId, UserCommand,
 };
 use mullion_render::login_variables;
 use mullion_spec::cluster::Group;
@@ -37,6 +37,9 @@ pub(super) struct Making<'a> {
 #[serde(rename_all = "camelCase")]
 pub(super) struct Label {
     pub(super) cluster: String,
+    /// The cluster's id. Older versions wrote none: then the name alone says whose it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) id: Option<ClusterUid>,
     pub(super) blueprint: Blueprint,
 }
 
@@ -97,6 +100,7 @@ impl Hands<'_> {
             cluster: self.cluster().name.clone(),
             network,
             access,
+            identity: Some(self.identity()?),
         };
         self.drivers
             .network_maker(place)
@@ -109,6 +113,7 @@ impl Hands<'_> {
         place: &Place,
         attendant: &dyn Attend,
     ) -> Result<(), StepError> {
+        self.is_own_network()?;
         self.drivers
             .network_maker(place)
             .and_then(|driver| driver.remove_network(&self.cluster().name, attendant))
@@ -137,6 +142,7 @@ impl Hands<'_> {
             authorized_keys: vec![key.public],
             hosts,
             dns: self.cluster().network.upstream_dns.clone(),
+            identity: Some(self.identity()?),
         };
         self.drivers
             .get(making.driver)
@@ -208,6 +214,7 @@ impl Hands<'_> {
         attendant: &dyn Attend,
     ) -> Result<(), StepError> {
         self.drop_session(machine);
+        self.is_own(machine)?;
         let driver = self.holder_of(machine)?;
         self.drivers
             .get(driver)
@@ -223,6 +230,7 @@ impl Hands<'_> {
         attendant: &dyn Attend,
     ) -> Result<(), StepError> {
         self.drop_session(machine);
+        self.is_own(machine)?;
         let driver = self.holder_of(machine)?;
         self.drivers
             .get(driver)
@@ -265,6 +273,7 @@ impl Hands<'_> {
                 ),
             )),
             Told::Nobody => Err(silent_agent(machine, None)),
+            Told::Refused(error) => Err(error),
             Told::Nothing(words) => Err(silent_agent(machine, words)),
         }
     }
@@ -281,6 +290,7 @@ impl Hands<'_> {
         self.bring_contents(machine, &document, attendant)?;
         let label = Label {
             cluster: self.cluster().name.to_string(),
+            id: Some(self.identity()?.id),
             blueprint: mark.clone(),
         };
         let mark = serde_json::to_value(&label).map(Mark).map_err(|error| {
@@ -480,6 +490,7 @@ impl Hands<'_> {
                 self.revert(machine, attendant)?;
             }
             // What it remembers is all that is known of how the machine was before.
+            Told::Refused(error) => return Err(error),
             Told::Nothing(words) => {
                 return Err(silent_agent(machine, words).hint(
                     "see why it does not answer, then run it again: what it keeps in /var/lib/mullion is needed to put \

@@ -22,6 +22,7 @@ pub(super) fn make(computer: &Memory, cluster: &str, network: &str, name: &str, 
         cluster: cluster.clone(),
         network,
         access: MachineAccess::Host,
+        identity: None,
     };
     computer.make_network(&wish, &Unattended).unwrap();
     let number = computer.find(&cluster).unwrap().machines.len() + 1;
@@ -40,6 +41,7 @@ pub(super) fn make(computer: &Memory, cluster: &str, network: &str, name: &str, 
         authorized_keys: Vec::new(),
         hosts: Hosts::default(),
         dns: Vec::new(),
+        identity: None,
     };
     computer.make(&wish, &Unattended).unwrap();
 }

@@ -10,6 +10,7 @@ mod cluster;
 mod drivers;
 mod fitness;
 mod grounds;
+mod identity;
 mod images;
 mod inspect;
 mod inspect_windows;
@@ -42,8 +43,8 @@ use mullion_catalog::Model;
 use mullion_kube::Api;
 use mullion_machines::{Driver, Hosts};
 use mullion_plan::{
-    Action, Attend, Discover, DiscoverError, ErrorClass, Membership, Observed, Part, PartKind,
-    Perform, Plan, Roster, Step, StepError, StepId, Undo, Wanted,
+    Action, Attend, ClusterUid, Discover, DiscoverError, ErrorClass, Membership, Observed, Part,
+    PartKind, Perform, Plan, Roster, Step, StepError, StepId, Undo, Wanted,
 };
 use mullion_spec::cluster::Cluster;
 use mullion_spec::value::{ClusterName, MachineName};
@@ -131,6 +132,8 @@ pub struct Outfit {
     pub keys: BTreeMap<String, Key>,
     /// The kubeconfig of a cluster that exists already.
     pub existing: Option<Secret>,
+    /// The number of the user who asks: whoever `sudo` was asked by, else whoever runs this process.
+    pub owner: u32,
 }
 
 /// A file that the cluster file names.
@@ -181,6 +184,8 @@ pub struct Hands<'a> {
     taken: Mutex<BTreeMap<MachineName, Taken>>,
     /// The names that all machines which run were told in this run; held while they are told.
     told: Mutex<Option<Hosts>>,
+    /// The cluster's id, once it is known.
+    id: Mutex<Option<ClusterUid>>,
     /// Held while the login key is read or made: machines are made side by side.
     login_key: Mutex<Option<LoginKey>>,
 }
@@ -210,6 +215,7 @@ impl<'a> Hands<'a> {
             restarts: Restarts::default(),
             starts: Starts::default(),
             told: Mutex::default(),
+            id: Mutex::default(),
             login_key: Mutex::default(),
             taken: Mutex::new(taken),
             state,

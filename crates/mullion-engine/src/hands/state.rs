@@ -8,6 +8,8 @@ use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+use mullion_machines::read_record;
+use mullion_plan::{ClusterUid, NoUid};
 use mullion_spec::cluster::Login;
 use mullion_spec::value::{ClusterName, MachineName};
 use mullion_wire::Secret;
@@ -44,6 +46,23 @@ pub enum StateError {
     /// A file or folder.
     #[error("the state folder of the cluster cannot be used")]
     Files(#[from] std::io::Error),
+    /// A file is there and does not hold what it should.
+    #[error("`{}` is damaged", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// How.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A newer version of this program wrote a file.
+    #[error("a newer version of Mullion wrote `{}`: its version is `{version}`", path.display())]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        version: String,
+    },
     /// A key could not be made.
     #[error("no login key could be made")]
     Key(#[source] mullion_ssh::TransportError),
@@ -55,6 +74,7 @@ const KUBECONFIG: &str = "kubeconfig";
 const FILE: &str = "cluster.yaml";
 const PATHS: &str = "cluster.folder";
 const TAKEN: &str = "taken.json";
+const ID: &str = "id";
 const CLUSTERS: &str = "clusters";
 
 impl ClusterState {
@@ -62,14 +82,24 @@ impl ClusterState {
     pub fn open(state: &Path, cluster: &ClusterName) -> Result<Self, StateError> {
         let folder = state.join(CLUSTERS).join(cluster.as_str());
         let mut builder = std::fs::DirBuilder::new();
-        builder.recursive(true).mode(0o700).create(&folder)?;
+        builder
+            .recursive(true)
+            .mode(0o700)
+            .create(&folder)
+            .map_err(|error| {
+                let words = format!("cannot make the folder `{}`: {error}", folder.display());
+                std::io::Error::new(error.kind(), words)
+            })?;
         Ok(Self { folder })
     }
 
-    /// The folder of a cluster, where there is one.
+    /// The folder of a cluster, where something of its name is there; what is no folder is refused when it is read.
     pub fn find(state: &Path, cluster: &ClusterName) -> Option<Self> {
         let folder = state.join(CLUSTERS).join(cluster.as_str());
-        folder.is_dir().then_some(Self { folder })
+        match fs_err::symlink_metadata(&folder) {
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            _ => Some(Self { folder }),
+        }
     }
 
     /// Every cluster that left something.
@@ -92,8 +122,8 @@ impl ClusterState {
     pub fn login_key(&self) -> Result<LoginKey, StateError> {
         let private = self.folder.join(PRIVATE_KEY);
         let public = self.folder.join(PUBLIC_KEY);
-        if private.is_file()
-            && let Ok(line) = fs_err::read_to_string(&public)
+        if self.read(PRIVATE_KEY)?.is_some()
+            && let Some(line) = self.read(PUBLIC_KEY)?
         {
             let public = line.trim().to_owned();
             return Ok(LoginKey { private, public });
@@ -110,7 +140,7 @@ impl ClusterState {
 
     /// The admin's kubeconfig, where one was kept.
     pub fn kubeconfig(&self) -> Result<Option<Secret>, StateError> {
-        Ok(read(&self.kubeconfig_path())?.map(Secret::new))
+        Ok(self.read(KUBECONFIG)?.map(Secret::new))
     }
 
     /// Where the admin's kubeconfig is kept.
@@ -125,7 +155,7 @@ impl ClusterState {
 
     /// The cluster file of the last run, for commands that only name the cluster.
     pub fn file(&self) -> Result<Option<String>, StateError> {
-        Ok(read(&self.folder.join(FILE))?)
+        self.read(FILE)
     }
 
     /// Keeps the cluster file, and the folder that its paths begin in.
@@ -136,13 +166,28 @@ impl ClusterState {
 
     /// The folder that the paths of the kept file begin in.
     pub fn paths(&self) -> Result<Option<PathBuf>, StateError> {
-        Ok(read(&self.folder.join(PATHS))?.map(PathBuf::from))
+        Ok(self.read(PATHS)?.map(PathBuf::from))
     }
 
     /// The user's machines on which something of ours may lie, whatever the file says now.
     pub fn taken(&self) -> Result<BTreeMap<MachineName, Taken>, StateError> {
-        let text = read(&self.folder.join(TAKEN))?.unwrap_or_else(|| "{}".into());
-        Ok(serde_json::from_str(&text).map_err(std::io::Error::from)?)
+        let Some(text) = self.read(TAKEN)? else {
+            return Ok(BTreeMap::new());
+        };
+        let path = self.folder.join(TAKEN);
+        let damaged = |error: serde_json::Error| StateError::Damaged {
+            path: path.clone(),
+            source: error.into(),
+        };
+        let value: serde_json::Value = serde_json::from_str(&text).map_err(damaged)?;
+        // A machine of this name would have an object.
+        if let Some(version) = value.get("version").filter(|version| !version.is_object()) {
+            return Err(StateError::Newer {
+                path,
+                version: version.to_string(),
+            });
+        }
+        serde_json::from_value(value).map_err(damaged)
     }
 
     /// Keeps which machines were taken.
@@ -151,20 +196,52 @@ impl ClusterState {
         Ok(write_private(&self.folder.join(TAKEN), &text)?)
     }
 
+    /// The cluster's id, where it has one.
+    pub fn id(&self) -> Result<Option<ClusterUid>, StateError> {
+        let Some(text) = self.read(ID)? else {
+            return Ok(None);
+        };
+        let id = text.trim().parse();
+        let id = id.map_err(|error: NoUid| StateError::Damaged {
+            path: self.id_path(),
+            source: std::io::Error::new(ErrorKind::InvalidData, error),
+        });
+        id.map(Some)
+    }
+
+    /// Where the cluster's id is kept.
+    pub fn id_path(&self) -> PathBuf {
+        self.folder.join(ID)
+    }
+
+    /// Keeps the cluster's id.
+    pub fn keep_id(&self, id: &ClusterUid) -> Result<(), StateError> {
+        Ok(write_private(&self.id_path(), &format!("{id}\n"))?)
+    }
+
+    /// The text of a file; nothing where it is not there.
+    fn read(&self, name: &str) -> Result<Option<String>, StateError> {
+        let path = self.folder.join(name);
+        let Some(bytes) = read_record(&path)? else {
+            // A folder that is a link to nowhere is there, and may hold all of it again tomorrow.
+            return match fs_err::metadata(&self.folder) {
+                Err(error) if self.folder.is_symlink() => Err(error.into()),
+                _ => Ok(None),
+            };
+        };
+        let text = String::from_utf8(bytes).map_err(|error| StateError::Damaged {
+            path,
+            source: std::io::Error::new(ErrorKind::InvalidData, error),
+        })?;
+        Ok(Some(text))
+    }
+
     /// Removes the folder with everything in it.
     pub fn remove(self) -> Result<(), StateError> {
         match fs_err::remove_dir_all(&self.folder) {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(error.into()),
             _ => Ok(()),
         }
-    }
-}
-
-fn read(path: &Path) -> std::io::Result<Option<String>> {
-    match fs_err::read_to_string(path) {
-        Ok(text) => Ok(Some(text)),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
     }
 }
 
@@ -219,5 +296,74 @@ mod tests {
         assert_eq!(state.paths().unwrap().unwrap(), Path::new("/srv/lab"));
         state.remove().unwrap();
         assert!(ClusterState::find(folder.path(), &name).is_none());
+    }
+
+    #[test]
+    fn promise_06_state_that_cannot_be_read_is_an_error_that_names_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let name: ClusterName = "demo".parse().unwrap();
+        let state = ClusterState::open(folder.path(), &name).unwrap();
+        let all = |state: &ClusterState| {
+            [
+                (TAKEN, state.taken().map(|_| ())),
+                (ID, state.id().map(|_| ())),
+                (FILE, state.file().map(|_| ())),
+                (PATHS, state.paths().map(|_| ())),
+                (KUBECONFIG, state.kubeconfig().map(|_| ())),
+                (PRIVATE_KEY, state.login_key().map(|_| ())),
+            ]
+        };
+        let told = |error: StateError| {
+            let cause = std::error::Error::source(&error);
+            let cause = cause.map(ToString::to_string).unwrap_or_default();
+            format!("{error}: {cause}")
+        };
+        for make in ["mkdir", "mkfifo", "ln -s nowhere"] {
+            for name in [TAKEN, ID, FILE, PATHS, KUBECONFIG, PRIVATE_KEY] {
+                let path = state.folder().join(name);
+                let line = format!("{make} '{}'", path.display());
+                let made = std::process::Command::new("sh")
+                    .args(["-c", &line])
+                    .status();
+                assert!(made.unwrap().success());
+            }
+            for (name, result) in all(&state) {
+                let error = told(result.unwrap_err());
+                assert!(error.contains(name), "{make} {name}: {error}");
+            }
+            for name in [TAKEN, ID, FILE, PATHS, KUBECONFIG, PRIVATE_KEY] {
+                let path = state.folder().join(name);
+                let _ = fs_err::remove_file(&path).or_else(|_| fs_err::remove_dir(&path));
+            }
+        }
+        for text in ["", "{\"a\":", "[]", "{\"lin1\":{}}"] {
+            fs_err::write(state.folder().join(TAKEN), text).unwrap();
+            let error = told(state.taken().unwrap_err());
+            assert!(error.contains(TAKEN), "{text}: {error}");
+        }
+        let newer = r#"{"version":2,"machines":[]}"#;
+        fs_err::write(state.folder().join(TAKEN), newer).unwrap();
+        assert!(matches!(state.taken(), Err(StateError::Newer { .. })));
+        fs_err::write(state.folder().join(ID), "not an id").unwrap();
+        assert!(matches!(state.id(), Err(StateError::Damaged { .. })));
+        // A folder that is no folder.
+        fs_err::remove_dir_all(state.folder()).unwrap();
+        fs_err::os::unix::fs::symlink("nowhere", state.folder()).unwrap();
+        let found = ClusterState::find(folder.path(), &name).unwrap();
+        for (_, result) in all(&found).into_iter().take(5) {
+            assert!(told(result.unwrap_err()).contains("demo"));
+        }
+        assert!(ClusterState::open(folder.path(), &name).is_err());
+    }
+
+    #[test]
+    fn promise_09_the_id_of_a_cluster_is_kept_with_its_state() {
+        let folder = tempfile::tempdir().unwrap();
+        let name: ClusterName = "demo".parse().unwrap();
+        let state = ClusterState::open(folder.path(), &name).unwrap();
+        assert_eq!(state.id().unwrap(), None);
+        let id = ClusterUid::of(0xfeed);
+        state.keep_id(&id).unwrap();
+        assert_eq!(state.id().unwrap(), Some(id));
     }
 }

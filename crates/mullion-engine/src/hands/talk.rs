@@ -161,6 +161,8 @@ pub(super) enum Told {
     Facts(Box<Facts>),
     /// There is no agent.
     Nobody,
+    /// There is one, and it cannot tell: what it remembers is damaged, or is of a newer version.
+    Refused(StepError),
     /// There is one, and it did not tell: why, where it said so.
     Nothing(Option<String>),
 }
@@ -175,10 +177,11 @@ pub(super) fn facts(transport: &dyn ReadTransport, os: Os) -> Result<Told, Trans
         Stream::Out => ear.hear(line, &Unattended),
         Stream::Err => ear.overhear(line),
     })?;
-    Ok(match ear.answer.facts.take() {
-        Some(facts) => Told::Facts(Box::new(facts)),
-        None if exit.status == NO_PROGRAM => Told::Nobody,
-        None => Told::Nothing(ear.answer("it", exit.status).err().map(|error| error.words)),
+    Ok(match (ear.answer.facts.take(), ear.ended.take()) {
+        (Some(facts), _) => Told::Facts(Box::new(facts)),
+        (None, _) if exit.status == NO_PROGRAM => Told::Nobody,
+        (None, Some(Err(error))) => Told::Refused(error),
+        (None, _) => Told::Nothing(ear.answer("it", exit.status).err().map(|error| error.words)),
     })
 }
 

@@ -11,15 +11,15 @@ use std::time::{Duration, Instant};
 
 use fs_err::File;
 use mullion_plan::{Attend, News};
-use rustix::process::Pid;
+use mullion_spec::value::{ClusterName, MachineName};
 
 use super::cgroup::Group;
 use super::place::{Home, Label, ON_DISK};
-use super::process::{PROGRAM, Running, leader_below, root_argument};
+use super::process::{Body, PROGRAM, Running, root_argument};
 use super::{exec, isolation, names, unit};
 use crate::driver::Stop;
 use crate::error::DriverError;
-use crate::quirks::{Init, cgroup_mounts, quirks};
+use crate::quirks::{Init, quirks};
 
 /// How long a machine's first process may take to appear.
 const FIRST_PROCESS: Duration = Duration::from_secs(20);
@@ -88,32 +88,32 @@ done
 
 /// Starts a machine that is whole and does not run, and waits until its first process is there.
 pub(super) fn start(home: &Home, label: &Label, attendant: &dyn Attend) -> Result<(), DriverError> {
+    let names = (&label.cluster, &label.name);
+    let body = Body::new(home, &label.cluster, &label.name)?;
     let mut child = match quirks()?.init {
         Init::Systemd => {
             unit::start(home, label)?;
             None
         }
         Init::Other => {
-            let group = group(label)?;
+            let group = body.group();
             for unlimited in group.make(&label.size, isolation::tasks(&label.size)?)? {
                 attendant.hear(News::Line(format!(
                     "this computer's control groups cannot limit {unlimited}: {} may take all of it",
                     label.name
                 )));
             }
-            Some(detached(home, label, &group)?)
+            Some(detached(home, label, group)?)
         }
     };
     let begun = Instant::now();
     loop {
         let is_over = match &mut child {
             Some(child) => child.try_wait()?.is_some(),
-            None => {
-                begun.elapsed() > Duration::from_secs(2) && Running::find(&home.root())?.is_none()
-            }
+            None => begun.elapsed() > Duration::from_secs(2) && Running::find(&body)?.is_none(),
         };
         if is_over || begun.elapsed() > FIRST_PROCESS {
-            end(home, label, Stop::AtOnce, attendant)?;
+            end(home, names, Stop::AtOnce, attendant)?;
             return Err(DriverError::Ended {
                 cluster: label.cluster.clone(),
                 machine: label.name.clone(),
@@ -121,14 +121,10 @@ pub(super) fn start(home: &Home, label: &Label, attendant: &dyn Attend) -> Resul
             });
         }
         if attendant.is_called_off() {
-            end(home, label, Stop::AtOnce, attendant)?;
+            end(home, names, Stop::AtOnce, attendant)?;
             return Err(DriverError::CalledOff);
         }
-        let leader = match &child {
-            Some(child) => leader_below(Pid::from_child(child)),
-            None => Running::find(&home.root())?.and_then(|running| running.leader()),
-        };
-        if leader.is_some() {
+        if body.is_led() {
             break;
         }
         std::thread::sleep(PAUSE);
@@ -165,13 +161,17 @@ fn await_login(label: &Label, attendant: &dyn Attend) {
 /// Ends a machine, and takes away what could stay of it outside its folder. One that does not run: success.
 pub(super) fn end(
     home: &Home,
-    label: &Label,
+    (cluster, machine): (&ClusterName, &MachineName),
     how: Stop,
     attendant: &dyn Attend,
 ) -> Result<(), DriverError> {
-    let root = home.root();
+    let body = Body::new(home, cluster, machine)?;
+    // Its groups, its unit and its cable have the names of ours.
+    if let Some(trouble) = super::used_elsewhere(&body) {
+        return Err(super::left_alone(machine, trouble));
+    }
     if how == Stop::Graceful
-        && let Some(running) = Running::find(&root)?
+        && let Some(running) = Running::find(&body)?
     {
         // The container program passes it on as the signal for a clean power-off.
         running.ask_to_end()?;
@@ -184,34 +184,29 @@ pub(super) fn end(
         }
     }
     let begun = Instant::now();
-    while let Some(running) = Running::find(&root)? {
+    while let Some(running) = Running::find(&body)? {
         running.kill()?;
         if begun.elapsed() > KILLED {
             return Err(DriverError::DoesNotEnd {
-                cluster: label.cluster.clone(),
-                machine: label.name.clone(),
+                cluster: cluster.clone(),
+                machine: machine.clone(),
             });
         }
         std::thread::sleep(PAUSE);
     }
     if quirks()?.init == Init::Systemd {
-        unit::forget(label)?;
+        unit::forget(cluster, machine)?;
     }
-    group(label)?.remove()?;
-    let container = names::container(&label.cluster, &label.name);
+    body.group().remove()?;
+    let container = names::container(cluster, machine);
     // The container program leaves it behind where it is killed.
-    super::place::remove(&Path::new("/run/systemd/nspawn/propagate").join(container))?;
-    let cable = names::cable(&label.cluster, &label.name);
+    super::erase::erase(&Path::new("/run/systemd/nspawn/propagate").join(container))?;
+    let cable = names::cable(cluster, machine);
     if Path::new("/sys/class/net").join(&cable).exists() {
         // Usually gone with the machine's name space a moment later: then there is nothing to delete.
         let _ = exec::run("ip", &["link", "delete", "dev", &cable]);
     }
     Ok(())
-}
-
-fn group(label: &Label) -> Result<Group, DriverError> {
-    let name = names::container(&label.cluster, &label.name);
-    Ok(Group::new(&cgroup_mounts()?, &name))
 }
 
 /// The options of the overlay that is a machine's root.

@@ -4,17 +4,22 @@
 //! of this computer would share the folders in which kubelet keeps its pods, and take each other's away. Where
 //! systemd runs this computer, its units are the groups, and nothing here is used.
 
-use std::io::ErrorKind;
+use std::collections::BTreeSet;
+use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use mullion_plan::Size;
+use rustix::process::Pid;
 
 use crate::error::DriverError;
 use crate::quirks::{CgroupMount, Hierarchy};
 
 /// The group under which all machines' groups are.
-const PARENT: &str = "mullion";
+pub(super) const PARENT: &str = "mullion";
+
+/// The group in which systemd has its services.
+pub(super) const SLICE: &str = "system.slice";
 
 /// The group of one boot, where it must not be the machine's own.
 const BOOT: &str = "boot";
@@ -35,16 +40,45 @@ const PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Debug, Clone)]
 pub(super) struct Group {
     folders: Vec<(CgroupMount, PathBuf)>,
+    /// Where systemd has the machine, if it runs this computer: its own to make and to remove.
+    units: Vec<PathBuf>,
 }
 
 impl Group {
     /// The groups for a machine, there or not.
-    pub(super) fn new(mounts: &[CgroupMount], name: &str) -> Self {
+    pub(super) fn new(mounts: &[CgroupMount], name: &str, unit: &str) -> Self {
         let folders = mounts
             .iter()
             .map(|mount| (mount.clone(), mount.path.join(PARENT).join(name)))
             .collect();
-        Self { folders }
+        let units = mounts
+            .iter()
+            .map(|mount| mount.path.join(SLICE).join(unit))
+            .collect();
+        Self { folders, units }
+    }
+
+    /// The groups of that name alone, there or not.
+    pub(super) fn named(mounts: &[CgroupMount], name: &str) -> Self {
+        Self {
+            units: Vec::new(),
+            ..Self::new(mounts, name, "")
+        }
+    }
+
+    /// Every process in them, each once.
+    pub(super) fn processes(&self) -> Vec<Pid> {
+        let own = self.folders.iter().map(|(_, folder)| folder);
+        let all = own.chain(&self.units).flat_map(|folder| groups(folder));
+        let numbers: BTreeSet<i32> = all.flat_map(|group| members(&group)).collect();
+        numbers.into_iter().filter_map(Pid::from_raw).collect()
+    }
+
+    /// Whether any process is in them.
+    pub(super) fn is_populated(&self) -> bool {
+        let own = self.folders.iter().map(|(_, folder)| folder);
+        let mut all = own.chain(&self.units).flat_map(|folder| groups(folder));
+        all.any(|group| !members(&group).is_empty())
     }
 
     /// Makes them, with the machine's size and number of tasks as their limits. Gives what this computer cannot limit at
@@ -105,8 +139,17 @@ impl Group {
     }
 
     /// Ends every process that is still in one of the groups, and removes them with all below.
+    ///
+    /// A group that can be removed holds no process.
     pub(super) fn remove(&self) -> Result<(), DriverError> {
         let begun = Instant::now();
+        for (_, folder) in &self.folders {
+            // Nothing may start another process while the others are ended: the kernel then ends them all.
+            for (file, value) in [("pids.max", "0"), ("cgroup.kill", "1")] {
+                // The older hierarchies, and older kernels, lack one or the other.
+                let _ = put(&folder.join(file), value);
+            }
+        }
         for (mount, folder) in &self.folders {
             while folder.exists() {
                 kill(folder);
@@ -217,15 +260,24 @@ fn groups(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
+/// The processes in a group itself. One that is not ours to see has the number 0.
+fn members(group: &Path) -> Vec<i32> {
+    let text = fs_err::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
+    text.lines().filter_map(|line| line.parse().ok()).collect()
+}
+
+/// Writes into a file of the kernel's that is there.
+fn put(path: &Path, value: &str) -> std::io::Result<()> {
+    let mut file = fs_err::OpenOptions::new().write(true).open(path)?;
+    file.write_all(value.as_bytes())
+}
+
 /// Ends every process in a group and below it.
 fn kill(folder: &Path) {
     for group in groups(folder) {
-        let processes = fs_err::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
-        for pid in processes.lines().filter_map(|line| line.parse().ok()) {
-            if let Some(pid) = rustix::process::Pid::from_raw(pid) {
-                // One that has ended already is as wanted.
-                let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
-            }
+        for pid in members(&group).into_iter().filter_map(Pid::from_raw) {
+            // One that has ended already is as wanted.
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
         }
     }
 }
@@ -285,7 +337,7 @@ mod tests {
             };
             let old = Hierarchy::V1(vec!["cpuset".into(), "memory".into()]);
             let mounts = [mount("old", old), mount("new", Hierarchy::V2)];
-            Group::new(&mounts, "m")
+            Group::new(&mounts, "m", "m.service")
         }
     }
 
@@ -338,6 +390,6 @@ mod tests {
             path: folder.path().into(),
             hierarchy: Hierarchy::V2,
         }];
-        Group::new(&mounts, "m").remove().unwrap();
+        Group::new(&mounts, "m", "m.service").remove().unwrap();
     }
 }

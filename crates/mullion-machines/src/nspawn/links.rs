@@ -1,8 +1,10 @@
 //! This computer's network interfaces, as `ip` tells them.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use ipnet::{IpNet, Ipv4Net};
+use mullion_plan::{Identity, Trouble};
 use mullion_spec::value::ClusterName;
 use serde::Deserialize;
 
@@ -48,7 +50,32 @@ struct Address {
 impl Link {
     /// The cluster whose label it carries.
     pub(super) fn cluster(&self) -> Option<ClusterName> {
-        self.ifalias.as_deref()?.strip_prefix(LABEL)?.parse().ok()
+        let label = self.ifalias.as_deref()?.strip_prefix(LABEL)?;
+        let name = label.split_once(';').map_or(label, |(name, _)| name);
+        name.parse().ok()
+    }
+
+    /// What its label says of the cluster beside the name; older versions wrote nothing.
+    pub(super) fn identity(&self) -> Result<Option<Identity>, Trouble> {
+        let label = self.ifalias.as_deref();
+        let Some((_, rest)) = label.and_then(|label| label.strip_prefix(LABEL)?.split_once(';'))
+        else {
+            return Ok(None);
+        };
+        let fields: BTreeMap<_, _> = rest
+            .split(';')
+            .filter_map(|field| field.split_once('='))
+            .collect();
+        let read = || {
+            Some(Identity {
+                id: fields.get("id")?.parse().ok()?,
+                owner: fields.get("owner")?.parse().ok()?,
+            })
+        };
+        read().map(Some).ok_or_else(|| Trouble::Unreadable {
+            file: format!("/sys/class/net/{}/ifalias", self.ifname),
+            why: "is a label of ours that this version cannot read".into(),
+        })
     }
 
     /// The networks of its addresses, without those that reach no further than the link.
@@ -99,9 +126,12 @@ impl Link {
     }
 }
 
-/// The text that labels a cluster's bridge.
-pub(super) fn label(cluster: &ClusterName) -> String {
-    format!("{LABEL}{cluster}")
+/// The text that labels a cluster's bridge. What stands behind a semicolon can grow.
+pub(super) fn label(cluster: &ClusterName, identity: Option<&Identity>) -> String {
+    match identity {
+        None => format!("{LABEL}{cluster}"),
+        Some(Identity { id, owner }) => format!("{LABEL}{cluster};id={id};owner={owner}"),
+    }
 }
 
 /// Every interface of this computer.
@@ -161,16 +191,38 @@ mod tests {
     }
 
     #[test]
-    fn a_label_is_read_as_it_was_written() {
+    fn promise_06_a_bridge_with_a_label_that_cannot_be_read_is_in_the_way() {
+        for rest in [
+            ";",
+            ";id=7;owner=0",
+            ";uid=00000000000000000000000000000007",
+        ] {
+            let alias = format!("{LABEL}dev{rest}");
+            let link = serde_json::json!({ "ifname": "mul01", "ifalias": alias });
+            let link: Link = serde_json::from_value(link).unwrap();
+            assert_eq!(link.cluster(), Some("dev".parse().unwrap()));
+            assert!(link.identity().is_err(), "{rest}");
+        }
+    }
+
+    #[test]
+    fn promise_09_a_label_is_read_as_it_was_written() {
         let cluster: ClusterName = "a-b".parse().unwrap();
-        let link = Link {
-            ifname: "x".into(),
-            ifalias: Some(label(&cluster)),
-            addr_info: Vec::new(),
-            flags: Vec::new(),
-            linkinfo: Kind::default(),
-            master: None,
+        let identity = Identity {
+            id: mullion_plan::ClusterUid::of(7),
+            owner: 1000,
         };
-        assert_eq!(link.cluster(), Some(cluster));
+        for identity in [None, Some(identity)] {
+            let link = Link {
+                ifname: "x".into(),
+                ifalias: Some(label(&cluster, identity.as_ref())),
+                addr_info: Vec::new(),
+                flags: Vec::new(),
+                linkinfo: Kind::default(),
+                master: None,
+            };
+            assert_eq!(link.cluster(), Some(cluster.clone()));
+            assert_eq!(link.identity(), Ok(identity));
+        }
     }
 }

@@ -18,32 +18,35 @@
 
 mod boot;
 mod cgroup;
+mod erase;
 mod exec;
 mod firewall;
 mod isolation;
 mod kernel;
 mod links;
+mod mounts;
 mod names;
 mod network;
 mod place;
 mod process;
-mod record;
 mod quota;
+mod record;
 mod seed;
 mod share;
 mod unit;
 
 use std::path::{Path, PathBuf};
 
-use mullion_plan::{Attend, News, Power};
+use mullion_plan::{Attend, News, Power, Trouble};
 use mullion_spec::value::{ClusterName, MachineName};
 
-use self::place::{Ground, Guise, Home, Label, LabelVersion};
-use self::process::Running;
+use self::place::{Ground, Guise, Home, Label, LabelVersion, Marked};
+use self::process::{Body, Running, Scan};
 pub use self::quota::{DiskLimit, disk_limit};
 use crate::driver::{Capabilities, Driver, Look, Privilege, Stop};
 use crate::error::DriverError;
 use crate::found::{Door, Found, Sighting};
+use crate::quirks::cgroup_mounts;
 use crate::wish::{Hosts, MachineWish, NetworkWish, gateway};
 
 /// The driver of system containers on this computer.
@@ -56,7 +59,8 @@ pub struct Nspawn {
 
 /// Whether anything of a cluster was made below that folder. Anybody may ask: it is not root's to know.
 pub fn has_machines(place: &Path, cluster: &ClusterName) -> bool {
-    Ground::new(place).cluster(cluster).exists()
+    // A link that leads nowhere is something.
+    fs_err::symlink_metadata(Ground::new(place).cluster(cluster)).is_ok()
 }
 
 /// The kind of file system that an overlay is, as the kernel numbers it.
@@ -86,20 +90,14 @@ impl Nspawn {
         }
     }
 
-    /// The label of a machine of ours; the inner nothing where its folder has none that can be read.
+    /// What the folder of a machine is marked with, for this driver: a machine of the other one is absent.
     ///
-    /// What cannot be read the Linux driver finds, and either removes.
-    #[expect(
-        clippy::option_option,
-        reason = "a folder without a label is a half-made machine"
-    )]
-    fn own_label(&self, home: &Home) -> Result<Option<Option<Label>>, DriverError> {
-        if !home.exists() {
-            return Ok(None);
+    /// What cannot be told both find, and neither touches.
+    fn marked(&self, home: &Home, cluster: &ClusterName, machine: &MachineName) -> Marked {
+        match home.label(cluster, machine) {
+            Marked::Ours(label) if label.guise != self.guise => Marked::Absent,
+            marked => marked,
         }
-        let label = home.label()?;
-        let guise = label.as_ref().map_or(Guise::Linux, |label| label.guise);
-        Ok((guise == self.guise).then_some(label))
     }
 
     /// A machine that is there and whole.
@@ -109,17 +107,85 @@ impl Nspawn {
         machine: &MachineName,
     ) -> Result<(Home, Label), DriverError> {
         let home = self.ground.home(cluster, machine);
-        match self.own_label(&home)? {
-            Some(Some(label)) if label.whole => Ok((home, label)),
-            Some(_) => Err(DriverError::NotWhole {
+        match self.marked(&home, cluster, machine) {
+            Marked::Ours(label) if label.whole => Ok((home, *label)),
+            Marked::Ours(_) | Marked::Bare => Err(DriverError::NotWhole {
                 cluster: cluster.clone(),
                 machine: machine.clone(),
             }),
-            None => Err(DriverError::NoMachine {
+            Marked::Absent => Err(DriverError::NoMachine {
                 cluster: cluster.clone(),
                 machine: machine.clone(),
             }),
+            Marked::LeftAlone(trouble) => Err(left_alone(machine, trouble)),
         }
+    }
+
+    /// What is seen of one machine; nothing where it is the other driver's.
+    fn sight(
+        &self,
+        cluster: &ClusterName,
+        machine: &MachineName,
+        scan: &Scan,
+    ) -> Result<Option<Sighting>, DriverError> {
+        let home = self.ground.home(cluster, machine);
+        let body = Body::new(&home, cluster, machine)?;
+        let (label, mut trouble) = match self.marked(&home, cluster, machine) {
+            Marked::Absent => return Ok(None),
+            Marked::Ours(label) => (Some(label), None),
+            Marked::LeftAlone(trouble) => (None, Some(trouble)),
+            // Nobody knows whose it was to be: the Linux driver tells of it.
+            Marked::Bare if self.guise != Guise::Linux => return Ok(None),
+            Marked::Bare => (None, None),
+        };
+        trouble = trouble.or_else(|| used_elsewhere(&body));
+        let power = if body.is_alive(scan) {
+            Power::On
+        } else if label.as_ref().is_some_and(|label| label.ran) {
+            Power::Off
+        } else {
+            Power::New
+        };
+        Ok(Some(Sighting {
+            ours: trouble.is_none(),
+            made: true,
+            whole: label.as_ref().is_some_and(|label| label.whole),
+            power,
+            size: label.as_ref().map(|label| label.size),
+            template: label.as_ref().map(|label| label.template.clone()),
+            template_path: label.as_ref().map(|label| label.template_path.clone()),
+            address: label.as_ref().map(|label| label.address.into()),
+            identity: label.and_then(|label| label.identity),
+            trouble,
+        }))
+    }
+
+    /// Why a cluster's network must be left as it is: machines use it that have no folder here.
+    fn network_trouble(
+        &self,
+        seen: &network::Seen,
+        machines: &[MachineName],
+        cluster: &ClusterName,
+    ) -> Result<Option<Trouble>, DriverError> {
+        if let Err(trouble) = &seen.identity {
+            return Ok(Some(trouble.clone()));
+        }
+        let own: Vec<_> = machines
+            .iter()
+            .map(|machine| names::cable(cluster, machine))
+            .collect();
+        for cable in seen.cables.iter().filter(|cable| !own.contains(cable)) {
+            let group = cgroup::Group::named(&cgroup_mounts()?, names::container_of(cable));
+            if group.is_populated() {
+                return Ok(Some(Trouble::UsedElsewhere {
+                    by: format!(
+                        "a running machine that has no folder in `{}` (its interface is `{cable}`)",
+                        self.place.display()
+                    ),
+                }));
+            }
+        }
+        Ok(None)
     }
 
     /// Whether machines can be carried here, before anything is made.
@@ -150,11 +216,32 @@ impl Nspawn {
     }
 }
 
+fn left_alone(machine: &MachineName, trouble: Trouble) -> DriverError {
+    DriverError::LeftAlone {
+        machine: Some(machine.clone()),
+        trouble,
+    }
+}
+
+/// Why a machine must be left as it is, where one of the same name runs from another folder.
+fn used_elsewhere(body: &Body) -> Option<Trouble> {
+    let upper = body.intruder()?;
+    Some(Trouble::UsedElsewhere {
+        by: format!(
+            "a machine of the same name that runs from `{}`",
+            upper.display()
+        ),
+    })
+}
+
 /// A machine's files as they are now.
 fn inside(home: &Home, label: &Label) -> Result<seed::Inside, DriverError> {
-    let running = Running::find(&home.root())?;
-    Ok(match running.and_then(|running| running.leader()) {
-        Some(pid) => seed::Inside::Running(format!("/proc/{}/root", pid.as_raw_pid()).into()),
+    let body = Body::new(home, &label.cluster, &label.name)?;
+    if let Some(trouble) = used_elsewhere(&body) {
+        return Err(left_alone(&label.name, trouble));
+    }
+    Ok(match body.open_root()? {
+        Some(root) => seed::Inside::Running(root),
         None => seed::Inside::Stopped {
             upper: home.upper(),
             lower: label.template_path.join("root"),
@@ -220,8 +307,14 @@ fn host_key(machine: &MachineName) -> Result<(String, String), DriverError> {
 
 /// What of a machine that is there differs from the wish.
 fn difference(label: &Label, wish: &MachineWish, guise: Guise) -> Option<&'static str> {
+    let is_other = |id: &mullion_plan::Identity| {
+        let wanted = wish.identity.as_ref();
+        wanted.is_some_and(|wanted| wanted.id != id.id)
+    };
     if label.guise != guise {
         Some("driver")
+    } else if label.identity.as_ref().is_some_and(is_other) {
+        Some("cluster")
     } else if label.template != wish.template {
         Some("template")
     } else if label.size != wish.size {
@@ -248,39 +341,24 @@ impl Look for Nspawn {
 
     fn find(&self, cluster: &ClusterName) -> Result<Found, DriverError> {
         let seen = network::look(cluster)?;
+        let machines = self.ground.machines_of(cluster)?;
+        let trouble = self.network_trouble(&seen, &machines, cluster)?;
         let mut found = Found {
             network: seen.network,
             network_lacks: seen.lacks,
             network_access: seen.access,
+            network_identity: seen.identity.ok().flatten(),
+            network_trouble: trouble,
             foreign: seen.foreign.into_iter().collect(),
             ..Found::default()
         };
         found.clusters.extend(seen.clusters);
         found.clusters.extend(self.ground.clusters()?);
-        let running = process::roots()?;
-        for machine in self.ground.machines_of(cluster)? {
-            let home = self.ground.home(cluster, &machine);
-            let Some(label) = self.own_label(&home)? else {
-                continue;
-            };
-            let power = if running.contains_key(&home.root()) {
-                Power::On
-            } else if label.as_ref().is_some_and(|label| label.ran) {
-                Power::Off
-            } else {
-                Power::New
-            };
-            let sighting = Sighting {
-                ours: true,
-                made: true,
-                whole: label.as_ref().is_some_and(|label| label.whole),
-                power,
-                size: label.as_ref().map(|label| label.size),
-                template: label.as_ref().map(|label| label.template.clone()),
-                template_path: label.as_ref().map(|label| label.template_path.clone()),
-                address: label.as_ref().map(|label| label.address.into()),
-            };
-            found.machines.insert(machine, sighting);
+        let scan = Scan::now()?;
+        for machine in machines {
+            if let Some(sighting) = self.sight(cluster, &machine, &scan)? {
+                found.machines.insert(machine, sighting);
+            }
         }
         Ok(found)
     }
@@ -302,7 +380,7 @@ impl Look for Nspawn {
         lines: usize,
     ) -> Result<Vec<String>, DriverError> {
         let home = self.ground.home(cluster, machine);
-        if self.own_label(&home)?.is_none() {
+        if self.marked(&home, cluster, machine) == Marked::Absent {
             return Err(DriverError::NoMachine {
                 cluster: cluster.clone(),
                 machine: machine.clone(),
@@ -328,6 +406,12 @@ impl Driver for Nspawn {
         if !self.ground.machines_of(cluster)?.is_empty() {
             return Err(DriverError::NetworkInUse(cluster.clone()));
         }
+        if let Some(trouble) = self.network_trouble(&network::look(cluster)?, &[], cluster)? {
+            return Err(DriverError::LeftAlone {
+                machine: None,
+                trouble,
+            });
+        }
         network::remove(cluster)?;
         self.ground.tidy(cluster);
         Ok(())
@@ -346,15 +430,21 @@ impl Driver for Nspawn {
         }
         self.check_place(&wish.template_path)?;
         let home = self.ground.home(&wish.cluster, &wish.name);
-        if let Some(there) = home.label()?.filter(|label| label.whole) {
-            return match difference(&there, wish, self.guise) {
-                None => Ok(()),
-                Some(what) => Err(DriverError::Different {
-                    cluster: wish.cluster.clone(),
-                    machine: wish.name.clone(),
-                    what,
-                }),
-            };
+        match home.label(&wish.cluster, &wish.name) {
+            Marked::Absent | Marked::Bare => {}
+            Marked::LeftAlone(trouble) => return Err(left_alone(&wish.name, trouble)),
+            Marked::Ours(there) => match difference(&there, wish, self.guise) {
+                None if there.whole => return Ok(()),
+                // What was never finished is made again, unless it is somebody else's.
+                Some(what) if there.whole || ["cluster", "driver"].contains(&what) => {
+                    return Err(DriverError::Different {
+                        cluster: wish.cluster.clone(),
+                        machine: wish.name.clone(),
+                        what,
+                    });
+                }
+                _ => {}
+            },
         }
         if network::look(&wish.cluster)?.network != Some(network) {
             return Err(DriverError::NoNetwork(wish.cluster.clone()));
@@ -379,6 +469,7 @@ impl Driver for Nspawn {
             whole: false,
             ran: false,
             host_key: None,
+            identity: wish.identity.clone(),
         };
         build(&home, &mut label, wish, attendant)
     }
@@ -390,7 +481,8 @@ impl Driver for Nspawn {
         attendant: &dyn Attend,
     ) -> Result<(), DriverError> {
         let (home, mut label) = self.whole(cluster, machine)?;
-        if Running::find(&home.root())?.is_some() {
+        let body = Body::new(&home, cluster, machine)?;
+        if Running::find(&body)?.is_some() {
             return Ok(());
         }
         if network::look(cluster)?.network != Some(label.network) {
@@ -403,7 +495,7 @@ impl Driver for Nspawn {
             return Err(DriverError::CalledOff);
         }
         // What an unclean end left.
-        boot::end(&home, &label, Stop::AtOnce, attendant)?;
+        boot::end(&home, (cluster, machine), Stop::AtOnce, attendant)?;
         if !label.ran {
             // Before it runs: from here on it may hold more than its template.
             label.ran = true;
@@ -420,8 +512,8 @@ impl Driver for Nspawn {
         how: Stop,
         attendant: &dyn Attend,
     ) -> Result<(), DriverError> {
-        let (home, label) = self.whole(cluster, machine)?;
-        boot::end(&home, &label, how, attendant)
+        let (home, _) = self.whole(cluster, machine)?;
+        boot::end(&home, (cluster, machine), how, attendant)
     }
 
     fn remove(
@@ -431,21 +523,19 @@ impl Driver for Nspawn {
         attendant: &dyn Attend,
     ) -> Result<(), DriverError> {
         let home = self.ground.home(cluster, machine);
-        let label = home.label()?;
-        if !home.exists()
-            || label
-                .as_ref()
-                .is_some_and(|label| label.guise != self.guise)
-        {
-            return Ok(());
-        }
-        if let Some(mut label) = label {
-            boot::end(&home, &label, Stop::AtOnce, attendant)?;
-            if label.whole {
-                // From here on it is not one any more, whatever happens.
-                label.whole = false;
-                home.put_label(&label)?;
-            }
+        let label = match self.marked(&home, cluster, machine) {
+            Marked::Absent => return Ok(()),
+            Marked::LeftAlone(trouble) => return Err(left_alone(machine, trouble)),
+            Marked::Bare => None,
+            Marked::Ours(label) => Some(label),
+        };
+        // Before the machine is ended: what cannot be removed wholly stays as it is.
+        home.has_no_mounts()?;
+        boot::end(&home, (cluster, machine), Stop::AtOnce, attendant)?;
+        if let Some(mut label) = label.filter(|label| label.whole) {
+            // From here on it is not one any more, whatever happens.
+            label.whole = false;
+            home.put_label(&label)?;
         }
         if let Err(error) = quota::release(&home.disk()) {
             // A limit of a project that no file has any more limits nothing: the machine goes all the same.

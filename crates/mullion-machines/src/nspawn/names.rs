@@ -27,6 +27,11 @@ pub(super) fn cable(cluster: &ClusterName, machine: &MachineName) -> String {
     format!("{CABLE}{}", container(cluster, machine))
 }
 
+/// What the container program calls the machine that a cable belongs to.
+pub(super) fn container_of(cable: &str) -> &str {
+    cable.strip_prefix(CABLE).unwrap_or(cable)
+}
+
 /// Whether an interface has the name of a cable.
 pub(super) fn is_cable(name: &str) -> bool {
     name.starts_with(CABLE)

@@ -4,6 +4,7 @@ use std::os::unix::fs::MetadataExt as _;
 
 use fs_err::File;
 use ipnet::{IpNet, Ipv4Net};
+use mullion_plan::{Identity, Trouble};
 use mullion_spec::value::ClusterName;
 use mullion_spec::words::MachineAccess;
 
@@ -24,6 +25,10 @@ pub(super) struct Seen {
     pub(super) access: Option<MachineAccess>,
     pub(super) foreign: Vec<IpNet>,
     pub(super) clusters: Vec<ClusterName>,
+    /// What the label of its bridge says of the cluster beside the name.
+    pub(super) identity: Result<Option<Identity>, Trouble>,
+    /// The cables of machines on its bridge.
+    pub(super) cables: Vec<String>,
 }
 
 /// Looks at this computer's networks.
@@ -33,9 +38,7 @@ pub(super) fn look(cluster: &ClusterName) -> Result<Seen, DriverError> {
     let own = links.iter().find(is_own);
     // The kernel shows its rules to root alone.
     let access = match own {
-        Some(link) if rustix::process::geteuid().is_root() => {
-            Some(firewall::access(&link.ifname)?)
-        }
+        Some(link) if rustix::process::geteuid().is_root() => Some(firewall::access(&link.ifname)?),
         _ => None,
     };
     Ok(Seen {
@@ -55,6 +58,11 @@ pub(super) fn look(cluster: &ClusterName) -> Result<Seen, DriverError> {
             })
             .collect(),
         clusters: links.iter().filter_map(Link::cluster).collect(),
+        identity: own.map_or(Ok(None), Link::identity),
+        cables: own.map_or_else(Vec::new, |own| {
+            let cables = links.iter().filter(|link| link.is_cable_of(&own.ifname));
+            cables.map(|link| link.ifname.clone()).collect()
+        }),
     })
 }
 
@@ -104,9 +112,9 @@ fn left_over(cluster: &ClusterName, kernel: &Kernel) -> Result<Option<String>, D
             "{bridge} is gone, and its rules, nft's table, are left"
         )));
     }
-    Ok(kernel.names(cluster)?.then(|| {
-        format!("{bridge} is gone, and what it changed in the kernel's settings is left")
-    }))
+    Ok(kernel
+        .names(cluster)?
+        .then(|| format!("{bridge} is gone, and what it changed in the kernel's settings is left")))
 }
 
 /// Makes a cluster's network, or finishes it where it was begun.
@@ -122,6 +130,22 @@ pub(super) fn make(wish: &NetworkWish) -> Result<(), DriverError> {
             return Err(DriverError::NotOurs {
                 what: "the bridge",
                 name: bridge,
+            });
+        }
+        let other = link.identity().map_or_else(Some, |there| {
+            let (there, own) = (there?, wish.identity.as_ref()?);
+            (there.id != own.id).then(|| Trouble::OtherCluster {
+                found: there.id,
+                own: Some(own.id.clone()),
+                owner: Some(there.owner),
+                file: "the state folder's `clusters/NAME/id`"
+                    .replace("NAME", wish.cluster.as_str()),
+            })
+        });
+        if let Some(trouble) = other {
+            return Err(DriverError::LeftAlone {
+                machine: None,
+                trouble,
             });
         }
         if let Some(there) = link.ipv4()
@@ -154,7 +178,7 @@ pub(super) fn make(wish: &NetworkWish) -> Result<(), DriverError> {
     }
     // The label before all else. A run that is killed before this line leaves a blank bridge of our name.
     if own.is_none_or(|link| link.cluster().is_none()) {
-        let label = links::label(&wish.cluster);
+        let label = links::label(&wish.cluster, wish.identity.as_ref());
         exec::run("ip", &["link", "set", "dev", &bridge, "alias", &label])?;
     }
     let address = format!("{gateway}/{}", network.prefix_len());
@@ -307,7 +331,7 @@ mod tests {
         kernel.prepare(&cluster(), WayOut::Open).unwrap();
         let bridge = names::bridge(&cluster());
         let links = serde_json::json!([
-            { "ifname": &bridge, "ifalias": links::label(&cluster()) },
+            { "ifname": &bridge, "ifalias": links::label(&cluster(), None) },
             { "ifname": "vb-mul01", "master": &bridge },
             { "ifname": "vb-mul02", "master": "mul02" },
             { "ifname": "eth1", "master": &bridge },
@@ -356,14 +380,18 @@ mod tests {
         exec::play::by(|name, args| {
             let is_route = name == "ip" && args.contains(&"route");
             let routes = r#"[{"dst":"default","dev":"eth0"}]"#;
-            Ok(if is_route { routes.to_owned() } else { String::new() })
+            Ok(if is_route {
+                routes.to_owned()
+            } else {
+                String::new()
+            })
         });
         let bridge = names::bridge(&cluster());
         let forwarding = |kind: &str, name: &str, flags: &[&str]| {
             let links = serde_json::json!([
                 { "ifname": "lo", "flags": ["UP"] },
                 { "ifname": "eth0", "flags": ["UP"], "linkinfo": { "info_kind": "veth" } },
-                { "ifname": &bridge, "ifalias": links::label(&cluster()),
+                { "ifname": &bridge, "ifalias": links::label(&cluster(), None),
                   "linkinfo": { "info_kind": "bridge" } },
                 { "ifname": "vb-mul01", "flags": ["UP"], "master": &bridge,
                   "linkinfo": { "info_kind": "veth" } },
@@ -379,7 +407,11 @@ mod tests {
             ("veth", "container"),
             ("what-comes-next", "x0"),
         ] {
-            assert_eq!(forwarding(kind, name, &["UP"]), Forwarding::Shared, "{name}");
+            assert_eq!(
+                forwarding(kind, name, &["UP"]),
+                Forwarding::Shared,
+                "{name}"
+            );
         }
         assert_eq!(forwarding("bridge", "virbr0", &[]), Forwarding::Shared);
         // What a module of the kernel makes and nobody uses, and another name for a physical interface.

@@ -6,12 +6,16 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use fs_err::File;
+use fs_err::os::unix::fs::OpenOptionsExt as _;
 use ipnet::Ipv4Net;
-use mullion_plan::{Size, TemplateId};
+use mullion_plan::{Identity, Size, TemplateId, Trouble};
 use mullion_spec::value::{ClusterName, MachineName};
 use serde::{Deserialize, Serialize};
 
+use super::erase::erase;
+pub(super) use super::erase::erase as remove;
 use crate::error::DriverError;
+use crate::record::read_record;
 
 /// The folder that holds clusters and their machines.
 #[derive(Debug, Clone)]
@@ -74,10 +78,71 @@ pub(super) struct Label {
     pub(super) ran: bool,
     /// Its public host key.
     pub(super) host_key: Option<String>,
+    /// What tells its cluster from others of the name; older versions wrote none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) identity: Option<Identity>,
+}
+
+/// What the folder of a machine is marked with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Marked {
+    /// There is no folder.
+    Absent,
+    /// The machine's making had just begun, or its removal was cut off: nothing but the draft of a label is there.
+    Bare,
+    /// A label of ours.
+    Ours(Box<Label>),
+    /// What is there must be left as it is.
+    LeftAlone(Trouble),
 }
 
 /// The file that is a machine's label.
 const LABEL: &str = "machine.json";
+
+/// Where a label is written before it takes its place.
+const DRAFT: &str = "machine.json.new";
+
+/// What every version of a label begins with.
+const FORM: &str = "mullion.dev/machine/v";
+
+/// The beginning of every version of a label.
+#[derive(Deserialize)]
+struct OnlyVersion {
+    version: String,
+}
+
+/// Reads a label. Its version is judged before anything else: a newer one may look otherwise in all other parts.
+fn read_label(
+    file: &Path,
+    bytes: &[u8],
+    (cluster, machine): (&ClusterName, &MachineName),
+) -> Result<Label, Trouble> {
+    let name = file.display().to_string();
+    let unreadable = |why: String| Trouble::Unreadable {
+        file: name.clone(),
+        why,
+    };
+    let broken = |error: serde_json::Error| unreadable(format!("is damaged: {error}"));
+    let OnlyVersion { version } = serde_json::from_slice(bytes).map_err(broken)?;
+    if version != format!("{FORM}1") {
+        return Err(if version.starts_with(FORM) {
+            Trouble::Newer {
+                file: name.clone(),
+                version,
+            }
+        } else {
+            unreadable("is not the label of a machine".into())
+        });
+    }
+    let label: Label = serde_json::from_slice(bytes).map_err(broken)?;
+    if (&label.cluster, &label.name) != (cluster, machine) {
+        return Err(unreadable(format!(
+            "is the label of machine `{}` of cluster `{}`",
+            label.name, label.cluster
+        )));
+    }
+    Ok(label)
+}
 
 /// What a machine has on the real disk, beside its clone: containerd, kubelet and etcd do not work on an overlay.
 pub(super) const ON_DISK: [(&str, &str); 3] = [
@@ -184,52 +249,80 @@ impl Home {
         self.folder.join("console.log")
     }
 
-    /// Whether the folder is there.
-    pub(super) fn exists(&self) -> bool {
-        self.folder.is_dir()
-    }
-
-    /// The machine's label; nothing where there is none that we can read.
-    pub(super) fn label(&self) -> Result<Option<Label>, DriverError> {
-        match fs_err::read(self.folder.join(LABEL)) {
-            Ok(bytes) => Ok(serde_json::from_slice(&bytes).ok()),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error.into()),
+    /// What the folder is marked with.
+    pub(super) fn label(&self, cluster: &ClusterName, machine: &MachineName) -> Marked {
+        let file = self.folder.join(LABEL);
+        let unreadable = |why: String| {
+            Marked::LeftAlone(Trouble::Unreadable {
+                file: file.display().to_string(),
+                why,
+            })
+        };
+        match fs_err::symlink_metadata(&self.folder) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Marked::Absent,
+            Err(error) => return unreadable(format!("cannot be read: {error}")),
+            Ok(meta) if !meta.is_dir() => {
+                return unreadable("is missing: its folder is not a folder".into());
+            }
+            Ok(_) => {}
+        }
+        let bytes = match read_record(&file) {
+            Err(error) => return unreadable(format!("cannot be read: {error}")),
+            Ok(bytes) => bytes,
+        };
+        if let Some(bytes) = bytes {
+            return match read_label(&file, &bytes, (cluster, machine)) {
+                Ok(label) => Marked::Ours(Box::new(label)),
+                Err(trouble) => Marked::LeftAlone(trouble),
+            };
+        }
+        // The label is written first and removed last: with anything else in the folder somebody took it away.
+        match names(&self.folder) {
+            Err(error) => unreadable(format!("cannot be looked for: {error}")),
+            Ok(names) => match names.iter().find(|name| *name != DRAFT) {
+                None => Marked::Bare,
+                Some(other) => unreadable(format!("is missing, and `{other}` is beside it")),
+            },
         }
     }
 
     /// Puts the label on the machine: the old one or the new one is there, never half of one.
     pub(super) fn put_label(&self, label: &Label) -> Result<(), DriverError> {
         let text = serde_json::to_vec_pretty(label).map_err(std::io::Error::from)?;
-        let draft = self.folder.join("machine.json.new");
-        let mut file = File::create(&draft)?;
+        let draft = self.folder.join(DRAFT);
+        // What is there was left by a process that was killed, or leads elsewhere.
+        erase(&draft)?;
+        let mut options = fs_err::OpenOptions::new();
+        let mut file = options
+            .write(true)
+            .create_new(true)
+            .mode(0o644)
+            .open(&draft)?;
         file.write_all(&text)?;
         file.sync_all()?;
         fs_err::rename(&draft, self.folder.join(LABEL))?;
         Ok(File::open(&self.folder)?.sync_all()?)
     }
 
+    /// Refuses where something is mounted in the folder: its removal would not be one of the machine's alone.
+    pub(super) fn has_no_mounts(&self) -> Result<(), DriverError> {
+        match super::mounts::inside(&self.folder)? {
+            None => Ok(()),
+            Some(mount) => Err(DriverError::Mounted {
+                folder: self.folder.clone(),
+                mount,
+            }),
+        }
+    }
+
     /// Removes everything, the label last: a removal that is cut off is still found.
     pub(super) fn remove(&self) -> Result<(), DriverError> {
         for name in names(&self.folder)? {
-            if name != LABEL {
-                remove(&self.folder.join(name))?;
+            if ![LABEL, DRAFT].contains(&name.as_str()) {
+                erase(&self.folder.join(name))?;
             }
         }
-        remove(&self.folder)
-    }
-}
-
-/// Removes a file or a folder with all that is in it. What is not there is success.
-pub(super) fn remove(path: &Path) -> Result<(), DriverError> {
-    let removed = match fs_err::symlink_metadata(path) {
-        Ok(meta) if meta.is_dir() => fs_err::remove_dir_all(path),
-        Ok(_) => fs_err::remove_file(path),
-        Err(error) => Err(error),
-    };
-    match removed {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(error.into()),
-        _ => Ok(()),
+        erase(&self.folder)
     }
 }
 
@@ -237,7 +330,10 @@ pub(super) fn remove(path: &Path) -> Result<(), DriverError> {
 fn names(folder: &Path) -> Result<Vec<String>, DriverError> {
     let entries = match fs_err::read_dir(folder) {
         Ok(entries) => entries,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        // A link that leads nowhere is there.
+        Err(error) if error.kind() == ErrorKind::NotFound && !folder.is_symlink() => {
+            return Ok(Vec::new());
+        }
         Err(error) => return Err(error.into()),
     };
     let mut names = Vec::new();
@@ -246,4 +342,135 @@ fn names(folder: &Path) -> Result<Vec<String>, DriverError> {
     }
     names.sort();
     Ok(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    const V1: &str = r#"{"version":"mullion.dev/machine/v1","cluster":"dev","name":"lin1",
+        "template":{"name":"linux","fingerprint":"00000000000000000000000000000000"},"templatePath":"/t",
+        "address":"10.9.0.11","network":"10.9.0.0/24","size":{"cpus":1,"memory":"1GiB","disk":"1GiB"},
+        "whole":true,"ran":true,"hostKey":null}"#;
+
+    fn home() -> (tempfile::TempDir, Home) {
+        let place = tempfile::tempdir().unwrap();
+        let home =
+            Ground::new(place.path()).home(&"dev".parse().unwrap(), &"lin1".parse().unwrap());
+        fs_err::create_dir_all(&home.folder).unwrap();
+        (place, home)
+    }
+
+    fn label(home: &Home) -> Marked {
+        home.label(&"dev".parse().unwrap(), &"lin1".parse().unwrap())
+    }
+
+    fn with(text: &str) -> Marked {
+        let (_place, home) = home();
+        fs_err::write(home.folder.join(LABEL), text).unwrap();
+        label(&home)
+    }
+
+    fn example() -> String {
+        let fingerprint = mullion_plan::Fingerprint::of(&1);
+        let fingerprint = serde_json::to_string(&fingerprint).unwrap();
+        V1.replace("\"00000000000000000000000000000000\"", &fingerprint)
+    }
+
+    #[test]
+    fn promise_09_a_label_of_an_older_version_has_no_id_and_is_read() {
+        let Marked::Ours(label) = with(&example()) else {
+            panic!("{:?}", with(&example()));
+        };
+        assert_eq!((label.identity.clone(), label.guise), (None, Guise::Linux));
+        // It is written as it was.
+        let text = serde_json::to_string(&label).unwrap();
+        assert!(!text.contains("identity"), "{text}");
+        let id = mullion_plan::ClusterUid::of(7);
+        let text = example().replace(
+            "\"whole\"",
+            &format!("\"identity\":{{\"id\":\"{id}\",\"owner\":1000}},\"whole\""),
+        );
+        let Marked::Ours(label) = with(&text) else {
+            panic!("{:?}", with(&text));
+        };
+        assert_eq!(label.identity, Some(Identity { id, owner: 1000 }));
+        let text = serde_json::to_string(&label).unwrap();
+        assert_eq!(with(&text), Marked::Ours(label));
+    }
+
+    #[test]
+    fn promise_06_a_newer_label_is_told_as_newer_whatever_else_is_in_it() {
+        for text in [
+            r#"{"version":"mullion.dev/machine/v2"}"#,
+            r#"{"version":"mullion.dev/machine/v17","cluster":7,"whole":"perhaps"}"#,
+        ] {
+            assert!(
+                matches!(with(text), Marked::LeftAlone(Trouble::Newer { file, .. }) if file.ends_with("machine.json")),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn promise_06_a_damaged_label_is_neither_missing_nor_unfinished() {
+        let whole = example();
+        for text in [
+            "",
+            "{}",
+            "null",
+            &whole[..whole.len() / 2],
+            r#"{"version":1}"#,
+            &whole.replace(
+                "\"whole\"",
+                "\"identity\":{\"id\":\"x\",\"owner\":0},\"whole\"",
+            ),
+            r#"{"version":"somebody.else/v1"}"#,
+            &whole.replace("\"lin1\"", "\"lin2\""),
+            &whole.replace("\"dev\"", "\"other\""),
+        ] {
+            let found = with(text);
+            assert!(
+                matches!(&found, Marked::LeftAlone(Trouble::Unreadable { file, .. }) if file.ends_with("machine.json")),
+                "{text}: {found:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn promise_06_only_a_folder_as_we_begin_it_was_not_finished() {
+        let (place, home) = home();
+        assert_eq!(label(&home), Marked::Bare);
+        fs_err::write(home.folder.join(DRAFT), "{").unwrap();
+        assert_eq!(label(&home), Marked::Bare);
+        fs_err::create_dir(home.folder.join("disk")).unwrap();
+        let found = label(&home);
+        assert!(matches!(&found, Marked::LeftAlone(_)), "{found:?}");
+        for made in ["mkdir", "mkfifo"] {
+            let path = home.folder.join(LABEL);
+            assert!(Command::new(made).arg(&path).status().unwrap().success());
+            let found = label(&home);
+            assert!(matches!(&found, Marked::LeftAlone(_)), "{made}: {found:?}");
+            erase(&path).unwrap();
+        }
+        fs_err::os::unix::fs::symlink("nowhere", home.folder.join(LABEL)).unwrap();
+        assert!(matches!(label(&home), Marked::LeftAlone(_)));
+        erase(&home.folder).unwrap();
+        assert_eq!(label(&home), Marked::Absent);
+        fs_err::os::unix::fs::symlink(place.path(), &home.folder).unwrap();
+        assert!(matches!(label(&home), Marked::LeftAlone(_)));
+    }
+
+    #[test]
+    fn a_folder_of_machines_that_leads_nowhere_is_an_error() {
+        let place = tempfile::tempdir().unwrap();
+        let cluster: ClusterName = "dev".parse().unwrap();
+        let ground = Ground::new(place.path());
+        assert!(ground.machines_of(&cluster).unwrap().is_empty());
+        fs_err::create_dir_all(ground.cluster(&cluster)).unwrap();
+        fs_err::os::unix::fs::symlink("nowhere", ground.machines(&cluster)).unwrap();
+        assert!(ground.machines_of(&cluster).is_err());
+    }
 }

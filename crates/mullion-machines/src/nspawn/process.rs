@@ -1,20 +1,36 @@
 //! Machines that run, found among this computer's processes.
 //!
-//! No number of a process is written down anywhere: a machine runs where a process has its root folder among its
-//! arguments: the container program, or what is about to become it. So nothing can be out of date, and nothing
-//! is lost with a file. Before a process is sent a signal, it is held by a descriptor and looked at again: a
-//! number that was given to somebody else meanwhile is never signalled.
+//! No number of a process is written down anywhere, so nothing can be out of date. A process carries a machine by proof
+//! of what the kernel tells of it, and any user can give a process the arguments and the name of another:
+//!
+//! - its user is root, also the one that it could go back to;
+//! - its program is the container program or the shell that keeps it running, as we would start them;
+//! - its mount name space is not ours, and the machine's overlay is mounted there;
+//! - the container program is in the machine's control group, or in its unit of systemd.
+//!
+//! The arguments only tell which processes to look at. Before a process is sent a signal, it is held by a descriptor and
+//! looked at again: a number that was given to another process meanwhile is never signalled.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use mullion_spec::value::{ClusterName, MachineName};
+use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
+use super::cgroup::Group;
+use super::place::Home;
+use super::{exec, mounts, names};
 use crate::error::DriverError;
+use crate::quirks::cgroup_mounts;
 
 /// The container program.
 pub(super) const PROGRAM: &str = "systemd-nspawn";
+
+/// What keeps the container program running.
+const KEEPER: &str = "sh";
 
 /// The argument before a machine's root folder.
 const ROOT: &str = "--directory=";
@@ -24,36 +40,215 @@ pub(super) fn root_argument(root: &Path) -> String {
     format!("{ROOT}{}", root.display())
 }
 
+/// By what the processes of a machine are known.
+#[derive(Debug, Clone)]
+pub(super) struct Body {
+    /// Where its overlay is mounted.
+    root: PathBuf,
+    /// The folder that its overlay writes into.
+    upper: PathBuf,
+    /// Its control groups, where we make them.
+    group: Group,
+    /// The name of its control groups.
+    container: String,
+    /// Its unit, where systemd runs this computer.
+    unit: String,
+}
+
+impl Body {
+    pub(super) fn new(
+        home: &Home,
+        cluster: &ClusterName,
+        machine: &MachineName,
+    ) -> Result<Self, DriverError> {
+        let container = names::container(cluster, machine);
+        let unit = names::unit(cluster, machine);
+        Ok(Self {
+            root: home.root(),
+            upper: home.upper(),
+            group: Group::new(&cgroup_mounts()?, &container, &unit),
+            container,
+            unit,
+        })
+    }
+
+    /// Its control groups.
+    pub(super) fn group(&self) -> &Group {
+        &self.group
+    }
+
+    /// Whether anything of it runs.
+    pub(super) fn is_alive(&self, scan: &Scan) -> bool {
+        let carriers = scan.roots.get(&self.root).into_iter().flatten();
+        carriers.copied().any(|pid| self.is_carried_by(pid)) || self.group.is_populated()
+    }
+
+    /// The upper folder of another machine of this name, whose processes are in the control groups. None of ours are.
+    pub(super) fn intruder(&self) -> Option<PathBuf> {
+        if !rustix::process::geteuid().is_root() {
+            // Mounts are told to root alone, and nobody else ends machines.
+            return None;
+        }
+        let tail: PathBuf = self.upper.iter().rev().take(3).collect();
+        let tail: PathBuf = tail.iter().rev().collect();
+        let mut other = None;
+        for pid in self.group.processes() {
+            for mount in mounts::of(&pid.as_raw_pid().to_string()).unwrap_or_default() {
+                match mount.upper {
+                    Some(upper) if upper == self.upper => return None,
+                    Some(upper) if upper.ends_with(&tail) => other = Some(upper),
+                    _ => {}
+                }
+            }
+        }
+        other
+    }
+
+    /// The machine's first process, once it runs the machine's own system. Also where the container program is gone.
+    fn leader(&self) -> Option<Pid> {
+        let mut processes = self.group.processes().into_iter();
+        processes.find(|pid| self.is_led_by(*pid).unwrap_or_default())
+    }
+
+    /// Whether the machine's first process is there.
+    pub(super) fn is_led(&self) -> bool {
+        self.leader().is_some()
+    }
+
+    /// The root folder of the running machine, held open; nothing where its first process is not there.
+    ///
+    /// It is the machine's overlay and never this computer's own root.
+    pub(super) fn open_root(&self) -> Result<Option<OwnedFd>, DriverError> {
+        let Some(pid) = self.leader() else {
+            return Ok(None);
+        };
+        let held = match pidfd_open(pid, PidfdFlags::empty()) {
+            Ok(held) => held,
+            Err(rustix::io::Errno::SRCH) => return Ok(None),
+            Err(error) => return Err(std::io::Error::from(error).into()),
+        };
+        let path = format!("/proc/{}/root", pid.as_raw_pid());
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = rustix::fs::open(path, flags, Mode::empty()).map_err(std::io::Error::from)?;
+        // Held now. If it still is the one and still lives, the folder is the machine's.
+        let is_it = self.is_led_by(pid).unwrap_or_default() && self.is_overlay(pid, &root)?;
+        let lives = rustix::process::test_kill_process(pid).is_ok() && state(pid).is_some();
+        drop(held);
+        if is_it && lives {
+            return Ok(Some(root));
+        }
+        Err(DriverError::NotOurs {
+            what: "the process",
+            name: pid.as_raw_pid().to_string(),
+        })
+    }
+
+    /// Whether an open folder is the machine's overlay, by the device that the kernel gave it.
+    fn is_overlay(&self, pid: Pid, root: &OwnedFd) -> Result<bool, DriverError> {
+        let found = rustix::fs::fstat(root).map_err(std::io::Error::from)?;
+        let host = fs_err::metadata("/")?;
+        let device = (
+            rustix::fs::major(found.st_dev),
+            rustix::fs::minor(found.st_dev),
+        );
+        let is_host = (found.st_dev, found.st_ino) == (host.dev(), host.ino());
+        let mounts = mounts::of(&pid.as_raw_pid().to_string())?;
+        let is_mounted = mounts.iter().any(|mount| {
+            mount.at == Path::new("/")
+                && mount.upper.as_ref() == Some(&self.upper)
+                && mount.device == device
+        });
+        Ok(is_mounted && !is_host)
+    }
+
+    /// Whether a process is the machine's first one.
+    fn is_led_by(&self, pid: Pid) -> Option<bool> {
+        let text = status(&pid.as_raw_pid().to_string())?;
+        let own = status("self")?;
+        let numbers = numbers(&text, "NSpid:");
+        let depth = numbers_len(&own, "NSpid:") + 1;
+        let is_first = numbers.len() == depth && numbers.last() == Some(&1);
+        let lies_over = |mount: &mounts::Mount| {
+            mount.at == Path::new("/") && mount.upper.as_ref() == Some(&self.upper)
+        };
+        Some(
+            is_first
+                && is_apart(pid, "mnt")?
+                && is_apart(pid, "pid")?
+                && self.is_grouped(pid)?
+                && mounts::of(&pid.as_raw_pid().to_string())
+                    .ok()?
+                    .iter()
+                    .any(lies_over)
+                && !runs(pid, PROGRAM),
+        )
+    }
+
+    /// Whether a process is in the machine's control group, or in its unit.
+    fn is_grouped(&self, pid: Pid) -> Option<bool> {
+        let text = fs_err::read_to_string(format!("/proc/{}/cgroup", pid.as_raw_pid())).ok()?;
+        Some(is_grouped(&text, &self.container, &self.unit))
+    }
+
+    /// Whether a process carries the machine: the container program, or what keeps it running.
+    fn is_carried_by(&self, pid: Pid) -> bool {
+        if root_of(pid).as_deref() != Some(&self.root) || !is_roots(pid) {
+            return false;
+        }
+        if !rustix::process::geteuid().is_root() {
+            // The rest is told to root alone; whoever else only looks can do no harm.
+            return true;
+        }
+        let is_program = if runs(pid, PROGRAM) {
+            self.is_grouped(pid).unwrap_or_default()
+        } else {
+            runs(pid, KEEPER)
+        };
+        is_program && is_apart(pid, "mnt").unwrap_or_default() && self.is_mounted_for(pid)
+    }
+
+    fn is_mounted_for(&self, pid: Pid) -> bool {
+        let mounts = mounts::of(&pid.as_raw_pid().to_string()).unwrap_or_default();
+        let is_it = |mount: &mounts::Mount| mount.upper.as_ref() == Some(&self.upper);
+        mounts.iter().any(is_it)
+    }
+}
+
 /// The processes that carry a running machine, the first of them first: the one that keeps it running, and the
 /// container program. Held by descriptors.
 #[derive(Debug)]
-pub(super) struct Running {
+pub(super) struct Running<'a> {
+    body: &'a Body,
     processes: Vec<(Pid, OwnedFd)>,
 }
 
-impl Running {
-    /// Those whose machine has that root folder.
-    pub(super) fn find(root: &Path) -> Result<Option<Self>, DriverError> {
+impl<'a> Running<'a> {
+    /// Those of a machine.
+    pub(super) fn find(body: &'a Body) -> Result<Option<Self>, DriverError> {
         let mut held = Vec::new();
-        for pid in roots()?.remove(root).unwrap_or_default() {
+        let mut scan = Scan::now()?;
+        for pid in scan.roots.remove(&body.root).unwrap_or_default() {
             let fd = match pidfd_open(pid, PidfdFlags::empty()) {
                 Ok(fd) => fd,
                 Err(rustix::io::Errno::SRCH) => continue,
                 Err(error) => return Err(std::io::Error::from(error).into()),
             };
-            // Held now: if it still is the one, it stays the one.
-            if root_of(pid).as_deref() == Some(root) {
+            // Held now: if it is the one, it stays the one.
+            if body.is_carried_by(pid) {
                 held.push((pid, fd));
             }
         }
-        Ok((!held.is_empty()).then_some(Self { processes: held }))
+        Ok((!held.is_empty()).then_some(Self {
+            body,
+            processes: held,
+        }))
     }
 
     /// Whether any of them has not ended.
     pub(super) fn is_alive(&self) -> bool {
         self.processes.iter().any(|(pid, _)| {
             let is_over = state(*pid).is_none_or(|(state, _)| matches!(state, 'Z' | 'X'));
-            !is_over && root_of(*pid).is_some()
+            !is_over && root_of(*pid).as_deref() == Some(&self.body.root)
         })
     }
 
@@ -66,52 +261,17 @@ impl Running {
         }
     }
 
-    /// Ends them all, the one that would start the machine anew first.
+    /// Ends them all, the one that would start the machine again first.
     pub(super) fn kill(&self) -> Result<(), DriverError> {
         self.processes
             .iter()
             .try_for_each(|(_, fd)| signal(fd, Signal::KILL))
     }
 
-    /// The machine's first process, once it runs the machine's own system.
-    pub(super) fn leader(&self) -> Option<Pid> {
-        leader_below(self.container()?.0)
-    }
-
-    /// The container program, and not the children that it has while a machine starts.
+    /// The container program, and not the children that it has while a machine starts: parents come first.
     fn container(&self) -> Option<&(Pid, OwnedFd)> {
-        let is_program =
-            |(pid, _): &&(Pid, OwnedFd)| name(*pid).is_some_and(|name| name == PROGRAM);
-        self.processes.iter().find(is_program)
+        self.processes.iter().find(|(pid, _)| runs(*pid, PROGRAM))
     }
-}
-
-/// A machine's first process, somewhere below the process that was started for it.
-pub(super) fn leader_below(pid: Pid) -> Option<Pid> {
-    for child in children(pid) {
-        match name(child)?.as_str() {
-            "systemd" => return Some(child),
-            _ => {
-                if let Some(leader) = leader_below(child) {
-                    return Some(leader);
-                }
-            }
-        }
-    }
-    None
-}
-
-/// The children of a process.
-fn children(pid: Pid) -> Vec<Pid> {
-    let pid = pid.as_raw_pid();
-    if let Ok(text) = fs_err::read_to_string(format!("/proc/{pid}/task/{pid}/children")) {
-        let number = |word: &str| Pid::from_raw(word.parse().ok()?);
-        return text.split_whitespace().filter_map(number).collect();
-    }
-    // Not every kernel tells: then every process is asked for its parent.
-    let is_child = |child: &Pid| state(*child).is_some_and(|(_, parent)| parent == pid);
-    let all = processes().unwrap_or_default();
-    all.into_iter().filter(is_child).collect()
 }
 
 /// Sends a signal to a process that is held; one that has ended already gets none.
@@ -122,31 +282,41 @@ fn signal(fd: &OwnedFd, signal: Signal) -> Result<(), DriverError> {
     }
 }
 
-/// The root folders of every machine that runs on this computer, with the processes that carry it: parents
-/// before their children.
-pub(super) fn roots() -> Result<BTreeMap<PathBuf, Vec<Pid>>, DriverError> {
-    let mut found: BTreeMap<PathBuf, BTreeMap<i32, i32>> = BTreeMap::new();
-    for pid in processes()? {
-        if let Some((root, (state, parent))) = root_of(pid).zip(state(pid))
-            && !matches!(state, 'Z' | 'X')
-        {
-            let family = found.entry(root).or_default();
-            family.insert(pid.as_raw_pid(), parent);
+/// The root folders that processes of this computer have among their arguments, with those processes: parents before
+/// their children. That a process names a machine is no proof that it carries it.
+#[derive(Debug)]
+pub(super) struct Scan {
+    roots: BTreeMap<PathBuf, Vec<Pid>>,
+}
+
+impl Scan {
+    /// Looks at every process of this computer.
+    pub(super) fn now() -> Result<Self, DriverError> {
+        let mut found: BTreeMap<PathBuf, BTreeMap<i32, i32>> = BTreeMap::new();
+        for pid in processes()? {
+            if let Some((root, (state, parent))) = root_of(pid).zip(state(pid))
+                && !matches!(state, 'Z' | 'X')
+            {
+                let family = found.entry(root).or_default();
+                family.insert(pid.as_raw_pid(), parent);
+            }
         }
-    }
-    let ordered = |family: BTreeMap<i32, i32>| {
-        let depth = |pid: &i32| {
-            let above = |pid: &i32| family.get(pid).copied();
-            std::iter::successors(above(pid), above).count()
+        let ordered = |family: BTreeMap<i32, i32>| {
+            let depth = |pid: &i32| {
+                let above = |pid: &i32| family.get(pid).copied();
+                std::iter::successors(above(pid), above).count()
+            };
+            let mut pids: Vec<_> = family.keys().copied().collect();
+            pids.sort_by_key(|pid| (depth(pid), *pid));
+            pids.into_iter().filter_map(Pid::from_raw).collect()
         };
-        let mut pids: Vec<_> = family.keys().copied().collect();
-        pids.sort_by_key(|pid| (depth(pid), *pid));
-        pids.into_iter().filter_map(Pid::from_raw).collect()
-    };
-    Ok(found
-        .into_iter()
-        .map(|(root, family)| (root, ordered(family)))
-        .collect())
+        let roots = found.into_iter();
+        Ok(Self {
+            roots: roots
+                .map(|(root, family)| (root, ordered(family)))
+                .collect(),
+        })
+    }
 }
 
 fn processes() -> Result<Vec<Pid>, DriverError> {
@@ -159,12 +329,7 @@ fn processes() -> Result<Vec<Pid>, DriverError> {
     Ok(found)
 }
 
-fn name(pid: Pid) -> Option<String> {
-    let name = fs_err::read_to_string(format!("/proc/{}/comm", pid.as_raw_pid())).ok()?;
-    Some(name.trim_end().to_owned())
-}
-
-/// The root folder that a process carries a machine with, if it carries one.
+/// The root folder that a process names among its arguments, if it names one.
 fn root_of(pid: Pid) -> Option<PathBuf> {
     let arguments = fs_err::read(format!("/proc/{}/cmdline", pid.as_raw_pid())).ok()?;
     arguments
@@ -172,6 +337,79 @@ fn root_of(pid: Pid) -> Option<PathBuf> {
         .filter_map(|argument| std::str::from_utf8(argument).ok())
         .find_map(|argument| argument.strip_prefix(ROOT))
         .map(PathBuf::from)
+}
+
+/// Whether a process runs a program of this computer: the one that we would start, or one that was at its path until
+/// another version was installed.
+fn runs(pid: Pid, program: &str) -> bool {
+    let link = PathBuf::from(format!("/proc/{}/exe", pid.as_raw_pid()));
+    let Some(path) = installed(program) else {
+        return false;
+    };
+    let same_file = || {
+        let (found, ours) = (fs_err::metadata(&link).ok()?, fs_err::metadata(&path).ok()?);
+        Some((found.dev(), found.ino()) == (ours.dev(), ours.ino()))
+    };
+    if same_file().unwrap_or_default() {
+        return true;
+    }
+    let replaced = || {
+        let target = fs_err::read_link(&link).ok()?;
+        let target = target.to_str()?.strip_suffix(" (deleted)")?.to_owned();
+        Some(Path::new(&target) == path)
+    };
+    replaced().unwrap_or_default()
+}
+
+/// Where a program is that we would start.
+fn installed(program: &str) -> Option<PathBuf> {
+    let mut folders = exec::PATH.split(':').map(Path::new);
+    folders.find_map(|folder| fs_err::canonicalize(folder.join(program)).ok())
+}
+
+/// Whether a process has a name space that is not ours.
+fn is_apart(pid: Pid, kind: &str) -> Option<bool> {
+    let theirs = fs_err::read_link(format!("/proc/{}/ns/{kind}", pid.as_raw_pid())).ok()?;
+    let ours = fs_err::read_link(format!("/proc/self/ns/{kind}")).ok()?;
+    Some(theirs != ours)
+}
+
+fn status(pid: &str) -> Option<String> {
+    fs_err::read_to_string(format!("/proc/{pid}/status")).ok()
+}
+
+/// The numbers of a line of a process's status.
+fn numbers(status: &str, field: &str) -> Vec<u32> {
+    let line = status.lines().find_map(|line| line.strip_prefix(field));
+    let words = line.unwrap_or_default().split_whitespace();
+    words.filter_map(|word| word.parse().ok()).collect()
+}
+
+fn numbers_len(status: &str, field: &str) -> usize {
+    numbers(status, field).len()
+}
+
+/// Whether a process is root's, and cannot become anybody else's again.
+fn is_roots(pid: Pid) -> bool {
+    let text = status(&pid.as_raw_pid().to_string()).unwrap_or_default();
+    is_roots_status(&text)
+}
+
+/// Real, effective, saved and file system user.
+fn is_roots_status(status: &str) -> bool {
+    numbers(status, "Uid:") == [0, 0, 0, 0]
+}
+
+/// Whether one of a process's control groups is below the group of that name, or in that unit.
+fn is_grouped(text: &str, container: &str, unit: &str) -> bool {
+    let paths = text.lines().filter_map(|line| line.splitn(3, ':').nth(2));
+    paths.into_iter().any(|path| {
+        let parts: Vec<_> = path.split('/').collect();
+        let is_group = |pair: &[&str]| {
+            pair == [super::cgroup::PARENT, container] || pair == [super::cgroup::SLICE, unit]
+        };
+        parts.windows(2).any(is_group)
+    })
 }
 
 /// A process's state and its parent.
@@ -200,6 +438,43 @@ mod tests {
 
     #[test]
     fn a_folder_that_no_machine_runs_from_has_none() {
-        assert!(Running::find(Path::new("/no/such/root")).unwrap().is_none());
+        let home = Home {
+            folder: "/no/such".into(),
+        };
+        let (cluster, machine) = ("none".parse().unwrap(), "cp1".parse().unwrap());
+        let body = Body::new(&home, &cluster, &machine).unwrap();
+        assert!(Running::find(&body).unwrap().is_none());
+        assert!(!body.is_alive(&Scan::now().unwrap()) && !body.is_led());
+        assert!(body.open_root().unwrap().is_none());
+    }
+
+    #[test]
+    fn promise_07_root_is_every_user_of_a_process() {
+        let of = |users: &str| is_roots_status(&format!("Name:\tx\nUid:\t{users}\nGid:\t0\n"));
+        assert!(of("0\t0\t0\t0"));
+        for users in [
+            "1000\t0\t0\t0",
+            "0\t0\t1000\t0",
+            "1000\t1000\t1000\t1000",
+            "",
+        ] {
+            assert!(!of(users), "{users}");
+        }
+    }
+
+    #[test]
+    fn promise_07_a_group_of_a_similar_name_elsewhere_is_not_the_machines() {
+        let is = |text: &str| is_grouped(text, "mul01", "mullion-dev.cp1.service");
+        assert!(is("4:memory:/mullion/mul01/system.slice\n0::/\n"));
+        assert!(is("0::/system.slice/mullion-dev.cp1.service/payload\n"));
+        for other in [
+            "0::/mullion/mul012",
+            "0::/user.slice/mul01",
+            "0::/user.slice/user-1000.slice/app.slice/mullion-dev.cp1.service",
+            "1:name=mullion/mul01:/",
+            "",
+        ] {
+            assert!(!is(other), "{other}");
+        }
     }
 }

@@ -213,8 +213,8 @@ impl Layer {
 /// A machine's files as they are now: those of a running one through its first process, those of a stopped one
 /// over its template.
 pub(super) enum Inside {
-    /// Its root folder, as its first process has it.
-    Running(PathBuf),
+    /// Its root folder, as its first process has it, held open.
+    Running(OwnedFd),
     /// Its own layer, and the template's root below it.
     Stopped {
         /// The machine's own layer.
@@ -227,17 +227,13 @@ pub(super) enum Inside {
 impl Inside {
     /// A file's text; nothing where it is not there.
     pub(super) fn read(&self, path: &str) -> Result<String, DriverError> {
-        let places: Vec<&Path> = match self {
-            Self::Running(root) => vec![root],
-            Self::Stopped { upper, lower } => vec![upper, lower],
+        let places = match self {
+            Self::Running(root) => vec![root.try_clone()?],
+            Self::Stopped { upper, lower } => vec![folder(upper)?, folder(lower)?],
         };
         for root in places {
-            match open(root, path) {
-                Ok(mut file) => {
-                    let mut text = String::new();
-                    file.read_to_string(&mut text)?;
-                    return Ok(text);
-                }
+            match open(&root, path) {
+                Ok(file) => return Ok(read(file, path)?),
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
                 Err(error) => return Err(error.into()),
             }
@@ -259,15 +255,19 @@ impl Inside {
 }
 
 /// Puts a file in another's place: whoever reads it meanwhile, or after a cut, finds one of the two whole.
-fn replace(root: &Path, path: &Path, text: &str, mode: u32) -> std::io::Result<()> {
+fn replace(root: &OwnedFd, path: &Path, text: &str, mode: u32) -> std::io::Result<()> {
     let name = path.file_name().unwrap_or_default();
     let mut fresh = name.to_owned();
     fresh.push(".mullion-new");
-    let root = rustix::fs::open(root, OFlags::PATH | OFlags::DIRECTORY, Mode::empty())?;
     let above = path.parent().unwrap_or(Path::new("."));
-    let above = open_below(&root, above, OFlags::RDONLY | OFlags::DIRECTORY)
+    let above = open_below(root, above, OFlags::RDONLY | OFlags::DIRECTORY)
         .map_err(|cause| named(&path.to_string_lossy(), &cause))?;
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW;
+    // Whatever the machine put there, a pipe or a device perhaps, is not written into.
+    match rustix::fs::unlinkat(&above, &fresh, AtFlags::empty()) {
+        Err(Errno::NOENT) => {}
+        other => other?,
+    }
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
     let mode = Mode::from_raw_mode(mode);
     let file = rustix::fs::openat(&above, &fresh, flags | OFlags::CLOEXEC, mode)?;
     rustix::fs::fchmod(&file, mode)?;
@@ -275,11 +275,39 @@ fn replace(root: &Path, path: &Path, text: &str, mode: u32) -> std::io::Result<(
     Ok(rustix::fs::renameat(&above, &fresh, &above, name)?)
 }
 
-/// Opens a file below a folder, to read it, as if the folder were the root: no link in it leads out.
-fn open(root: &Path, path: &str) -> std::io::Result<std::fs::File> {
-    let folder = rustix::fs::open(root, OFlags::PATH | OFlags::DIRECTORY, Mode::empty())?;
-    let file = open_below(&folder, Path::new(path), OFlags::RDONLY);
+/// Opens a folder by its path.
+fn folder(path: &Path) -> std::io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(path, flags, Mode::empty())?)
+}
+
+/// Opens a file below a folder, to read it, as if the folder were the root: no link in it leads out. A pipe does not make
+/// the caller wait.
+fn open(root: &OwnedFd, path: &str) -> std::io::Result<std::fs::File> {
+    let file = open_below(root, Path::new(path), OFlags::RDONLY | OFlags::NONBLOCK);
     Ok(file.map_err(|cause| named(path, &cause))?.into())
+}
+
+/// No file that we read in a machine is longer.
+const LONGEST: u64 = 1 << 20;
+
+/// The text of a regular file of a machine.
+fn read(file: std::fs::File, path: &str) -> std::io::Result<String> {
+    let refused = |what: &str| {
+        let cause = std::io::Error::new(ErrorKind::InvalidData, what);
+        named(path, &cause)
+    };
+    if !file.metadata()?.is_file() {
+        return Err(refused("is not a regular file"));
+    }
+    let mut text = String::new();
+    file.take(LONGEST + 1)
+        .read_to_string(&mut text)
+        .map_err(|cause| named(path, &cause))?;
+    if text.len() as u64 > LONGEST {
+        return Err(refused("is too long"));
+    }
+    Ok(text)
 }
 
 fn open_below(root: &OwnedFd, path: &Path, flags: OFlags) -> std::io::Result<OwnedFd> {
@@ -350,6 +378,29 @@ mod tests {
         );
     }
 
+    fn folder_of(root: &Path) -> OwnedFd {
+        super::folder(root).unwrap()
+    }
+
+    #[test]
+    fn promise_07_a_pipe_in_a_machine_holds_up_nobody() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("root");
+        fs_err::create_dir_all(root.join("etc")).unwrap();
+        for name in ["hosts", "hosts.mullion-new"] {
+            let made = std::process::Command::new("mkfifo")
+                .arg(root.join("etc").join(name))
+                .status();
+            assert!(made.unwrap().success());
+        }
+        let inside = Inside::Running(folder_of(&root));
+        let refused = inside.read("etc/hosts").unwrap_err();
+        let cause = std::error::Error::source(&refused).unwrap().to_string();
+        assert!(cause.contains("not a regular file"), "{cause}");
+        inside.write("etc/hosts", "text", 0o644).unwrap();
+        assert_eq!(inside.read("etc/hosts").unwrap(), "text");
+    }
+
     #[test]
     fn a_link_inside_a_machine_leads_nowhere_outside_it() {
         let folder = tempfile::tempdir().unwrap();
@@ -358,7 +409,7 @@ mod tests {
         fs_err::create_dir_all(root.join("etc")).unwrap();
         fs_err::write(&outside, "the computer's").unwrap();
         fs_err::os::unix::fs::symlink(&outside, root.join("etc/hosts")).unwrap();
-        let inside = Inside::Running(root.clone());
+        let inside = Inside::Running(folder_of(&root));
         inside.write("etc/hosts", "the machine's", 0o644).unwrap();
         assert_eq!(inside.read("etc/hosts").unwrap(), "the machine's");
         assert_eq!(fs_err::read_to_string(&outside).unwrap(), "the computer's");

@@ -3,6 +3,8 @@
 
 use std::time::Instant;
 
+use mullion_spec::value::{ClusterName, MachineName};
+
 use super::boot::{AGAIN, ENVIRONMENT, KILLED, PAUSE, becoming, open_console};
 use super::place::{Home, Label};
 use super::{exec, isolation, names};
@@ -49,8 +51,8 @@ fn service(home: &Home, label: &Label, tasks: u64, cgroup: Cgroup) -> Vec<String
 }
 
 /// Waits until systemd knows nothing of a machine that has ended: until then its name is taken.
-pub(super) fn forget(label: &Label) -> Result<(), DriverError> {
-    let unit = names::unit(&label.cluster, &label.name);
+pub(super) fn forget(cluster: &ClusterName, machine: &MachineName) -> Result<(), DriverError> {
+    let unit = names::unit(cluster, machine);
     let begun = Instant::now();
     while is_known(&unit)? {
         if begun.elapsed() > KILLED {
@@ -104,6 +106,7 @@ mod tests {
             whole: true,
             ran: false,
             host_key: None,
+            identity: None,
         };
         let args = service(&home, &label, 8192, Cgroup::V2);
         for wanted in [

@@ -76,8 +76,10 @@ fn one_machine_boots_and_can_be_logged_in_to() {
 fn the_driver_keeps_its_contract() {
     apart(|| {
         let ground = Ground::new("conform", 2);
-        conform::conforms(&|| Box::new(ground.driver()), &ground.trial()).unwrap();
-        conform::conforms(&|| Box::new(ground.stand_ins()), &ground.trial()).unwrap();
+        let spoiler = |_: &_, machine: &_, spoil| ground.spoil(machine, spoil);
+        let trial = ground.trial();
+        conform::conforms(&|| Box::new(ground.driver()), &spoiler, &trial).unwrap();
+        conform::conforms(&|| Box::new(ground.stand_ins()), &spoiler, &trial).unwrap();
     });
 }
 
@@ -141,7 +143,8 @@ fn machines_that_we_made_can_be_taken_as_existing_ones() {
             (wish.name.clone(), door)
         });
         let existing = Existing::new(ground.cluster.clone(), doors);
-        conform::conforms(&|| Box::new(existing.clone()), &ground.trial()).unwrap();
+        let none = |_: &_, _: &_, _| {};
+        conform::conforms(&|| Box::new(existing.clone()), &none, &ground.trial()).unwrap();
         for wish in &machines {
             let door = existing.door(&ground.cluster, &wish.name).unwrap();
             let name = login_with(&ground, &door, &ground.key_path(), "hostname");

@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{LazyLock, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use mullion_machines::conform::Trial;
+use mullion_machines::conform::{Spoil, Trial};
 use mullion_machines::nspawn::Nspawn;
 use mullion_machines::{Door, Driver as _, Hosts, Look as _, MachineWish, NetworkWish};
-use mullion_plan::{Fingerprint, Size, TemplateId, Unattended};
+use mullion_plan::{ClusterUid, Fingerprint, Identity, Size, TemplateId, Unattended};
 use mullion_spec::value::{ByteSize, ClusterName, MachineName};
 use mullion_spec::words::MachineAccess;
 use mullion_template::{LinuxTemplate, Program, Templates};
@@ -110,6 +110,12 @@ fn tarred(files: &[(&str, &[u8])]) -> Vec<u8> {
     builder.into_inner().unwrap()
 }
 
+/// What the labels of these tests say beside the name.
+static IDENTITY: LazyLock<Identity> = LazyLock::new(|| Identity {
+    id: ClusterUid::of(0x7e57),
+    owner: 0,
+});
+
 /// A cluster of a test, with a folder, a network and a login key of its own.
 pub(crate) struct Ground {
     pub(crate) folder: tempfile::TempDir,
@@ -157,6 +163,7 @@ impl Ground {
             cluster: self.cluster.clone(),
             network: format!("10.213.{}.0/24", self.number).parse().unwrap(),
             access: MachineAccess::Host,
+            identity: Some(IDENTITY.clone()),
         }
     }
 
@@ -178,6 +185,32 @@ impl Ground {
             authorized_keys: vec![self.key.public.clone()],
             hosts: [(name, address)].into_iter().collect::<Hosts>(),
             dns: Vec::new(),
+            identity: Some(IDENTITY.clone()),
+        }
+    }
+
+    /// The folder of a machine.
+    pub(crate) fn folder_of(&self, machine: &MachineName) -> PathBuf {
+        let clusters = self.folder.path().join("place/clusters");
+        clusters
+            .join(self.cluster.as_str())
+            .join("machines")
+            .join(machine.as_str())
+    }
+
+    /// Spoils the label of a machine, or restores it.
+    pub(crate) fn spoil(&self, machine: &MachineName, spoil: Spoil) {
+        let label = self.folder_of(machine).join("machine.json");
+        let kept = self.folder.path().join(format!("kept-{machine}"));
+        if !kept.exists() {
+            fs_err::copy(&label, &kept).unwrap();
+        }
+        match spoil {
+            Spoil::Damaged => fs_err::write(&label, "{\"version\":").unwrap(),
+            Spoil::Newer => {
+                fs_err::write(&label, r#"{"version":"mullion.dev/machine/v2"}"#).unwrap();
+            }
+            Spoil::Restored => fs_err::rename(&kept, &label).unwrap(),
         }
     }
 
@@ -218,11 +251,11 @@ impl Ground {
 
     /// The cluster's bridge, found by its label.
     pub(crate) fn bridge(&self) -> String {
-        let label = format!("mullion.dev/cluster={}", self.cluster);
+        let label = format!("mullion.dev/cluster={};", self.cluster);
         let links = files(Path::new("/sys/class/net"));
         let bridge = links.iter().find(|link| {
             let alias = fs_err::read_to_string(link.join("ifalias")).unwrap_or_default();
-            alias.trim() == label
+            alias.starts_with(&label)
         });
         let bridge = bridge.unwrap().file_name().unwrap();
         bridge.to_str().unwrap().to_owned()
@@ -234,7 +267,8 @@ impl Ground {
             other: NetworkWish {
                 cluster: format!("{}-other", self.cluster).parse().unwrap(),
                 network: format!("10.214.{}.0/24", self.number).parse().unwrap(),
-            access: MachineAccess::Host,
+                access: MachineAccess::Host,
+                identity: None,
             },
             machines: [self.wish("cp1", 11), self.wish("lin1", 12)],
         }

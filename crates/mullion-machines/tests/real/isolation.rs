@@ -9,6 +9,7 @@ use mullion_machines::nspawn::{DiskLimit, Nspawn, disk_limit};
 use mullion_machines::{Cgroup, Driver as _, Hosts, Init, MachineWish, NetworkWish, Stop, quirks};
 use mullion_plan::{Attend, Fingerprint, News, Size, TemplateId, Unattended};
 use mullion_spec::value::ByteSize;
+use mullion_spec::words::MachineAccess;
 
 use crate::ground::{Ground, apart, login};
 
@@ -256,6 +257,8 @@ fn holds_disks(kind: &str, make: &str) -> bool {
             .parse()
             .unwrap(),
         network: "10.213.32.0/24".parse().unwrap(),
+        access: MachineAccess::Host,
+        identity: None,
     };
     driver.make_network(&network, &Unattended).unwrap();
     let wish = |name: &str, last| MachineWish {
@@ -271,6 +274,7 @@ fn holds_disks(kind: &str, make: &str) -> bool {
         address: [10, 213, 32, last].into(),
         network: network.network,
         authorized_keys: Vec::new(),
+        identity: None,
         hosts: Hosts::default(),
         dns: vec![[10, 213, 32, 1].into()],
     };
@@ -347,6 +351,8 @@ fn promise_13_a_disk_that_cannot_be_held_is_told() {
         let network = NetworkWish {
             cluster: format!("test-told-{}", std::process::id()).parse().unwrap(),
             network: "10.213.33.0/24".parse().unwrap(),
+            access: MachineAccess::Host,
+            identity: None,
         };
         let template_path = folder.path().join("template");
         let template = template(&template_path);
@@ -364,6 +370,7 @@ fn promise_13_a_disk_that_cannot_be_held_is_told() {
             address: [10, 213, 33, 11].into(),
             network: network.network,
             authorized_keys: Vec::new(),
+            identity: None,
             hosts: Hosts::default(),
             dns: vec![[10, 213, 33, 1].into()],
         };

@@ -17,4 +17,5 @@ mod firewall;
 mod ground;
 mod isolation;
 mod networks;
+mod proof;
 mod stand_in;

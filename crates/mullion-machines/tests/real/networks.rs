@@ -28,7 +28,8 @@ pub(crate) fn wish() -> NetworkWish {
     NetworkWish {
         cluster: cluster(),
         network: "10.77.0.0/24".parse().unwrap(),
-            access: MachineAccess::Host,
+        access: MachineAccess::Host,
+        identity: None,
     }
 }
 
@@ -339,6 +340,7 @@ fn the_last_network_puts_the_kernels_settings_back() {
             cluster: "second".parse().unwrap(),
             network: "10.78.0.0/24".parse().unwrap(),
             access: MachineAccess::Host,
+            identity: None,
         };
         driver().make_network(&wish(), &Unattended).unwrap();
         driver().make_network(&other, &Unattended).unwrap();

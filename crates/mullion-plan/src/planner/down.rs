@@ -7,7 +7,7 @@ use mullion_spec::value::MachineName;
 use super::{Mark, Sheet};
 use crate::action::{Action, Membership};
 use crate::observed::{MachineFacts, Observed, Place};
-use crate::obstacle::Obstacle;
+use crate::obstacle::{Obstacle, not_removable_in};
 use crate::plan::Plan;
 use crate::stage::Stage;
 
@@ -24,8 +24,13 @@ pub enum Rest {
 ///
 /// Pure and total, as [`crate::plan()`] is. Machines of others, and those that do not carry the label, are not touched.
 /// `silent` are machines of the user's that may be in use and did not answer, with their addresses: they are tried
-/// again, so that nobody is told that nothing is left.
+/// again, so that nobody is told that nothing is left. Where something of the cluster's name must be left as it is, the
+/// plan has obstacles and no steps.
 pub fn plan_down(observed: &Observed, rest: Rest, silent: &BTreeMap<MachineName, String>) -> Plan {
+    let obstacles: BTreeSet<_> = not_removable_in(observed).collect();
+    if !obstacles.is_empty() {
+        return Plan::blocked(obstacles);
+    }
     let mut sheet = Sheet::default();
     for (name, address) in silent {
         let address = address.clone();
@@ -111,6 +116,7 @@ mod tests {
                 joined: Some(crate::observed::ClusterId("a".into())),
                 ..Inside::default()
             }),
+            trouble: None,
         }
     }
 
@@ -146,6 +152,60 @@ mod tests {
         let others = plan_down(&observed, Rest::Cluster, &none);
         assert!(ids(&others).contains(&"drain/b1") && ids(&others).contains(&"forget/b1"));
         assert!(plan_down(&Observed::default(), Rest::Nothing, &none).is_empty());
+    }
+
+    #[test]
+    fn promise_06_what_cannot_be_told_whose_it_is_keeps_everything() {
+        use crate::identity::{ClusterUid, Trouble};
+        let newer = Trouble::Newer {
+            file: "/place/machine.json".into(),
+            version: "v2".into(),
+        };
+        let other = Trouble::OtherCluster {
+            found: ClusterUid::of(1),
+            own: Some(ClusterUid::of(2)),
+            owner: Some(1000),
+            file: "/state/id".into(),
+        };
+        for (ours, made, trouble) in [(false, true, newer), (false, false, other)] {
+            let mut observed = Observed::default();
+            let facts = MachineFacts {
+                trouble: Some(trouble),
+                ..machine(ours, made)
+            };
+            observed
+                .machines
+                .insert("a1".parse().unwrap(), machine(true, true));
+            observed.machines.insert("b1".parse().unwrap(), facts);
+            let plan = plan_down(&observed, Rest::Nothing, &BTreeMap::new());
+            assert!(plan.steps().is_empty());
+            let obstacle = plan.obstacles().iter().next().unwrap();
+            let words = obstacle.words();
+            assert!(words.contains("`b1`"), "{words}");
+            if !made {
+                for id in [1, 2] {
+                    assert!(words.contains(ClusterUid::of(id).as_str()), "{words}");
+                }
+                assert!(obstacle.hint().contains("/state/id"));
+            } else {
+                assert!(words.contains("/place/machine.json"), "{words}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_machine_that_we_made_goes_whatever_its_agent_says() {
+        let mut observed = Observed::default();
+        let facts = MachineFacts {
+            trouble: Some(crate::identity::Trouble::Agent {
+                why: "its state is newer".into(),
+                hint: None,
+            }),
+            ..machine(true, true)
+        };
+        observed.machines.insert("a1".parse().unwrap(), facts);
+        let plan = plan_down(&observed, Rest::Nothing, &BTreeMap::new());
+        assert_eq!(ids(&plan), ["remove/a1"]);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use mullion_spec::value::MachineName;
 use super::Sheet;
 use crate::action::{Action, Membership};
 use crate::observed::Observed;
-use crate::obstacle::Obstacle;
+use crate::obstacle::{Obstacle, left_alone_in};
 use crate::plan::Plan;
 use crate::stage::Stage;
 use crate::wanted::API_PORT;
@@ -18,6 +18,9 @@ use crate::wanted::API_PORT;
 /// Pure and total, as [`crate::plan()`] is. Where the API server is silent nobody is asked to drain or to forget it. A
 /// machine that was not found gives an empty plan.
 pub fn plan_reset(observed: &Observed, machine: &MachineName) -> Plan {
+    if let Some(blocked) = blocked(observed, machine) {
+        return blocked;
+    }
     let Some(facts) = observed.machines.get(machine).filter(|facts| facts.ours) else {
         return Sheet::default().single(machine, Vec::new(), "");
     };
@@ -48,6 +51,9 @@ pub fn plan_reset(observed: &Observed, machine: &MachineName) -> Plan {
 ///
 /// Pure and total, as [`crate::plan()`] is. A machine that was not found gives an empty plan.
 pub fn plan_reboot(observed: &Observed, machine: &MachineName) -> Plan {
+    if let Some(blocked) = blocked(observed, machine) {
+        return blocked;
+    }
     let Some(facts) = observed.machines.get(machine).filter(|facts| facts.ours) else {
         return Sheet::default().single(machine, Vec::new(), "");
     };
@@ -77,6 +83,13 @@ pub fn plan_reboot(observed: &Observed, machine: &MachineName) -> Plan {
         actions.push((Stage::Settle, Action::AwaitReady));
     }
     Sheet::default().single(machine, actions, "is to be started anew")
+}
+
+/// The plan where the machine must be left as it is.
+fn blocked(observed: &Observed, machine: &MachineName) -> Option<Plan> {
+    let is_it = |obstacle: &Obstacle| matches!(obstacle, Obstacle::LeftAlone { machine: Some(name), .. } if name == machine);
+    let obstacles: BTreeSet<_> = left_alone_in(observed).filter(is_it).collect();
+    (!obstacles.is_empty()).then(|| Plan::blocked(obstacles))
 }
 
 impl Sheet {
@@ -123,6 +136,7 @@ mod tests {
                     joined: inside.joined.clone().filter(|_| name != "lb1"),
                     ..inside.clone()
                 }),
+                trouble: None,
             };
             observed.machines.insert(name.parse().unwrap(), facts);
         }

@@ -14,7 +14,7 @@ use crate::fingerprint::{Blueprint, Fingerprint, Topics};
 use crate::observed::{
     ClusterFacts, ClusterId, Inside, Kubeadm, MachineFacts, Observed, Place, Power, Size,
 };
-use crate::obstacle::Obstacle;
+use crate::obstacle::{Obstacle, left_alone_in};
 use crate::wanted::{
     self, API_PORT, PLUGIN_PREFIX, TemplateId, TemplateWish, UserCommand, Wanted, user_commands,
 };
@@ -124,7 +124,7 @@ impl<'a> View<'a> {
         wanted: &'a Wanted<'a>,
         observed: &'a Observed,
     ) -> Result<Self, BTreeSet<Obstacle>> {
-        let mut obstacles = BTreeSet::new();
+        let mut obstacles: BTreeSet<_> = left_alone_in(observed).collect();
         let cluster = wanted.cluster;
         let machines: Vec<_> = cluster.machines().collect();
         let addresses = address::assign(wanted, observed, &machines, &mut obstacles);
@@ -232,6 +232,10 @@ impl<'a> View<'a> {
                 });
             }
             let Some(facts) = item.facts else { continue };
+            // Told already, and nothing else that was found of it counts.
+            if facts.trouble.is_some() {
+                continue;
+            }
             let inside = facts.inside.as_ref();
             let is_last = !matches!(self.api, Api::Known(found) if found.members.len() > 1);
             if let Some(inside) = inside.filter(|inside| is_last && inside.is_damaged()) {

@@ -104,5 +104,6 @@ fn facts(unit: &Unit) -> MachineFacts {
         template: unit.template.clone(),
         address: Some(unit.address),
         inside: unit.is_reachable().then(|| unit.inside.clone()),
+        trouble: None,
     }
 }

@@ -7,6 +7,7 @@ use mullion_plan::{Plan, Rest, plan_down};
 use mullion_spec::cluster::ControlPlane;
 use mullion_spec::value::ClusterName;
 
+use super::plan::obstructed;
 use super::up::look;
 use super::validate::refuse;
 use crate::arguments::DownArguments;
@@ -46,6 +47,10 @@ pub fn down(
     };
     let silent = hands.silent(&observed);
     let plan = plan_down(&observed, rest, &silent);
+    if !plan.obstacles().is_empty() {
+        view::obstructed(console, model, &plan, None)?;
+        return Ok(obstructed(&plan));
+    }
     let name = &model.cluster().name;
     if let Some(what) = removals(name, &plan, wishes.purge) {
         consent(console, &what, wishes.yes)?;

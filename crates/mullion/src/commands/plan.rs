@@ -1,10 +1,10 @@
 //! `mullion plan`: what would change, and why.
 
-use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
 
 use mullion_catalog::{Judgement, Model};
+use mullion_machines::read_record;
 use mullion_plan::{Observed, ObstacleClass, Plan, Took, Wanted, plan as planned};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -113,8 +113,8 @@ fn recorded(path: &Path, environment: &Environment) -> Result<Observed, Failure>
 /// How long steps took in earlier runs, where there were any.
 fn durations(state: &Path) -> Result<Took, Failure> {
     let path = state.join("timings.json");
-    match fs_err::read_to_string(&path) {
-        Ok(text) => serde_json::from_str(&text).map_err(|error| {
+    match read_record(&path) {
+        Ok(Some(text)) => serde_json::from_slice(&text).map_err(|error| {
             Failure::new(
                 Class::ThisComputer,
                 format!("`{}` does not hold durations", path.display()),
@@ -122,7 +122,7 @@ fn durations(state: &Path) -> Result<Took, Failure> {
             .because(&error)
             .hint("remove the file; it is written anew")
         }),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Took::default()),
+        Ok(None) => Ok(Took::default()),
         Err(error) => Err(Failure::new(
             Class::ThisComputer,
             "the durations of earlier runs cannot be read",

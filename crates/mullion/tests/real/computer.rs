@@ -199,7 +199,8 @@ impl Others {
         }
         let bridges = tool("ip", &["-details", "address"]);
         let labels = bridges.split("mullion.dev/cluster=").skip(1);
-        let mut labels = labels.filter_map(|rest| rest.split_whitespace().next());
+        let is_end = |letter: char| letter.is_whitespace() || letter == ';';
+        let mut labels = labels.filter_map(|rest| rest.split(is_end).next());
         let have_clusters = labels.any(|cluster| !clusters.contains(cluster));
         Self {
             ours,

@@ -149,6 +149,7 @@ mod tests {
             images: Vec::new(),
             keys: BTreeMap::new(),
             existing: None,
+            owner: 0,
         };
         let hands = Hands::new(&model, outfit, BTreeMap::new()).unwrap();
         let suites = hands.suites();

@@ -8,6 +8,7 @@ use mullion_plan::{Observed, Plan, Power, Roster, plan_reboot, plan_reset};
 use mullion_spec::cluster::Duty;
 use mullion_spec::value::MachineName;
 
+use super::super::plan::obstructed;
 use super::super::ssh::unknown;
 use super::super::up::{look, up};
 use crate::arguments::UpArguments;
@@ -123,9 +124,13 @@ fn treat(
     let line = invocation.line();
     let locks = take_locks(environment, &hands, &line)?;
     let observed = look(&hands, model)?;
+    let plan = (treatment.planned)(&observed, machine);
+    if !plan.obstacles().is_empty() {
+        view::obstructed(console, model, &plan, None)?;
+        return Ok(Treated::Failed(obstructed(&plan)));
+    }
     (treatment.allowed)(model, &observed, machine)?;
     consent(console, &treatment.what, errand.yes)?;
-    let plan = (treatment.planned)(&observed, machine);
     hands.seat(Roster::of(&hands.wanted(), &observed));
     let errand = conduct::Errand {
         command: line.clone(),
@@ -245,6 +250,7 @@ mod tests {
                     agent: Some("1".into()),
                     ..Inside::default()
                 }),
+                trouble: None,
             };
             observed.machines.insert(name.parse().unwrap(), facts);
         }
