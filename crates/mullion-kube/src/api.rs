@@ -1,7 +1,7 @@
 //! The API server of one cluster: everything that is asked of it, one blocking call each.
 
 use std::fmt::{self, Debug, Formatter};
-use std::net::IpAddr;
+use std::io::Write;
 use std::time::Duration;
 
 use mullion_plan::{Attend, ClusterId, Fingerprint};
@@ -11,11 +11,12 @@ use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::conditions;
 use crate::error::KubeError;
-use crate::etcd::{self, EtcdDoor};
+use crate::etcd::{self, EtcdDoor, EtcdMember};
 use crate::facts::{self, ClusterView};
 use crate::kubeconfig;
 use crate::look::Look;
 use crate::nodes::Marks;
+use crate::request::Serving;
 use crate::rollout::Workload;
 use crate::session::{Credentials, Session};
 use crate::sign::Sign;
@@ -24,7 +25,7 @@ use crate::tokens::JoinToken;
 /// The API server of one cluster.
 ///
 /// Calls block, may be made from many threads at once, and never wait for a condition: a method that gives a
-/// [`Look`] looks once. No request takes longer than 15 seconds. All are idempotent, except
+/// [`Look`] looks once. No request takes longer than 15 seconds, save a snapshot. All are idempotent, except
 /// [`Api::create_join_token`], which makes a new token every time.
 pub struct Api {
     session: Session,
@@ -105,6 +106,22 @@ impl Api {
     /// Lets a member of etcd go whose machine is no more, where there is one. Asks etcd itself.
     pub fn remove_member(&self, door: &EtcdDoor, name: &str) -> Result<(), KubeError> {
         self.wait(etcd::remove_member(door, name))
+    }
+
+    /// Who the members of etcd are, and which of them are healthy. Asks etcd itself: one member for the list, and then
+    /// every member for its own health.
+    pub fn etcd_members(&self, door: &EtcdDoor) -> Result<Vec<EtcdMember>, KubeError> {
+        self.wait(etcd::members(door))
+    }
+
+    /// Writes a snapshot of one member's data, and gives its size once its digest was compared. It may take as long as
+    /// etcd sends.
+    pub fn save_snapshot(
+        &self,
+        door: &EtcdDoor,
+        out: &mut (dyn Write + Send),
+    ) -> Result<u64, KubeError> {
+        self.wait(etcd::save_snapshot(door, out))
     }
 
     /// Where it is.
@@ -218,16 +235,16 @@ impl Api {
     }
 
     /// Approves the node's requests for a serving certificate, and gives how many this look approved. A request for
-    /// a name that is not the node's, or for an address that is not among `addresses`, is an error; other nodes'
-    /// requests are not looked at.
+    /// a name that is not the node's, or for an address that is not among its own or is also someone else's (another
+    /// Node object's, or one of `serving.taken`), is an error; other nodes' requests are not looked at.
     ///
     /// Not yet, as long as the kubelet has not asked.
     pub fn approve_certificates(
         &self,
         node: &str,
-        addresses: &[IpAddr],
+        serving: &Serving,
     ) -> Result<Look<usize>, KubeError> {
-        self.wait(self.session.approve_certificates(node, addresses))
+        self.wait(self.session.approve_certificates(node, serving))
     }
 
     /// Gives a node its labels and taints, the cluster's own label among them, and lets it take pods. Not yet, as

@@ -115,6 +115,11 @@ impl Sheet {
         if is_node {
             actions.push(Action::Drain);
         }
+        let holds_data = is_member || inside.is_some_and(|inside| inside.control_plane);
+        let may_save = holds_data && !matches!(view.api, Api::Absent);
+        if may_save && (belongs || is_member) {
+            actions.push(Action::SaveEtcd);
+        }
         if belongs {
             actions.push(Action::Reset);
         }
