@@ -1,11 +1,12 @@
 //! The API server of one cluster: everything that is asked of it, one blocking call each.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Debug, Formatter};
 use std::io::Write;
 use std::time::Duration;
 
 use mullion_plan::{Attend, ClusterId, Fingerprint};
-use mullion_spec::value::ClusterName;
+use mullion_spec::value::{ClusterName, Taint};
 use serde_json::Value;
 use tokio::runtime::{Builder, Handle, Runtime};
 
@@ -15,7 +16,7 @@ use crate::etcd::{self, EtcdDoor, EtcdMember};
 use crate::facts::{self, ClusterView};
 use crate::kubeconfig;
 use crate::look::Look;
-use crate::nodes::Marks;
+use crate::nodes::{self, Marks};
 use crate::request::Serving;
 use crate::rollout::Workload;
 use crate::session::{Credentials, Session};
@@ -256,6 +257,21 @@ impl Api {
         cluster: &ClusterName,
     ) -> Result<Look, KubeError> {
         self.wait(self.session.mark(node, marks, cluster))
+    }
+
+    /// Whether a node was registered by its kubelet. One that somebody else made lacks what a kubelet gives to it.
+    pub fn is_registered(&self, node: &str) -> Result<Look, KubeError> {
+        self.wait(self.session.look_at_node(node, nodes::registered))
+    }
+
+    /// Gives a node the labels and taints of its role, which its kubelet may not set. What else it has stays.
+    pub fn give_role(
+        &self,
+        node: &str,
+        labels: &BTreeMap<String, String>,
+        taints: &BTreeSet<Taint>,
+    ) -> Result<Look, KubeError> {
+        self.wait(self.session.give_role(node, labels, taints))
     }
 
     /// Keeps new pods away from a node and asks those it has to go, daemons' and static ones excepted. Pods that

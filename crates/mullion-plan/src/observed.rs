@@ -270,6 +270,11 @@ pub struct Inside {
 }
 
 impl Inside {
+    /// Whether something of a cluster is on it, a join that was cut off included.
+    pub(crate) fn is_of_cluster(&self) -> bool {
+        self.joined.is_some() || self.control_plane || self.kubeadm == Some(Kubeadm::Begun)
+    }
+
     /// Whether it holds the whole of a control plane and lost what makes it a node: what is in its etcd is in nobody
     /// else's, perhaps. Where the agent's records are lost too, it looks like one that somebody else made.
     pub(crate) fn is_damaged(&self) -> bool {

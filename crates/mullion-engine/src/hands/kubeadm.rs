@@ -1,13 +1,13 @@
 //! Beginning a cluster, joining it, leaving it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{TcpStream, ToSocketAddrs as _};
 use std::time::Duration;
 
-use mullion_plan::{Attend, ErrorClass, Membership, News, Prior, StepError};
+use mullion_plan::{Attend, ErrorClass, Membership, News, Prior, StepError, role_labels};
 use mullion_render::{InitKeys, JoinKeys, init, join};
 use mullion_spec::cluster::Duty;
-use mullion_spec::value::MachineName;
+use mullion_spec::value::{MachineName, Taint};
 use mullion_wire::{Kubeadm, KubeadmPhase, Request, Secret, Sha256Digest};
 
 use super::talk::Told;
@@ -94,6 +94,7 @@ impl Hands<'_> {
         machine: &MachineName,
         duty: Duty,
         prior: Prior,
+        taints: &BTreeSet<Taint>,
         attendant: &dyn Attend,
     ) -> Result<(), StepError> {
         let mut told = self.told(machine)?;
@@ -112,6 +113,10 @@ impl Hands<'_> {
             return Ok(());
         }
         let api = self.api()?;
+        // It is a node by its own word, and somebody deleted its Node object: kubeadm would find nothing to do.
+        if has_joined(&told, duty, &api.id().0) && self.has_no_node(machine) {
+            return self.register(machine, &role_labels(duty), taints, attendant);
+        }
         // Where the machine itself is none, a node of its name is of one that is no more: the API server may not have
         // missed it yet, or nobody could ask it when this was planned.
         if matches!(&told, Told::Facts(facts) if facts.joined.is_none()) {
@@ -155,6 +160,12 @@ impl Hands<'_> {
             view.facts.nodes.contains_key(machine.as_str()) && members.contains(machine) == is_seat
         });
         Ok(says_so && is_known)
+    }
+
+    /// Whether the API server surely knows no node of a machine.
+    fn has_no_node(&self, machine: &MachineName) -> bool {
+        let view = self.cluster_view();
+        view.is_some_and(|view| !view.facts.nodes.contains_key(machine.as_str()))
     }
 
     fn join_with(
@@ -241,7 +252,8 @@ fn says_it_belongs(told: &Told, duty: Duty, cluster: &str) -> bool {
     matches!(told, Told::Facts(facts) if {
         let joined = facts.joined.as_ref().map(Sha256Digest::as_str);
         let is_seat = duty == Duty::ControlPlane;
-        joined == Some(cluster) && facts.expired.is_none() && facts.control_plane == is_seat
+        let is_good = super::look::expired(facts, super::look::now()).is_none();
+        joined == Some(cluster) && is_good && facts.control_plane == is_seat
     })
 }
 
@@ -286,7 +298,7 @@ mod tests {
                 ..facts.clone()
             },
             Facts {
-                expired: Some("its certificate".into()),
+                certificate_expires: Some(1),
                 ..facts.clone()
             },
             Facts {

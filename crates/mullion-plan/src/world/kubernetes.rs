@@ -31,6 +31,7 @@ impl State {
             }
             return self.api().map(|_| ());
         }
+        self.clear_half_made(name)?;
         self.require_clean(name)?;
         if !self.is_way_open(endpoint) {
             return Err(unreachable(format!("nothing works at {endpoint}")));
@@ -60,6 +61,7 @@ impl State {
         taints: &BTreeSet<Taint>,
     ) -> Done {
         self.prepared(name)?;
+        self.clear_half_made(name)?;
         let etcd = self.api()?;
         let (id, way) = (etcd.id.clone(), etcd.endpoint.clone());
         let has_node = etcd.nodes.contains_key(name);
@@ -88,6 +90,18 @@ impl State {
             return Err(refused(format!("the cluster still knows {name}")));
         }
         self.register(name, duty, taints);
+        Ok(())
+    }
+
+    /// The agent empties a machine of what a run left that was cut off, and then begins again.
+    fn clear_half_made(&mut self, name: &MachineName) -> Done {
+        if self.unit(name)?.inside.kubeadm != Some(Kubeadm::Begun) {
+            return Ok(());
+        }
+        self.reset(name)?;
+        if let Ok(etcd) = self.api() {
+            etcd.nodes.remove(name);
+        }
         Ok(())
     }
 

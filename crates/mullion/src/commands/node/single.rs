@@ -8,6 +8,7 @@ use mullion_plan::{Observed, Plan, Power, Roster, plan_reboot, plan_reset};
 use mullion_spec::cluster::Duty;
 use mullion_spec::value::MachineName;
 
+use super::super::plan::obstructed;
 use super::super::ssh::unknown;
 use super::super::up::{look, up};
 use crate::arguments::UpArguments;
@@ -124,8 +125,12 @@ fn treat(
     let locks = take_locks(environment, &hands, &line)?;
     let observed = look(&hands, model)?;
     (treatment.allowed)(model, &observed, machine)?;
-    consent(console, &treatment.what, errand.yes)?;
     let plan = (treatment.planned)(&observed, machine);
+    if !plan.obstacles().is_empty() {
+        view::obstructed(console, model, &plan, None)?;
+        return Ok(Treated::Failed(obstructed(&plan)));
+    }
+    consent(console, &treatment.what, errand.yes)?;
     hands.seat(Roster::of(&hands.wanted(), &observed));
     let errand = conduct::Errand {
         command: line.clone(),
@@ -187,15 +192,7 @@ fn may_be_reset(model: &Model, observed: &Observed, machine: &MachineName) -> Re
         .as_ref()
         .is_some_and(|cluster| cluster.answers);
     if duty == Some(Duty::ControlPlane) {
-        let planes = cluster
-            .machines()
-            .filter(|known| known.group.duty == Duty::ControlPlane);
-        if planes.count() < 2 {
-            return Err(usage(format!(
-                "{machine} is the only control plane: all that the cluster knows is on it"
-            ))
-            .hint("for a new cluster, `mullion down` and `mullion up`"));
-        }
+        // Whether etcd can do without it is the plan's to say.
         if !is_answered {
             let words = format!("the API server does not answer, so {machine} cannot leave etcd");
             return Err(Failure::new(Class::Machine, words).hint("repair it with `mullion up`"));
@@ -259,6 +256,7 @@ mod tests {
             domain: None,
             feature_gates: None,
             members: [].into(),
+            etcd: None,
             nodes: [].into(),
             objects: [].into(),
             proven: [].into(),
@@ -283,7 +281,6 @@ mod tests {
         assert!(reset_of(one, &well, "lin1").is_ok());
         assert!(reset_of(three, &well, "cp2").is_ok());
         for (text, observed, name, word) in [
-            (one, &well, "cp1", "only control plane"),
             (three, &well, "lb1", "no node"),
             (three, &world(&names, false), "cp2", "etcd"),
             (one, &world(&[], true), "lin1", "is not there"),
