@@ -264,6 +264,12 @@ impl Api {
         self.wait(self.session.look_at_node(node, nodes::registered))
     }
 
+    /// Whether a kubelet may start so that it registers its node: there is no node, or one with resources.
+    pub fn may_register(&self, node: &str) -> Result<Look, KubeError> {
+        let found = self.wait(self.session.find_node(node))?;
+        Ok(found.as_ref().map_or(Look::So(()), nodes::has_resources))
+    }
+
     /// Gives a node the labels and taints of its role, which its kubelet may not set. What else it has stays.
     pub fn give_role(
         &self,

@@ -16,7 +16,8 @@ use crate::kubeconfig::{Way, certificates};
 use crate::session::{Credentials, Session, side_by_side};
 use crate::snapshot::Snapshot;
 
-/// How long a member has to say that it is healthy. A healthy one answers within milliseconds.
+/// How long a member has to answer. A healthy one answers within milliseconds, and who cannot be reached must not keep
+/// everybody who only looks.
 const HEALTH_PATIENCE: Duration = Duration::from_secs(3);
 /// How long etcd has for the next part of a snapshot.
 const PART_PATIENCE: Duration = Duration::from_secs(15);
@@ -72,7 +73,10 @@ pub(crate) async fn members(door: &EtcdDoor) -> Result<Vec<EtcdMember>, KubeErro
     let doing = "list the members of etcd";
     // Not by the majority's word: where there is none, the members are still to be known.
     let body = json!({ "linearizable": false });
-    let list = post(&session, doing, "/v3/cluster/member/list", &body).await?;
+    let list = post(&session, doing, "/v3/cluster/member/list", &body);
+    let list = tokio::time::timeout(HEALTH_PATIENCE, list)
+        .await
+        .map_err(|_| KubeError::late(doing, HEALTH_PATIENCE))??;
     let listed = listed(&list).ok_or_else(|| KubeError::Misunderstood {
         doing: doing.into(),
         cause: Cause::words("the answer has no members"),

@@ -179,6 +179,18 @@ pub(crate) fn registered(node: &Node) -> Look {
     }
 }
 
+/// Whether a kubelet has said what the node has to give to pods.
+pub(crate) fn has_resources(node: &Node) -> Look {
+    let status = node.status.as_ref();
+    let allocatable = status.and_then(|status| status.allocatable.as_ref());
+    if allocatable.is_some_and(|resources| !resources.is_empty()) {
+        Look::So(())
+    } else {
+        let name = conditions::name(node);
+        Look::not_yet(format!("node {name} has no resources yet"))
+    }
+}
+
 /// The change that gives a node the labels and taints that it lacks; `None` where it lacks none.
 fn role(
     node: &Node,

@@ -194,6 +194,12 @@ impl Hands<'_> {
             |error: KubeError| refused(&format!("{machine} could not be looked at"), &error);
         let look = api.is_registered(machine.as_str()).map_err(unseen)?;
         if let Look::NotYet(words) = look {
+            // A kubelet that starts beside a node without resources (somebody else made it) refuses its static pods,
+            // etcd among them, and never tries them again. One that runs reports its resources to any node of its name.
+            let may_start = api.may_register(machine.as_str()).map_err(unseen)?;
+            if let Look::NotYet(words) = may_start {
+                return Err(StepError::new(ErrorClass::NotYet, words));
+            }
             // Once: a kubelet that was restarted over and over would never come to register.
             if lock(&self.registered).insert(machine.clone()) {
                 self.starts.started(machine, Before::Nothing);

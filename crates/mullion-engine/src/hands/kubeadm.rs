@@ -179,7 +179,7 @@ impl Hands<'_> {
         if duty == Duty::ControlPlane {
             // Nobody may have been able to tell that it was a member before, on a disk that is lost. Where etcd cannot be
             // asked, kubeadm finds out. A join that ended well, before its end was heard of, has made a member that lives.
-            if !has_joined(told, duty, &self.api()?.id().0) {
+            if !is_whole(told) {
                 let _ = self.leave_etcd(machine);
             }
             let files = self.authority(machine, attendant)?;
@@ -239,6 +239,12 @@ impl Hands<'_> {
         self.ask(machine, &Request::Kubeadm { step }, attendant)?;
         Ok(())
     }
+}
+
+/// Whether a machine says that it came to the end of a join or an init, and still has what makes it a node.
+fn is_whole(told: &Told) -> bool {
+    matches!(told, Told::Facts(facts)
+        if facts.joined.is_some() && facts.kubeadm == Some(KubeadmPhase::Finished))
 }
 
 /// Whether kubeadm was begun on a machine and has not come to its end.
