@@ -5,7 +5,7 @@ use mullion_wire::{Facts, KubeadmPhase, Sha256Digest};
 use crate::apply::{definitions, plain, windows};
 use crate::failure::AgentError;
 use crate::kubeadm::was_started;
-use crate::pem::{certificate_digest, expiry};
+use crate::pem::{certificate_digest, common_name, expiry};
 use crate::state::Applied;
 use crate::system::registry::awaited_renames;
 use crate::system::{Activity, FirewallState, Kind, Program, System};
@@ -13,6 +13,9 @@ use crate::work::Work;
 
 /// Programs whose versions are asked for on Windows, where no package tells them.
 const PROGRAMS: &[&str] = &["containerd", "flanneld", "kube-proxy", "kubelet"];
+
+/// The name in a kubelet's certificate begins so; its node's name follows.
+const NODE_USER: &str = "system:node:";
 
 /// Everything that is known of the machine. Changes nothing, save what is remembered of large files.
 pub(crate) fn facts(work: &mut Work<'_, '_>) -> Result<Facts, AgentError> {
@@ -37,7 +40,7 @@ pub(crate) fn facts(work: &mut Work<'_, '_>) -> Result<Facts, AgentError> {
     );
     if !is_half_made {
         facts.joined = authority(work.system)?;
-        facts.expired = expired(work.system, facts.clock)?;
+        describe_certificate(work.system, &mut facts)?;
     }
     facts.control_plane = has_control_plane(work.system)?;
     facts.kubelet = version(work, "kubelet")?;
@@ -63,16 +66,18 @@ pub(crate) fn authority(system: &dyn System) -> Result<Option<Sha256Digest>, Age
     Ok(authority.and_then(|pem| certificate_digest(&String::from_utf8_lossy(&pem))))
 }
 
-/// Why kubelet is no longer let in anywhere: it renews its certificate while it runs, and a machine that was off for
-/// longer than the certificate is good for has none.
-fn expired(system: &dyn System, now: u64) -> Result<Option<String>, AgentError> {
+/// Whose kubelet's certificate is, and until when it is good. Kubelet renews it while it runs, and one whose machine was
+/// off for longer than that is let in nowhere. Whether it is so is the controller's to say: this machine's clock may be
+/// wrong.
+fn describe_certificate(system: &dyn System, facts: &mut Facts) -> Result<(), AgentError> {
     let path = format!("{}/pki/kubelet-client-current.pem", system.paths().kubelet);
-    let Some(pem) = system.read(&path)? else {
-        return Ok(None);
-    };
-    let expiry = expiry(&String::from_utf8_lossy(&pem));
-    let days = expiry.and_then(|expiry| Some(now.checked_sub(expiry)? / 86_400));
-    Ok(days.map(|days| format!("kubelet's certificate expired {days} days ago")))
+    if let Some(pem) = system.read(&path)? {
+        let pem = String::from_utf8_lossy(&pem);
+        facts.certificate_expires = expiry(&pem);
+        let name = common_name(&pem);
+        facts.node = name.and_then(|name| Some(name.strip_prefix(NODE_USER)?.to_owned()));
+    }
+    Ok(())
 }
 
 /// Whether a control plane was begun here.

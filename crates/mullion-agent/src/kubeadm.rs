@@ -17,6 +17,7 @@ use crate::work::Work;
 
 mod authority;
 mod log;
+mod register;
 mod reset;
 
 /// The service that kubeadm starts, of those that are enabled alone.
@@ -62,6 +63,10 @@ pub(crate) fn run(work: &mut Work<'_, '_>, step: &Kubeadm) -> Result<KubeadmDone
         }
         Kubeadm::Reset => {
             reset::reset(work)?;
+            Ok(KubeadmDone { admin: None })
+        }
+        Kubeadm::Register => {
+            register::register(work)?;
             Ok(KubeadmDone { admin: None })
         }
         Kubeadm::ReadAdmin => Ok(KubeadmDone {

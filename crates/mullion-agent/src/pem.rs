@@ -24,10 +24,9 @@ pub(crate) fn certificates(pem: &str) -> Option<Vec<Vec<u8>>> {
     parts.map(|part| base64(part.split_once(END)?.0)).collect()
 }
 
-/// Until when the first certificate in a text is good, in seconds since 1970.
-pub(crate) fn expiry(pem: &str) -> Option<u64> {
-    let bytes = certificate(pem)?;
-    let (_, outer, _) = element(&bytes)?;
+/// The fields of a certificate from its validity on.
+fn from_validity(bytes: &[u8]) -> Option<&[u8]> {
+    let (_, outer, _) = element(bytes)?;
     let (_, mut fields, _) = element(outer)?;
     // The version has a tag of its own and may be left out; serial number, algorithm and issuer follow.
     if element(fields)?.0 == 0xa0 {
@@ -36,7 +35,33 @@ pub(crate) fn expiry(pem: &str) -> Option<u64> {
     for _ in 0..3 {
         fields = element(fields)?.2;
     }
-    let (_, validity, _) = element(fields)?;
+    Some(fields)
+}
+
+/// The common name in the subject of the first certificate in a text.
+pub(crate) fn common_name(pem: &str) -> Option<String> {
+    /// The object identifier 2.5.4.3.
+    const COMMON_NAME: &[u8] = &[0x55, 4, 3];
+    let bytes = certificate(pem)?;
+    let (_, _, rest) = element(from_validity(&bytes)?)?;
+    let (_, mut subject, _) = element(rest)?;
+    while !subject.is_empty() {
+        let (_, set, rest) = element(subject)?;
+        subject = rest;
+        let (_, pair, _) = element(set)?;
+        let (_, kind, value) = element(pair)?;
+        if kind == COMMON_NAME {
+            let (_, text, _) = element(value)?;
+            return Some(std::str::from_utf8(text).ok()?.to_owned());
+        }
+    }
+    None
+}
+
+/// Until when the first certificate in a text is good, in seconds since 1970.
+pub(crate) fn expiry(pem: &str) -> Option<u64> {
+    let bytes = certificate(pem)?;
+    let (_, validity, _) = element(from_validity(&bytes)?)?;
     let (_, _, rest) = element(validity)?;
     let (tag, time, _) = element(rest)?;
     let text = std::str::from_utf8(time).ok()?;
@@ -151,6 +176,9 @@ mod tests {
             IHewQJ+1lrxUA3IoPlPippk63uSEd8MjF/eVrnBTSjIz\n\
             -----END CERTIFICATE-----\n";
         assert_eq!(expiry(pem), Some(1_794_832_367));
+        assert_eq!(common_name(pem).as_deref(), Some("x"));
+        assert_eq!(common_name("no certificate"), None);
+        assert_eq!(common_name(&format!("{BEGIN}\naGVsbG8=\n{END}\n")), None);
         assert_eq!(expiry("no certificate"), None);
         assert_eq!(expiry(&format!("{BEGIN}\naGVsbG8=\n{END}\n")), None);
         assert_eq!(days(1970, 1, 1), Some(0));

@@ -385,6 +385,13 @@ pub trait System: Files + Services + Settings + Packages + Programs + OnlyWindow
         kept: Option<&str>,
         on_line: &mut dyn FnMut(&str),
     ) -> Result<(), SystemError>;
+    /// Takes their network from the pods that the API server knows, so that kubelet gives it to them again. Static pods
+    /// are left alone. Networks go but the one of that name.
+    fn renew_pods(
+        &self,
+        kept: Option<&str>,
+        on_line: &mut dyn FnMut(&str),
+    ) -> Result<(), SystemError>;
 }
 
 /// So many last lines of a program are kept.

@@ -67,6 +67,20 @@ const NODE_NETWORK: Gate = Gate {
     hint: "see the network plugin's pod on {machine} with `mullion kubectl get pods -A -o wide`",
 };
 
+const REGISTER: Gate = Gate {
+    title: "the kubelet to register its node",
+    deadline: seconds(120),
+    pause: millis(500),
+    hint: "see why it does not with `mullion ssh {machine} -- journalctl -u kubelet`",
+};
+
+const SNAPSHOT: Gate = Gate {
+    title: "a healthy majority of etcd",
+    deadline: seconds(120),
+    pause: seconds(2),
+    hint: "see `mullion kubectl get pods -n kube-system -l component=etcd`; nothing was reset",
+};
+
 const CERTIFICATES: Gate = Gate {
     title: "the node's certificate requests",
     deadline: seconds(120),
@@ -104,7 +118,9 @@ pub const OTHER: Gate = Gate {
 };
 
 /// The gates, by kind of step. A kind that is not here does something, and waits as [`OTHER`] says if at all.
-pub const GATES: [(StepKind, Gate); 8] = [
+pub const GATES: [(StepKind, Gate); 10] = [
+    (StepKind::Register, REGISTER),
+    (StepKind::SaveEtcd, SNAPSHOT),
     (StepKind::Reach, REACH),
     (StepKind::Reboot, RESTART),
     (StepKind::AwaitApi, API),

@@ -142,8 +142,9 @@ pub const fn lane(kind: StepKind) -> Lane {
         | StepKind::ApplyBlueprint
         | StepKind::RunAfter
         | StepKind::ReleaseMachine => Lane::Inside,
-        StepKind::Init | StepKind::Join | StepKind::Reset => Lane::Member,
+        StepKind::Init | StepKind::Join | StepKind::Register | StepKind::Reset => Lane::Member,
         StepKind::Drain
+        | StepKind::SaveEtcd
         | StepKind::Forget
         | StepKind::ApplyObjects
         | StepKind::RemoveObjects

@@ -1,21 +1,23 @@
 //! The API server of one cluster: everything that is asked of it, one blocking call each.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Debug, Formatter};
-use std::net::IpAddr;
+use std::io::Write;
 use std::time::Duration;
 
 use mullion_plan::{Attend, ClusterId, Fingerprint};
-use mullion_spec::value::ClusterName;
+use mullion_spec::value::{ClusterName, Taint};
 use serde_json::Value;
 use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::conditions;
 use crate::error::KubeError;
-use crate::etcd::{self, EtcdDoor};
+use crate::etcd::{self, EtcdDoor, EtcdMember};
 use crate::facts::{self, ClusterView};
 use crate::kubeconfig;
 use crate::look::Look;
-use crate::nodes::Marks;
+use crate::nodes::{self, Marks};
+use crate::request::Serving;
 use crate::rollout::Workload;
 use crate::session::{Credentials, Session};
 use crate::sign::Sign;
@@ -24,7 +26,7 @@ use crate::tokens::JoinToken;
 /// The API server of one cluster.
 ///
 /// Calls block, may be made from many threads at once, and never wait for a condition: a method that gives a
-/// [`Look`] looks once. No request takes longer than 15 seconds. All are idempotent, except
+/// [`Look`] looks once. No request takes longer than 15 seconds, save a snapshot. All are idempotent, except
 /// [`Api::create_join_token`], which makes a new token every time.
 pub struct Api {
     session: Session,
@@ -105,6 +107,22 @@ impl Api {
     /// Lets a member of etcd go whose machine is no more, where there is one. Asks etcd itself.
     pub fn remove_member(&self, door: &EtcdDoor, name: &str) -> Result<(), KubeError> {
         self.wait(etcd::remove_member(door, name))
+    }
+
+    /// Who the members of etcd are, and which of them are healthy. Asks etcd itself: one member for the list, and then
+    /// every member for its own health.
+    pub fn etcd_members(&self, door: &EtcdDoor) -> Result<Vec<EtcdMember>, KubeError> {
+        self.wait(etcd::members(door))
+    }
+
+    /// Writes a snapshot of one member's data, and gives its size once its digest was compared. It may take as long as
+    /// etcd sends.
+    pub fn save_snapshot(
+        &self,
+        door: &EtcdDoor,
+        out: &mut (dyn Write + Send),
+    ) -> Result<u64, KubeError> {
+        self.wait(etcd::save_snapshot(door, out))
     }
 
     /// Where it is.
@@ -218,16 +236,16 @@ impl Api {
     }
 
     /// Approves the node's requests for a serving certificate, and gives how many this look approved. A request for
-    /// a name that is not the node's, or for an address that is not among `addresses`, is an error; other nodes'
-    /// requests are not looked at.
+    /// a name that is not the node's, or for an address that is not among its own or is also someone else's (another
+    /// Node object's, or one of `serving.taken`), is an error; other nodes' requests are not looked at.
     ///
     /// Not yet, as long as the kubelet has not asked.
     pub fn approve_certificates(
         &self,
         node: &str,
-        addresses: &[IpAddr],
+        serving: &Serving,
     ) -> Result<Look<usize>, KubeError> {
-        self.wait(self.session.approve_certificates(node, addresses))
+        self.wait(self.session.approve_certificates(node, serving))
     }
 
     /// Gives a node its labels and taints, the cluster's own label among them, and lets it take pods. Not yet, as
@@ -239,6 +257,27 @@ impl Api {
         cluster: &ClusterName,
     ) -> Result<Look, KubeError> {
         self.wait(self.session.mark(node, marks, cluster))
+    }
+
+    /// Whether a node was registered by its kubelet. One that somebody else made lacks what a kubelet gives to it.
+    pub fn is_registered(&self, node: &str) -> Result<Look, KubeError> {
+        self.wait(self.session.look_at_node(node, nodes::registered))
+    }
+
+    /// Whether a kubelet may start so that it registers its node: there is no node, or one with resources.
+    pub fn may_register(&self, node: &str) -> Result<Look, KubeError> {
+        let found = self.wait(self.session.find_node(node))?;
+        Ok(found.as_ref().map_or(Look::So(()), nodes::has_resources))
+    }
+
+    /// Gives a node the labels and taints of its role, which its kubelet may not set. What else it has stays.
+    pub fn give_role(
+        &self,
+        node: &str,
+        labels: &BTreeMap<String, String>,
+        taints: &BTreeSet<Taint>,
+    ) -> Result<Look, KubeError> {
+        self.wait(self.session.give_role(node, labels, taints))
     }
 
     /// Keeps new pods away from a node and asks those it has to go, daemons' and static ones excepted. Pods that

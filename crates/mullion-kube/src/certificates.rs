@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use crate::error::KubeError;
-use crate::keys::{APPROVED, CERTIFICATES_ANNOTATION, MANAGER};
+use crate::keys::{APPROVED, CERTIFICATES_ANNOTATION, CLUSTER_LABEL, MANAGER};
 use crate::look::Look;
 use crate::nodes;
-use crate::request::{self, USER_PREFIX};
+use crate::request::{self, Serving, Taken, USER_PREFIX};
 use crate::session::{Credentials, Session, side_by_side};
 
 /// Who signs kubelets' serving certificates.
@@ -95,6 +95,15 @@ fn await_request(
     })
 }
 
+/// The addresses and names of a Node object.
+fn taken_by(node: &Node) -> impl Iterator<Item = Taken> {
+    let owner = format!("node {}", node.name_any());
+    let status = node.status.as_ref();
+    let addresses = status.and_then(|status| status.addresses.as_deref());
+    let addresses = addresses.unwrap_or_default().iter();
+    addresses.map(move |address| Taken::new(&address.address, owner.clone()))
+}
+
 /// The node that sent a request.
 pub(crate) fn asking_node(request: &CertificateSigningRequest) -> Option<&str> {
     request.spec.username.as_deref()?.strip_prefix(USER_PREFIX)
@@ -105,7 +114,7 @@ impl Session {
     pub(crate) async fn approve_certificates(
         &self,
         node: &str,
-        addresses: &[IpAddr],
+        serving: &Serving,
     ) -> Result<Look<usize>, KubeError> {
         let requests = self.all::<CertificateSigningRequest>();
         let listed = self
@@ -125,8 +134,15 @@ impl Session {
             .collect();
         let mut refusal = None;
         let mut fit = Vec::new();
-        for request in own.iter().filter(|request| is_pending(request)) {
-            match request::check(&request.spec, node, addresses) {
+        let pending: Vec<_> = own.iter().filter(|request| is_pending(request)).collect();
+        let mut known = serving.clone();
+        if !pending.is_empty() {
+            known
+                .taken
+                .extend(self.addresses_of_others(node, serving).await?);
+        }
+        for request in pending {
+            match request::check(&request.spec, node, &known) {
                 Ok(()) => fit.push(request.clone()),
                 // Requests are kept for hours: that of a node of the same name that is gone says nothing of this one.
                 Err(_) if !is_since(request, born) => {}
@@ -154,7 +170,7 @@ impl Session {
                 .into_iter()
                 .filter(|request| is_since(request, born))
                 .collect();
-            if !own.iter().any(is_approved) && !self.is_served(addresses).await {
+            if !own.iter().any(is_approved) && !self.is_served(&serving.addresses).await {
                 return Ok(await_request(node, found.as_ref(), &own));
             }
         }
@@ -162,6 +178,25 @@ impl Session {
             Look::So(()) => Look::So(count),
             Look::NotYet(words) => Look::NotYet(words),
         })
+    }
+
+    /// What the Node objects of others say that they are reached by.
+    async fn addresses_of_others(
+        &self,
+        node: &str,
+        serving: &Serving,
+    ) -> Result<Vec<Taken>, KubeError> {
+        let nodes = self.all::<Node>();
+        let every = ListParams::default();
+        let listed = self.ask("list nodes", nodes.list(&every)).await?;
+        let others = listed.items.iter().filter(|other| {
+            let name = other.name_any();
+            // The node of a machine that is no longer in the file goes, and its address may have another machine.
+            let is_ours = other.labels().get(CLUSTER_LABEL) == Some(&serving.cluster);
+            let is_left_over = is_ours && !serving.machines.contains(&name);
+            name != node && !is_left_over
+        });
+        Ok(others.flat_map(taken_by).collect())
     }
 
     async fn approve(self, request: CertificateSigningRequest) -> Result<(), KubeError> {

@@ -117,6 +117,13 @@ pub enum KubeError {
         #[source]
         unfit: Unfit,
     },
+    /// etcd gave no snapshot, or one that is not whole.
+    #[error("cannot save a snapshot of etcd")]
+    Snapshot {
+        /// Why.
+        #[source]
+        cause: Cause,
+    },
     /// The run was called off.
     #[error("cannot {doing}: the run was called off")]
     CalledOff {
@@ -135,7 +142,9 @@ impl KubeError {
     /// What class of failure it is: that decides whether it is tried again.
     pub fn class(&self) -> ErrorClass {
         match self {
-            Self::Silent { .. } | Self::Failing { .. } => ErrorClass::Unreachable,
+            Self::Silent { .. } | Self::Failing { .. } | Self::Snapshot { .. } => {
+                ErrorClass::Unreachable
+            }
             Self::Refused { answer, .. } if answer.is_by_roles() => ErrorClass::Unreachable,
             Self::Conflict { .. } => ErrorClass::Conflict,
             Self::NotOurs { .. } => ErrorClass::NotOurs,

@@ -1,7 +1,11 @@
-//! Members of etcd, asked at etcd's own door: nobody else can let a member go whose machine is no more.
+//! Asks etcd itself, at its client port: who its members are, which of them are healthy, and for a snapshot.
 //!
-//! kubeadm removes a member only on the machine that is the member. One that is lost stays counted, and no further
-//! control plane can join while it does.
+//! The API server cannot tell: it shows the static pods of members, and those go with their Node object. kubeadm removes
+//! a member only on the machine that is the member. One that is lost stays counted, and no further control plane can join
+//! while it does.
+
+use std::io::Write;
+use std::time::Duration;
 
 use mullion_wire::Secret;
 use serde::Deserialize;
@@ -9,7 +13,14 @@ use serde_json::{Value, json};
 
 use crate::error::{Cause, KubeError};
 use crate::kubeconfig::{Way, certificates};
-use crate::session::Session;
+use crate::session::{Credentials, Session, side_by_side};
+use crate::snapshot::Snapshot;
+
+/// How long a member has to answer. A healthy one answers within milliseconds, and who cannot be reached must not keep
+/// everybody who only looks.
+const HEALTH_PATIENCE: Duration = Duration::from_secs(3);
+/// How long etcd has for the next part of a snapshot.
+const PART_PATIENCE: Duration = Duration::from_secs(15);
 
 /// How to speak to the etcd of a control plane, as the files of that machine say.
 #[derive(Debug)]
@@ -24,14 +35,120 @@ pub struct EtcdDoor {
     pub key: Secret,
 }
 
+/// A member of etcd.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EtcdMember {
+    /// Its name, which is its node's; empty where it never came up.
+    pub name: String,
+    /// Whether it counts for the majority: one that is still being filled does not.
+    pub voting: bool,
+    /// Whether it said that it is healthy: it has a leader, reads what the majority agreed on, and raised no alarm.
+    pub healthy: bool,
+}
+
 /// One member, as etcd lists it. Numbers come as texts.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Member {
     #[serde(rename = "ID")]
     id: String,
     /// Empty for one that never came up.
     #[serde(default)]
     name: String,
+    #[serde(default, rename = "clientURLs")]
+    client_urls: Vec<String>,
+    #[serde(default)]
+    is_learner: bool,
+}
+
+/// What `/health` says.
+#[derive(Debug, Deserialize)]
+struct Health {
+    health: String,
+}
+
+/// Every member, each asked for its health. A member that does not answer is not healthy.
+pub(crate) async fn members(door: &EtcdDoor) -> Result<Vec<EtcdMember>, KubeError> {
+    let session = open(door)?;
+    let doing = "list the members of etcd";
+    // Not by the majority's word: where there is none, the members are still to be known.
+    let body = json!({ "linearizable": false });
+    let list = post(&session, doing, "/v3/cluster/member/list", &body);
+    let list = tokio::time::timeout(HEALTH_PATIENCE, list)
+        .await
+        .map_err(|_| KubeError::late(doing, HEALTH_PATIENCE))??;
+    let listed = listed(&list).ok_or_else(|| KubeError::Misunderstood {
+        doing: doing.into(),
+        cause: Cause::words("the answer has no members"),
+    })?;
+    let looks = listed.iter().cloned().map(|member| {
+        let session = session.clone();
+        async move { is_healthy(&session, &member).await }
+    });
+    let healthy = side_by_side(looks).await;
+    let members = listed.into_iter().zip(healthy);
+    Ok(members
+        .map(|(member, healthy)| EtcdMember {
+            name: member.name,
+            voting: !member.is_learner,
+            healthy,
+        })
+        .collect())
+}
+
+/// Whether a member answers at its own address and says that it is healthy.
+async fn is_healthy(session: &Session, member: &Member) -> bool {
+    for url in &member.client_urls {
+        // Its certificate must be of the same authority, so no one else can answer for it.
+        let Ok(session) = session.at(url, Credentials::Shown) else {
+            continue;
+        };
+        let Ok(request) = http::Request::get("/health").body(Vec::new()) else {
+            continue;
+        };
+        let client = session.client();
+        let answer = client.request::<Health>(request);
+        if let Ok(Ok(answer)) = tokio::time::timeout(HEALTH_PATIENCE, answer).await {
+            return answer.health == "true";
+        }
+    }
+    false
+}
+
+/// Writes a snapshot of the member's data, and gives its size once it is known to be whole.
+pub(crate) async fn save_snapshot(
+    door: &EtcdDoor,
+    out: &mut (dyn Write + Send),
+) -> Result<u64, KubeError> {
+    let session = open(door)?;
+    let doing = "save a snapshot of etcd";
+    let opened = async {
+        let request = http::Request::post("/v3/maintenance/snapshot")
+            .header(http::header::CONTENT_TYPE, "application/json")
+            .body(b"{}".to_vec())
+            .map_err(kube::Error::HttpError)?;
+        session.client().request_stream(request).await
+    };
+    let mut lines = Box::pin(session.ask(doing, opened).await?);
+    let mut snapshot = Snapshot::new(out);
+    let failed = |cause| KubeError::Snapshot { cause };
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let next = Snapshot::read_line(&mut lines, &mut line);
+        let read = match tokio::time::timeout(PART_PATIENCE, next).await {
+            Ok(read) => read.map_err(|error| failed(Cause::of(&error)))?,
+            Err(_) => return Err(KubeError::late(doing, PART_PATIENCE)),
+        };
+        if read == 0 {
+            return snapshot.finish().map_err(failed);
+        }
+        snapshot.take(&line).map_err(failed)?;
+    }
+}
+
+fn listed(list: &Value) -> Option<Vec<Member>> {
+    serde_json::from_value(list["members"].clone()).ok()
 }
 
 /// Lets the member of that name go, where there is one.
@@ -55,8 +172,7 @@ pub(crate) async fn remove_member(door: &EtcdDoor, name: &str) -> Result<(), Kub
 
 /// The number of the member of that name.
 fn find(list: &Value, name: &str) -> Option<String> {
-    let members: Vec<Member> = serde_json::from_value(list["members"].clone()).ok()?;
-    let mut members = members.into_iter();
+    let mut members = listed(list)?.into_iter();
     members
         .find(|member| member.name == name)
         .map(|member| member.id)
@@ -102,6 +218,19 @@ async fn post(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn members_are_read_as_etcd_lists_them() {
+        let list = json!({"members": [
+            {"ID": "1", "name": "cp1", "clientURLs": ["https://10.99.0.2:2379"]},
+            {"ID": "2", "peerURLs": ["https://10.99.0.3:2380"], "isLearner": true},
+        ]});
+        let members = listed(&list).unwrap();
+        assert_eq!(members[0].client_urls, ["https://10.99.0.2:2379"]);
+        assert!(!members[0].is_learner);
+        assert!(members[1].is_learner && members[1].client_urls.is_empty());
+        assert!(listed(&json!({"error": "etcdserver: no leader"})).is_none());
+    }
 
     #[test]
     fn a_member_is_found_by_its_name() {

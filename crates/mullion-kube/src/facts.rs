@@ -137,6 +137,8 @@ pub(crate) fn view(
         services: first_network(kubeadm.networking.service_subnet.as_deref()),
         domain: kubeadm.networking.dns_domain,
         members: answers.etcd.iter().filter_map(member).collect(),
+        // The API server does not know: whoever can log in to a control plane asks etcd itself.
+        etcd: None,
         nodes: answers
             .nodes
             .iter()

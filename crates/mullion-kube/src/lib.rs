@@ -16,7 +16,8 @@
 //!   certificate of the cluster's authority, always.
 //! - What we make carries [`CLUSTER_LABEL`]; what is taken away was written down by us: objects in the `ConfigMap`
 //!   `kube-system/mullion-sets`, labels and taints in the annotation [`SET_ANNOTATION`] of their node.
-//! - A certificate is approved for the node that asks, its own name and its known addresses, or not at all.
+//! - A certificate is approved for the node that asks, its own name and its known addresses, or not at all. An address
+//!   that is also another node's, another machine's or the endpoint's is never approved.
 //! - Nothing that is secret stands in an error, and [`Debug`](std::fmt::Debug) shows none.
 //! - The client library is hidden: no type of it is in a public signature.
 //!
@@ -30,7 +31,8 @@
 //! - Objects of a set are compared by the API server alone: what somebody changed in fields that the set does not
 //!   name stays.
 //! - A pod that more than one disruption budget covers cannot be evicted, as with kubectl.
-//! - Membership of etcd is seen in its static pods, so that of a node that was deleted without a reset is not.
+//! - Facts show membership of etcd by its static pods, so that of a node that was deleted without a reset is not seen.
+//!   [`Api::etcd_members`] asks etcd.
 
 mod api;
 mod certificates;
@@ -50,6 +52,7 @@ mod rollout;
 mod session;
 mod sets;
 mod sign;
+mod snapshot;
 mod tokens;
 
 #[cfg(test)]
@@ -59,7 +62,7 @@ mod scenarios;
 
 pub use api::Api;
 pub use error::{Answer, Cause, KubeError};
-pub use etcd::EtcdDoor;
+pub use etcd::{EtcdDoor, EtcdMember};
 pub use facts::{ClusterView, Condition, NodeView};
 pub use keys::{
     CERTIFICATES_ANNOTATION, CLUSTER_LABEL, SET_ANNOTATION, SET_LABEL, TOKEN_DESCRIPTION,
@@ -67,7 +70,7 @@ pub use keys::{
 pub use kubeconfig::KubeconfigError;
 pub use look::Look;
 pub use nodes::Marks;
-pub use request::Unfit;
+pub use request::{Serving, Taken, Unfit};
 pub use rollout::Workload;
 pub use sign::Sign;
 pub use tokens::{JoinToken, random_token};

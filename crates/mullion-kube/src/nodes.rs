@@ -92,6 +92,31 @@ impl Session {
         }
     }
 
+    /// Adds labels and taints that are not there, and nothing else.
+    pub(crate) async fn give_role(
+        &self,
+        name: &str,
+        labels: &BTreeMap<String, String>,
+        taints: &BTreeSet<Taint>,
+    ) -> Result<Look, KubeError> {
+        let mut attempt = 1;
+        loop {
+            let Some(node) = self.find_node(name).await? else {
+                return Ok(unknown(name));
+            };
+            let Some(change) = role(&node, labels, taints) else {
+                return Ok(Look::So(()));
+            };
+            let doing = format!("give node {name} the labels and taints of its role");
+            match self.change_node(name, doing, &change).await {
+                Err(KubeError::Conflict { .. }) if attempt < ATTEMPTS => attempt += 1,
+                Err(error) if error.code() == Some(404) => return Ok(unknown(name)),
+                Err(error) => return Err(error),
+                Ok(()) => return Ok(Look::So(())),
+            }
+        }
+    }
+
     /// Keeps new pods away, and writes down that it was us.
     pub(crate) async fn cordon(&self, name: &str) -> Result<(), KubeError> {
         let change = json!({
@@ -138,6 +163,65 @@ impl Session {
         let request = nodes.patch_metadata(name, &manager, &patch);
         self.ask(doing, request).await.map(|_| ())
     }
+}
+
+/// The label that a kubelet gives to its node when it registers it. A kubelet that runs already gives others to any node
+/// of its name, but not this one.
+const REGISTERED: &str = "kubernetes.io/hostname";
+
+/// Whether a kubelet has registered the node.
+pub(crate) fn registered(node: &Node) -> Look {
+    if node.labels().contains_key(REGISTERED) {
+        Look::So(())
+    } else {
+        let name = conditions::name(node);
+        Look::not_yet(format!("the kubelet of {name} has not registered it"))
+    }
+}
+
+/// Whether a kubelet has said what the node has to give to pods.
+pub(crate) fn has_resources(node: &Node) -> Look {
+    let status = node.status.as_ref();
+    let allocatable = status.and_then(|status| status.allocatable.as_ref());
+    if allocatable.is_some_and(|resources| !resources.is_empty()) {
+        Look::So(())
+    } else {
+        let name = conditions::name(node);
+        Look::not_yet(format!("node {name} has no resources yet"))
+    }
+}
+
+/// The change that gives a node the labels and taints that it lacks; `None` where it lacks none.
+fn role(node: &Node, labels: &BTreeMap<String, String>, taints: &BTreeSet<Taint>) -> Option<Value> {
+    let has = node.labels();
+    let lacks = labels
+        .iter()
+        .filter(|(key, value)| has.get(*key) != Some(value));
+    let lacks: Map<String, Value> = lacks
+        .map(|(key, value)| (key.clone(), value.clone().into()))
+        .collect();
+    let none = (BTreeMap::new(), BTreeSet::new());
+    // As when it is marked, save that nothing goes: a taint that nobody wants is the next step's matter.
+    let known: BTreeSet<_> = facts::taints(node).collect();
+    let kubeadm = control_plane_taint();
+    let mut wanted = taints.clone();
+    wanted.extend(known.contains(&kubeadm).then_some(kubeadm));
+    let marks = Marks {
+        labels: &none.0,
+        taints: &wanted,
+        drop_labels: &none.1,
+        drop_taints: &BTreeSet::new(),
+    };
+    let taints = self::taints(node, &marks);
+    if lacks.is_empty() && taints.is_none() {
+        return None;
+    }
+    let mut change = json!({ "metadata": { "labels": lacks } });
+    if let Some(taints) = taints {
+        change["spec"]["taints"] = taints;
+        change["metadata"]["resourceVersion"] = node.metadata.resource_version.clone().into();
+    }
+    Some(change)
 }
 
 pub(crate) fn unknown<T>(name: &str) -> Look<T> {

@@ -3,11 +3,14 @@
 //! The request itself is read, and not only who sent it: the signer puts the request's own subject and names into
 //! the certificate, and a node that may speak as another node's server could listen to what is meant for that one.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use der::asn1::AnyRef;
 use der::{Reader as _, SliceReader, Tag, TagNumber, Tagged as _};
 use k8s_openapi::api::certificates::v1::CertificateSigningRequestSpec;
+
+use crate::certificates::SIGNER;
 
 /// The group of all nodes, and the organisation in their certificates.
 const NODES: &str = "system:nodes";
@@ -20,10 +23,87 @@ const ORGANISATION: &[u8] = &[0x55, 4, 10];
 const ALTERNATIVE_NAMES: &[u8] = &[0x55, 29, 17];
 const EXTENSION_REQUEST: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 9, 14];
 
+/// Names that clients of every cluster reach the API server or their own computer by. A node that has one of them as its
+/// own name gets no certificate for it.
+const RESERVED_NAMES: [&str; 2] = ["kubernetes", "localhost"];
+
+/// What a node may serve by, and what belongs to others.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Serving {
+    /// The node's own addresses.
+    pub addresses: Vec<IpAddr>,
+    /// Addresses and names of others. They win: an address that is among both is not the node's.
+    pub taken: Vec<Taken>,
+    /// The cluster's name, which is the label of its Node objects.
+    pub cluster: String,
+    /// Machines of the cluster file. A Node object of ours whose machine is not among them is left over, and a machine
+    /// of another name may have its address by now.
+    pub machines: BTreeSet<String>,
+}
+
+impl Serving {
+    fn refuse_taken(
+        &self,
+        what: &impl ToString,
+        is_it: impl Fn(&Taken) -> bool,
+    ) -> Result<(), Unfit> {
+        match self.taken.iter().find(|taken| is_it(taken)) {
+            None => Ok(()),
+            Some(taken) => Err(Unfit::Taken {
+                what: what.to_string(),
+                owner: taken.owner.clone(),
+            }),
+        }
+    }
+}
+
+/// An address or a name that belongs to someone else.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Taken {
+    /// The address, or the name.
+    pub what: String,
+    /// Whose it is, for people: `machine lin2`.
+    pub owner: String,
+}
+
+impl Taken {
+    /// One of that owner.
+    pub fn new(what: impl ToString, owner: impl Into<String>) -> Self {
+        Self {
+            what: what.to_string(),
+            owner: owner.into(),
+        }
+    }
+
+    fn is_address(&self, address: IpAddr) -> bool {
+        let own = self.what.parse::<IpAddr>();
+        own.is_ok_and(|own| own.to_canonical() == address.to_canonical())
+    }
+
+    fn is_name(&self, name: &str) -> bool {
+        let own = self.what.trim_end_matches('.');
+        own.eq_ignore_ascii_case(name.trim_end_matches('.'))
+    }
+}
+
 /// Why a request is not approved.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unfit {
+    /// Another one than the node sent it.
+    #[error("its sender is `{0}`, which is not the node")]
+    Sender(String),
+    /// Another signer than that of kubelets' serving certificates is to sign it.
+    #[error("it is for the signer `{0}`")]
+    Signer(String),
+    /// It asks for an address or a name that belongs to someone else.
+    #[error("it asks for `{what}`, which belongs to {owner}")]
+    Taken {
+        /// The address or name.
+        what: String,
+        /// Whose it is.
+        owner: String,
+    },
     /// Its sender is no node.
     #[error("its sender is not in group `{NODES}`")]
     Group,
@@ -67,8 +147,15 @@ struct Asked {
 pub(crate) fn check(
     request: &CertificateSigningRequestSpec,
     node: &str,
-    addresses: &[IpAddr],
+    serving: &Serving,
 ) -> Result<(), Unfit> {
+    if request.signer_name != SIGNER {
+        return Err(Unfit::Signer(request.signer_name.clone()));
+    }
+    let sender = request.username.as_deref().unwrap_or_default();
+    if sender.strip_prefix(USER_PREFIX) != Some(node) {
+        return Err(Unfit::Sender(sender.into()));
+    }
     let groups = request.groups.as_deref().unwrap_or_default();
     if !groups.iter().any(|group| group == NODES) {
         return Err(Unfit::Group);
@@ -80,7 +167,9 @@ pub(crate) fn check(
             "digital signature" | "key encipherment" | "server auth"
         )
     };
-    if !usages.iter().all(is_serving) || !usages.iter().any(|usage| usage == "server auth") {
+    // As the signer wants it: these two, and key encipherment for keys that can do it.
+    let has = |wanted: &str| usages.iter().any(|usage| usage == wanted);
+    if !usages.iter().all(is_serving) || !has("server auth") || !has("digital signature") {
         return Err(Unfit::Usages(usages.join(", ")));
     }
     let asked = read(&request.request.0).ok_or(Unfit::Unreadable)?;
@@ -98,9 +187,24 @@ pub(crate) fn check(
     if let Some(name) = asked.names.iter().find(|name| *name != node) {
         return Err(Unfit::Name(name.clone()));
     }
+    for name in &asked.names {
+        if RESERVED_NAMES.contains(&name.to_ascii_lowercase().as_str()) {
+            let owner = "every cluster's API server or every computer itself".into();
+            let what = name.clone();
+            return Err(Unfit::Taken { what, owner });
+        }
+        serving.refuse_taken(name, |taken| taken.is_name(name))?;
+    }
+    for address in &asked.addresses {
+        serving.refuse_taken(address, |taken| taken.is_address(*address))?;
+    }
     let is_known = |address: &&IpAddr| {
         let plain = address.to_canonical();
-        addresses.iter().any(|known| known.to_canonical() == plain)
+        let is_own = |known: &IpAddr| known.to_canonical() == plain;
+        // These are every computer's, or no computer's.
+        let is_one_computers =
+            !(plain.is_loopback() || plain.is_unspecified() || plain.is_multicast());
+        is_one_computers && serving.addresses.iter().any(is_own)
     };
     if let Some(address) = asked.addresses.iter().find(|address| !is_known(address)) {
         return Err(Unfit::Address(*address));

@@ -208,6 +208,9 @@ actions! {
     },
     /// A node takes no new pods, and those it had run elsewhere.
     Drain = "drain",
+    /// A snapshot of etcd is in the state folder, and etcd can do without the machine. It comes before a control plane
+    /// is emptied or removed.
+    SaveEtcd = "snapshot",
     /// Nothing of a cluster is left on the machine; a control plane has left etcd.
     Reset = "reset",
     /// The API server knows the node no more.
@@ -226,6 +229,20 @@ actions! {
         #[schemars(with = "BTreeSet<String>")]
         taints: BTreeSet<Taint>,
         /// What was there.
+        prior: Prior,
+    },
+    /// The API server knows the node of a machine that is one: its kubelet is restarted and registers it again. It has
+    /// the labels and taints of its role.
+    Register = "register" {
+        /// As what.
+        #[schemars(with = "String")]
+        duty: Duty,
+        /// Labels that kubeadm gives to a node of that role.
+        labels: BTreeMap<String, String>,
+        /// Taints that it joined with.
+        #[schemars(with = "BTreeSet<String>")]
+        taints: BTreeSet<Taint>,
+        /// What was there: nothing, or a node without the labels of its role.
         prior: Prior,
     },
     /// A set of objects is applied.
@@ -339,6 +356,9 @@ impl Action {
             Self::AwaitApi { endpoint } => format!("wait for the API server at {endpoint}"),
             Self::Init { kubernetes, .. } => format!("start Kubernetes {kubernetes} on {on}"),
             Self::Drain => format!("drain {on}"),
+            Self::SaveEtcd => {
+                format!("save a snapshot of etcd in the state folder before {on} is emptied")
+            }
             Self::Reset => format!("reset {on}"),
             Self::Forget {
                 membership: Membership::NodeOnly,
@@ -353,6 +373,13 @@ impl Action {
                 ..
             } => format!("join {on} as a control plane"),
             Self::Join { .. } => format!("join {on} to the cluster"),
+            Self::Register {
+                prior: Prior::Different,
+                ..
+            } => format!("give node {on} the labels of its role"),
+            Self::Register { .. } => {
+                format!("restart kubelet on {on} so that it registers its node again")
+            }
             Self::ApplyObjects { set, .. } => format!("apply objects {set}"),
             Self::RemoveObjects { set } => format!("delete objects {set}"),
             Self::ApproveCertificates => format!("approve the certificates of {on}"),

@@ -22,6 +22,8 @@
 //! - what nobody could look at is never treated as absent: it gets steps that do nothing where nothing
 //!   is needed, and is removed only when the file no longer has it and no silent cluster may need it;
 //! - a plan with an [`Obstacle`] touches nothing;
+//! - a plan never empties the last member of etcd, nor one without which etcd would have no majority of healthy members
+//!   ([`EtcdFacts::may_lose`]); a snapshot is saved before any control plane is emptied;
 //! - a node's blueprint does not change because another machine came or went; a load balancer's does when
 //!   a control plane did, since the control planes are its settings.
 //!
@@ -44,6 +46,7 @@ mod address;
 mod conform;
 mod dice;
 mod edges;
+mod etcd;
 mod fingerprint;
 mod identity;
 mod index;
@@ -64,6 +67,7 @@ pub use action::{Action, Connection, Membership, Prior, StepKind};
 pub use address::Roster;
 pub use conform::{Breach, conforms};
 pub use dice::Dice;
+pub use etcd::{EtcdFacts, MemberFacts, Risk};
 pub use fingerprint::{Blueprint, Fingerprint, Topics};
 pub use identity::{ClusterUid, Identity, NoUid, Trouble};
 pub use observed::{
@@ -81,7 +85,7 @@ pub use stage::{STAGES, Stage, StageRow};
 pub use step::{Reboot, Step, StepId};
 pub use took::{Estimate, Took};
 pub use undo::{Resource, Undo};
-pub use wanted::{Documents, Part, PartKind, TemplateId, UserCommand, Wanted};
+pub use wanted::{Documents, Part, PartKind, TemplateId, UserCommand, Wanted, role_labels};
 pub use world::{Blow, Fault, Outcome, Until, World, run};
 
 /// The JSON Schema of facts that were written down.

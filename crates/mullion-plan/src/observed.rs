@@ -17,6 +17,7 @@ use mullion_spec::words::{Driver, MachineAccess};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::etcd::EtcdFacts;
 use crate::fingerprint::{Blueprint, Fingerprint};
 use crate::identity::Trouble;
 use crate::wanted::{Part, TemplateId};
@@ -270,17 +271,25 @@ pub struct Inside {
     /// Why its kubelet is let in nowhere any more, for people.
     #[serde(default)]
     pub expired: Option<String>,
+    /// The name of its node, as its kubelet's certificate has it; `None` where the agent does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
     /// What is no longer as its blueprint said, for people.
     #[serde(default)]
     pub drift: Vec<String>,
 }
 
 impl Inside {
+    /// Whether something of a cluster is on it, a join that was cut off included.
+    pub(crate) fn is_of_cluster(&self) -> bool {
+        self.joined.is_some() || self.control_plane || self.kubeadm == Some(Kubeadm::Begun)
+    }
+
     /// Whether it holds the whole of a control plane and lost what makes it a node: what is in its etcd is in nobody
-    /// else's, perhaps.
+    /// else's, perhaps. Where the agent's records are lost too, it looks like one that somebody else made.
     pub(crate) fn is_damaged(&self) -> bool {
         self.control_plane
-            && self.kubeadm == Some(Kubeadm::Finished)
+            && matches!(self.kubeadm, Some(Kubeadm::Finished | Kubeadm::Foreign))
             && (self.joined.is_none() || self.expired.is_some())
     }
 }
@@ -339,6 +348,9 @@ pub struct ClusterFacts {
     #[serde(default)]
     #[schemars(with = "BTreeSet<String>")]
     pub members: BTreeSet<MachineName>,
+    /// What etcd itself says of its members; `None` where it could not be asked. Then no control plane is emptied.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub etcd: Option<EtcdFacts>,
     /// Its nodes by name, those of others among them.
     #[serde(default)]
     pub nodes: BTreeMap<String, NodeFacts>,

@@ -134,6 +134,34 @@ pub enum Obstacle {
         /// How many are left.
         left: usize,
     },
+    /// A control plane would have to be emptied, and it is the last member of etcd.
+    LastMember {
+        /// The machine.
+        #[schemars(with = "String")]
+        machine: MachineName,
+    },
+    /// A control plane would have to be emptied, and too few of the other members of etcd are healthy.
+    NoMajority {
+        /// The machine.
+        #[schemars(with = "String")]
+        machine: MachineName,
+        /// How many of the others are healthy.
+        healthy: usize,
+        /// How many others there are.
+        others: usize,
+    },
+    /// A control plane would have to be emptied, and etcd could not be asked.
+    EtcdUnknown {
+        /// The machine.
+        #[schemars(with = "String")]
+        machine: MachineName,
+    },
+    /// A machine would have to be emptied that is a control plane of another cluster.
+    OtherControlPlane {
+        /// The machine.
+        #[schemars(with = "String")]
+        machine: MachineName,
+    },
     /// The existing cluster that the file names does not answer.
     ExistingSilent,
     /// The file has no machine that could be a control plane.
@@ -234,6 +262,10 @@ impl Obstacle {
             | Self::TemplateMissing { .. }
             | Self::QuorumLost { .. }
             | Self::LeftAlone { .. }
+            | Self::LastMember { .. }
+            | Self::NoMajority { .. }
+            | Self::EtcdUnknown { .. }
+            | Self::OtherControlPlane { .. }
             | Self::ExistingSilent => ObstacleClass::Machine,
             Self::OurFault { .. } => ObstacleClass::OurFault,
         }
@@ -284,6 +316,24 @@ impl Obstacle {
             Self::TemplateMissing { template } => format!("there is no template `{template}`"),
             Self::QuorumLost { members, left } => format!(
                 "{left} of {members} control planes are left, fewer than etcd can work with"
+            ),
+            Self::LastMember { machine } => format!(
+                "`{machine}` would have to be reset, and it is the last member of etcd: everything in the cluster would be lost"
+            ),
+            Self::NoMajority {
+                machine,
+                healthy,
+                others,
+            } => format!(
+                "`{machine}` would have to be reset, and only {healthy} of the {others} other members of etcd {} healthy: \
+                 etcd would lose its majority",
+                if *healthy == 1 { "is" } else { "are" }
+            ),
+            Self::EtcdUnknown { machine } => format!(
+                "`{machine}` would have to be reset, and etcd did not say which of its members are healthy"
+            ),
+            Self::OtherControlPlane { machine } => format!(
+                "`{machine}` would have to be reset, and it is a control plane of another cluster"
             ),
             Self::ExistingSilent => "the existing cluster does not answer".into(),
             Self::NoControlPlane => "the file has no machine for the control plane".into(),
@@ -345,6 +395,22 @@ impl Obstacle {
             Self::QuorumLost { .. } => {
                 "bring the lost control planes back: what etcd has lost, no step can replace".into()
             }
+            Self::LastMember { .. } => {
+                "to keep the cluster, add a control plane to the file and run `mullion up` first; for a new cluster, \
+                 `mullion down` and then `mullion up`: what etcd holds is lost"
+                    .into()
+            }
+            Self::NoMajority { machine, .. } => format!(
+                "repair the other control planes first: see `mullion kubectl get pods -n kube-system -l component=etcd` \
+                 and `mullion status`, and leave `{machine}` in the file as it is until then"
+            ),
+            Self::EtcdUnknown { .. } => {
+                "check that a control plane can be logged in to and that port 2379 of it can be reached from here"
+                    .into()
+            }
+            Self::OtherControlPlane { machine } => format!(
+                "take `{machine}` out of the file, or empty it yourself with `kubeadm reset`: what its etcd holds is lost"
+            ),
             Self::ExistingSilent => {
                 "check `controlPlane.existing`, and that its API server can be reached from here"
                     .into()

@@ -5,6 +5,7 @@
 //! set of objects. So the number of edges grows with the machines and not with their square.
 
 mod down;
+mod etcd;
 mod lasting;
 mod machine;
 mod node;
@@ -46,6 +47,10 @@ pub fn plan(wanted: &Wanted<'_>, observed: &Observed) -> Plan {
     };
     let mut sheet = Sheet::default();
     sheet.lay_all(&view);
+    let endangered = etcd::endangered(observed, &sheet.steps);
+    if !endangered.is_empty() {
+        return Plan::blocked(endangered);
+    }
     sheet.into_plan().unwrap_or_else(|error| {
         let words = error.to_string();
         Plan::blocked(BTreeSet::from([Obstacle::OurFault { words }]))
@@ -202,7 +207,8 @@ impl Sheet {
                 // The next is left alone until etcd has this member back. A silent API server would
                 // never say so: there it is awaited once, when all of them are prepared. Nor would one
                 // that is yet to join, or to join anew.
-                if matches!(view.api, Api::Known(_)) && work.enter.is_empty() {
+                let joins = work.enter.iter().any(|link| !link.is_registration());
+                if matches!(view.api, Api::Known(_)) && !joins {
                     let reason = format!("etcd needs {} back before anything else", item.name());
                     let action = Action::AwaitApi {
                         endpoint: item.own_endpoint(),

@@ -254,6 +254,22 @@ pub(crate) fn taints(group: &Group) -> BTreeSet<Taint> {
     taints
 }
 
+/// The label that says that a node is a control plane.
+pub(crate) const CONTROL_PLANE_LABEL: &str = "node-role.kubernetes.io/control-plane";
+
+/// The labels that kubeadm gives to a node of that role. A kubelet may not set them itself.
+pub fn role_labels(duty: Duty) -> BTreeMap<String, String> {
+    let keys: &[&str] = match duty {
+        Duty::ControlPlane => &[
+            CONTROL_PLANE_LABEL,
+            "node.kubernetes.io/exclude-from-external-load-balancers",
+        ],
+        Duty::Worker | Duty::LoadBalancer => &[],
+    };
+    let labels = keys.iter().map(|key| ((*key).to_owned(), String::new()));
+    labels.collect()
+}
+
 /// The taint that kubeadm gives to control planes.
 pub(crate) fn control_plane_taint() -> Taint {
     Taint {

@@ -55,6 +55,10 @@ pub enum Blow {
     Blip,
     /// It is gone with its disk; a machine of the user's is installed anew.
     Wipe,
+    /// Somebody deletes its Node object.
+    DeleteNode,
+    /// Its etcd fails, and nothing that a plan does repairs it.
+    SickEtcd,
 }
 
 /// Everything there is, in memory.
@@ -112,6 +116,18 @@ impl World {
     /// Strikes a machine; one that does not exist feels nothing.
     pub fn strike(&self, machine: &MachineName, blow: Blow) {
         self.state().strike(machine, blow);
+    }
+
+    /// Keeps everybody from asking etcd for its members, or lets them ask again.
+    pub fn hide_etcd(&self, hides: bool) {
+        self.state().hides_etcd = hides;
+    }
+
+    /// Before which machines were emptied a snapshot of etcd was saved, in the order of the snapshots.
+    pub fn snapshots(&self) -> Vec<MachineName> {
+        let state = self.state();
+        let snapshots = state.snapshots.iter();
+        snapshots.map(|(_, machine)| machine.clone()).collect()
     }
 
     /// The machines there are.

@@ -131,6 +131,9 @@ pub enum Kubeadm {
     },
     /// `kubeadm reset`, and everything that it leaves behind: certificates, CNI state, links, rules.
     Reset,
+    /// kubeadm is not run; kubelet is restarted on a machine that is a node, so that it registers its Node object again.
+    /// Pods get their network again, since the node may get other addresses for them. Static pods are left alone.
+    Register,
     /// Nothing is run; the admin's kubeconfig is read, on a control plane.
     ReadAdmin,
     /// Nothing is run; the cluster's authorities and their keys are read, on a control plane. Answered by
@@ -271,9 +274,16 @@ pub struct Facts {
     /// How far the agent came with kubeadm; none where it ran none, and what there is of Kubernetes is another's.
     #[serde(default)]
     pub kubeadm: Option<KubeadmPhase>,
-    /// Why its kubelet can no longer be what it was, for people: its certificate has expired.
-    #[serde(default)]
+    /// Why its kubelet can no longer be what it was, for people: its certificate has expired by the machine's clock. Older
+    /// agents say so; newer ones say until when the certificate is good.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expired: Option<String>,
+    /// Until when kubelet's certificate is good, in seconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate_expires: Option<u64>,
+    /// The name of its node, as kubelet's certificate has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
     /// The version of kubelet, where there is one.
     pub kubelet: Option<String>,
     /// What is no longer as it was applied, for people: ``the service `containerd` does not run``.

@@ -162,6 +162,12 @@ pub fn conduct(
             None => failure,
         }
     })?;
+    if console.format == Format::Text {
+        for path in hands.snapshots() {
+            let path = path.display();
+            writeln!(console.err, "saved a snapshot of etcd: {path}")?;
+        }
+    }
     // What later runs are estimated by; a run is not worse for lacking it.
     let _ = timings::remember(&environment.state, &report);
     Ok(report)

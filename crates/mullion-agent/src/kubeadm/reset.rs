@@ -145,7 +145,7 @@ fn run_kubeadm(work: &mut Work<'_, '_>) {
     }
 }
 
-fn stop_kubelet(work: &mut Work<'_, '_>) -> Result<(), AgentError> {
+pub(super) fn stop_kubelet(work: &mut Work<'_, '_>) -> Result<(), AgentError> {
     let found = work.system.services(&[KUBELET])?;
     let runs = found
         .get(KUBELET)
@@ -165,7 +165,7 @@ fn stop(work: &mut Work<'_, '_>, name: &str) -> Result<(), AgentError> {
 }
 
 /// Stops what would make the pods' network anew while it is removed; gives back what ran. On Linux pods do that.
-fn stop_network(work: &mut Work<'_, '_>) -> Result<Vec<&'static str>, AgentError> {
+pub(super) fn stop_network(work: &mut Work<'_, '_>) -> Result<Vec<&'static str>, AgentError> {
     if work.system.family() != Family::Windows {
         return Ok(Vec::new());
     }

@@ -175,6 +175,14 @@ impl System for Linux {
     ) -> Result<(), SystemError> {
         pods::clear(self, on_line)
     }
+
+    fn renew_pods(
+        &self,
+        _kept: Option<&str>,
+        on_line: &mut dyn FnMut(&str),
+    ) -> Result<(), SystemError> {
+        pods::renew(self, on_line)
+    }
 }
 
 /// Whether a path still is the file that was opened.

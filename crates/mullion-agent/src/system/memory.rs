@@ -444,4 +444,12 @@ impl System for Memory {
         networks.retain(|name, _| Some(name.as_str()) == kept);
         Ok(())
     }
+
+    fn renew_pods(
+        &self,
+        _kept: Option<&str>,
+        _on_line: &mut dyn FnMut(&str),
+    ) -> Result<(), SystemError> {
+        self.operate("renew pods".to_owned())
+    }
 }

@@ -569,3 +569,71 @@ fn a_kubelet_of_the_cluster_that_does_not_run_is_told_and_started() {
     assert_eq!(kubelet(&machine), Activity::Running);
     assert_eq!(facts(&machine).drift, Vec::<String>::new());
 }
+
+fn register() -> Request {
+    Request::Kubeadm {
+        step: Kubeadm::Register,
+    }
+}
+
+#[test]
+fn promise_04_a_registration_restarts_kubelet_and_touches_nothing_of_the_cluster() {
+    for begin in [init(), join()] {
+        let machine = node();
+        let _ = ask_well(&machine, &begin);
+        let before = see(&machine);
+        let begun = machine.log().len();
+        let (changed, _) = ask_well(&machine, &register());
+        assert_eq!(changed, 1);
+        assert_eq!(see(&machine), before, "files and services are as they were");
+        let log = machine.log();
+        let place = |words: &str| {
+            let found = log[begun..].iter().position(|line| line == words);
+            found.unwrap_or_else(|| panic!("no `{words}` in {:?}", &log[begun..]))
+        };
+        assert!(place("stop kubelet") < place("renew pods"));
+        assert!(place("renew pods") < place("start kubelet"));
+        let runs = log[begun..].iter().filter(|line| line.starts_with("run"));
+        assert_eq!(runs.count(), 0, "kubeadm is not run");
+    }
+}
+
+#[test]
+fn promise_04_only_a_node_registers() {
+    let empty = node();
+    let words = ask_badly(&empty, &register());
+    assert!(words.contains("kubelet.conf"), "{words}");
+    let half = node();
+    half.put_file("/etc/no-api-server", b"", 0o644);
+    let _ = ask_badly(&half, &join());
+    let begun = half.log().len();
+    let _ = ask_badly(&half, &register());
+    let log = half.log();
+    assert!(
+        !log[begun..].iter().any(|line| line.contains("kubelet")),
+        "{log:?}"
+    );
+}
+
+#[test]
+fn promise_04_facts_name_the_node_and_the_end_of_its_certificate() {
+    // That of a kubelet `lin1` that was good for the first day of 2020.
+    const CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----\n\
+        MIIBSjCB8gIBATAKBggqhkjOPQQDAjAyMRUwEwYDVQQKDAxzeXN0ZW06bm9kZXMx\n\
+        GTAXBgNVBAMMEHN5c3RlbTpub2RlOmxpbjEwHhcNMjAwMTAxMDAwMDAwWhcNMjAw\n\
+        MTAyMDAwMDAwWjAyMRUwEwYDVQQKDAxzeXN0ZW06bm9kZXMxGTAXBgNVBAMMEHN5\n\
+        c3RlbTpub2RlOmxpbjEwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNCAASpPab4v+cf\n\
+        kGc9vnRNeFGufKwGyFjND9nM7MyETYaQFA/Ke8+6+uTCwFftdoVCHJQ0dUXL7KUV\n\
+        8bLrHW3Oi/dNMAoGCCqGSM49BAMCA0cAMEQCIHmoiaSeCPTzItb7ZS+YmPIpLJY0\n\
+        zEr5SfDLC2x8BD6RAiAeR1azpYbIfRpRMi9xK6//XJVO8lQKKwkTa1N48FQEGw==\n\
+        -----END CERTIFICATE-----\n";
+    let machine = node();
+    let _ = ask_well(&machine, &join());
+    assert_eq!(facts(&machine).node, None);
+    let path = "/var/lib/kubelet/pki/kubelet-client-current.pem";
+    machine.put_file(path, CERTIFICATE.as_bytes(), 0o600);
+    let found = facts(&machine);
+    assert_eq!(found.node.as_deref(), Some("lin1"));
+    assert_eq!(found.certificate_expires, Some(1_577_923_200));
+    assert_eq!(found.expired, None, "this machine's clock does not decide");
+}

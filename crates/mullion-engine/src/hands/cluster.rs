@@ -4,15 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use mullion_kube::{Api, ClusterView, EtcdDoor, KubeError, Look, Marks, Workload};
+use mullion_kube::{Api, ClusterView, KubeError, Look, Marks, Serving, Taken, Workload};
 use mullion_plan::{Attend, ErrorClass, Fingerprint, Membership, StepError};
 use mullion_render::objects;
 use mullion_spec::value::{MachineName, Taint};
-use mullion_ssh::{Command, Transport as _};
-use mullion_wire::Secret;
+use mullion_wire::{Kubeadm, Request};
 
 use super::starts::Before;
-use super::talk::lost;
 use super::{Hands, lock, settings};
 
 /// How long the API server has for one answer to the question whether it is there.
@@ -123,10 +121,10 @@ impl Hands<'_> {
     }
 
     pub(super) fn approve_certificates(&self, machine: &MachineName) -> Result<(), StepError> {
-        let address = self.node_address(machine)?;
+        let serving = self.serving(machine)?;
         let look = self
             .api()?
-            .approve_certificates(machine.as_str(), &[address])
+            .approve_certificates(machine.as_str(), &serving)
             .map_err(|error| {
                 refused(
                     &format!("the certificates of {machine} could not be approved"),
@@ -134,6 +132,89 @@ impl Hands<'_> {
                 )
             })?;
         seen(look)
+    }
+
+    /// What a machine's kubelet may serve by, and what belongs to others: other machines, the endpoint, the API server's
+    /// Service, this computer.
+    fn serving(&self, machine: &MachineName) -> Result<Serving, StepError> {
+        let roster = self.roster()?;
+        let own = self.node_address(machine)?;
+        let mut taken = Vec::new();
+        for (other, address) in &roster.addresses {
+            if other == machine {
+                continue;
+            }
+            let owner = format!("machine {other}");
+            taken.push(Taken::new(other, owner.clone()));
+            if !address.is_empty() {
+                taken.push(Taken::new(address, owner.clone()));
+            }
+            // By which it is a node may be another than by which it is logged in to. One that does not tell now is known
+            // by its Node object.
+            if let Ok(address) = self.node_address(other) {
+                taken.push(Taken::new(address, owner));
+            }
+        }
+        let host = roster.endpoint.rsplit_once(':').map(|(host, _)| host);
+        let host = host.unwrap_or_default().trim_matches(['[', ']']);
+        // With one control plane the endpoint is its own address, and it serves there itself.
+        let is_own =
+            roster.address(machine) == Some(host) && self.seats().any(|seat| seat == *machine);
+        if !host.is_empty() && !is_own {
+            taken.push(Taken::new(host, "the cluster's endpoint"));
+        }
+        let services = self.cluster().network.services;
+        if let Some(api) = services.hosts().next() {
+            taken.push(Taken::new(api, "the Service of the API server"));
+        }
+        if let Some(gateway) = roster.network.and_then(|network| network.hosts().next()) {
+            taken.push(Taken::new(gateway, "this computer"));
+        }
+        Ok(Serving {
+            addresses: vec![own],
+            taken,
+            cluster: self.cluster().name.to_string(),
+            machines: self
+                .cluster()
+                .machines()
+                .map(|machine| machine.name.to_string())
+                .collect(),
+        })
+    }
+
+    /// The API server knows the node of a machine that is one, with the labels and taints of its role.
+    pub(super) fn register(
+        &self,
+        machine: &MachineName,
+        labels: &BTreeMap<String, String>,
+        taints: &BTreeSet<Taint>,
+        attendant: &dyn Attend,
+    ) -> Result<(), StepError> {
+        let api = self.api()?;
+        let unseen =
+            |error: KubeError| refused(&format!("{machine} could not be looked at"), &error);
+        let look = api.is_registered(machine.as_str()).map_err(unseen)?;
+        if let Look::NotYet(words) = look {
+            // A kubelet that starts beside a node without resources (somebody else made it) refuses its static pods,
+            // etcd among them, and never tries them again. One that runs reports its resources to any node of its name.
+            let may_start = api.may_register(machine.as_str()).map_err(unseen)?;
+            if let Look::NotYet(words) = may_start {
+                return Err(StepError::new(ErrorClass::NotYet, words));
+            }
+            // Once: a kubelet that was restarted over and over would never come to register.
+            if lock(&self.registered).insert(machine.clone()) {
+                self.starts.started(machine, Before::Nothing);
+                let step = Kubeadm::Register;
+                let asked = self.ask(machine, &Request::Kubeadm { step }, attendant);
+                if let Err(error) = asked {
+                    lock(&self.registered).remove(machine);
+                    return Err(error);
+                }
+            }
+            return Err(StepError::new(ErrorClass::NotYet, words));
+        }
+        let look = api.give_role(machine.as_str(), labels, taints);
+        seen(look.map_err(|error| refused(&format!("{machine} got no labels"), &error))?)
     }
 
     pub(super) fn mark(
@@ -214,49 +295,6 @@ impl Hands<'_> {
         self.api()?
             .forget(machine.as_str())
             .map_err(|error| refused(&format!("node {machine} could not be deleted"), &error))
-    }
-
-    /// A machine that is no more leaves etcd: any other control plane lets it go. One that emptied itself has left
-    /// already.
-    pub(super) fn leave_etcd(&self, machine: &MachineName) -> Result<(), StepError> {
-        let mut last = None;
-        for other in self.other_seats(machine) {
-            let removed = self.etcd_door(&other).and_then(|door| {
-                let removed = self.api()?.remove_member(&door, machine.as_str());
-                removed.map_err(|error| refused("etcd did not let it go", &error))
-            });
-            match removed {
-                Ok(()) => return Ok(()),
-                Err(error) => last = Some(error),
-            }
-        }
-        // Without another one there is nobody whom it could be missed by.
-        last.map_or(Ok(()), Err)
-    }
-
-    /// How to speak to the etcd of a control plane.
-    fn etcd_door(&self, machine: &MachineName) -> Result<EtcdDoor, StepError> {
-        let script = "cd /etc/kubernetes/pki/etcd && for file in ca.crt healthcheck-client.crt healthcheck-client.key; do \
-                      base64 -w0 $file && echo; done";
-        let none: [&str; 0] = [];
-        let output = self
-            .session(machine)?
-            .output(&Command::script(script, none))
-            .map_err(|error| lost(machine.as_str(), &error))?;
-        let mut lines = output.out.lines().map(str::to_owned);
-        let address = self.node_address(machine)?;
-        match (lines.next(), lines.next(), lines.next()) {
-            (Some(authority), Some(certificate), Some(key)) => Ok(EtcdDoor {
-                server: format!("https://{address}:2379"),
-                authority,
-                certificate,
-                key: Secret::new(key),
-            }),
-            _ => Err(StepError::new(
-                ErrorClass::Unreachable,
-                format!("{machine} does not tell how to speak to its etcd"),
-            )),
-        }
     }
 
     /// Everything of ours that runs on nodes.

@@ -1,13 +1,13 @@
 //! Beginning a cluster, joining it, leaving it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{TcpStream, ToSocketAddrs as _};
 use std::time::Duration;
 
-use mullion_plan::{Attend, ErrorClass, Membership, News, Prior, StepError};
+use mullion_plan::{Attend, ErrorClass, Membership, News, Prior, StepError, role_labels};
 use mullion_render::{InitKeys, JoinKeys, init, join};
 use mullion_spec::cluster::Duty;
-use mullion_spec::value::MachineName;
+use mullion_spec::value::{MachineName, Taint};
 use mullion_wire::{Kubeadm, KubeadmPhase, Request, Secret, Sha256Digest};
 
 use super::talk::Told;
@@ -94,6 +94,7 @@ impl Hands<'_> {
         machine: &MachineName,
         duty: Duty,
         prior: Prior,
+        taints: &BTreeSet<Taint>,
         attendant: &dyn Attend,
     ) -> Result<(), StepError> {
         let mut told = self.told(machine)?;
@@ -112,6 +113,10 @@ impl Hands<'_> {
             return Ok(());
         }
         let api = self.api()?;
+        // It is a node by its own word, and somebody deleted its Node object: kubeadm would find nothing to do.
+        if has_joined(&told, duty, &api.id().0) && self.has_no_node(machine) {
+            return self.register(machine, &role_labels(duty), taints, attendant);
+        }
         // Where the machine itself is none, a node of its name is of one that is no more: the API server may not have
         // missed it yet, or nobody could ask it when this was planned.
         if matches!(&told, Told::Facts(facts) if facts.joined.is_none()) {
@@ -157,6 +162,12 @@ impl Hands<'_> {
         Ok(says_so && is_known)
     }
 
+    /// Whether the API server surely knows no node of a machine.
+    fn has_no_node(&self, machine: &MachineName) -> bool {
+        let view = self.cluster_view();
+        view.is_some_and(|view| !view.facts.nodes.contains_key(machine.as_str()))
+    }
+
     fn join_with(
         &self,
         machine: &MachineName,
@@ -168,7 +179,7 @@ impl Hands<'_> {
         if duty == Duty::ControlPlane {
             // Nobody may have been able to tell that it was a member before, on a disk that is lost. Where etcd cannot be
             // asked, kubeadm finds out. A join that ended well, before its end was heard of, has made a member that lives.
-            if !has_joined(told, duty, &self.api()?.id().0) {
+            if !is_whole(told) {
                 let _ = self.leave_etcd(machine);
             }
             let files = self.authority(machine, attendant)?;
@@ -230,6 +241,12 @@ impl Hands<'_> {
     }
 }
 
+/// Whether a machine says that it came to the end of a join or an init, and still has what makes it a node.
+fn is_whole(told: &Told) -> bool {
+    matches!(told, Told::Facts(facts)
+        if facts.joined.is_some() && facts.kubeadm == Some(KubeadmPhase::Finished))
+}
+
 /// Whether kubeadm was begun on a machine and has not come to its end.
 fn is_half_way(told: &Told) -> bool {
     use KubeadmPhase::{Begun, Resetting};
@@ -241,7 +258,8 @@ fn says_it_belongs(told: &Told, duty: Duty, cluster: &str) -> bool {
     matches!(told, Told::Facts(facts) if {
         let joined = facts.joined.as_ref().map(Sha256Digest::as_str);
         let is_seat = duty == Duty::ControlPlane;
-        joined == Some(cluster) && facts.expired.is_none() && facts.control_plane == is_seat
+        let is_good = super::look::expired(facts, super::look::now()).is_none();
+        joined == Some(cluster) && is_good && facts.control_plane == is_seat
     })
 }
 
@@ -286,7 +304,7 @@ mod tests {
                 ..facts.clone()
             },
             Facts {
-                expired: Some("its certificate".into()),
+                certificate_expires: Some(1),
                 ..facts.clone()
             },
             Facts {

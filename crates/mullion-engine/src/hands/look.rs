@@ -193,11 +193,43 @@ impl Hands<'_> {
         if !api.answers(cluster::ANSWER) {
             let mut facts = silent(id);
             facts.members = members(observed);
+            if !is_existing {
+                self.look_at_etcd(&api, observed, &mut facts);
+            }
             return Some(facts);
         }
-        match api.facts(&self.cluster().name) {
-            Ok(view) => Some(view.facts),
-            Err(_) => Some(silent(id)),
+        let mut facts = match api.facts(&self.cluster().name) {
+            Ok(view) => view.facts,
+            Err(_) => silent(id),
+        };
+        if !is_existing {
+            self.look_at_etcd(&api, observed, &mut facts);
+        }
+        Some(facts)
+    }
+}
+
+/// This computer's clock, in seconds since 1970.
+pub(super) fn now() -> u64 {
+    let now = jiff::Timestamp::now().as_second();
+    u64::try_from(now).unwrap_or(0)
+}
+
+/// So far, in seconds, may a machine's clock be off for its word to be taken on what has expired.
+const CLOCK: u64 = 300;
+
+/// Why a machine's kubelet is let in nowhere any more: its certificate has expired. This computer's clock decides, and
+/// not the machine's, which may be wrong: who believed it would empty a good node.
+pub(super) fn expired(facts: &Facts, now: u64) -> Option<String> {
+    match facts.certificate_expires {
+        Some(expiry) => {
+            let days = now.checked_sub(expiry)? / 86_400;
+            Some(format!("kubelet's certificate expired {days} days ago"))
+        }
+        // An older agent has judged by its own clock.
+        None => {
+            let is_right = facts.clock.abs_diff(now) <= CLOCK;
+            facts.expired.clone().filter(|_| is_right)
         }
     }
 }
@@ -215,6 +247,7 @@ fn silent(id: ClusterId) -> ClusterFacts {
         domain: None,
         feature_gates: None,
         members: std::collections::BTreeSet::new(),
+        etcd: None,
         nodes: BTreeMap::new(),
         objects: BTreeMap::new(),
         proven: std::collections::BTreeSet::new(),
@@ -297,7 +330,8 @@ fn inside(facts: &Facts) -> Inside {
             None if facts.joined.is_some() || facts.control_plane => Some(Kubeadm::Foreign),
             None => None,
         },
-        expired: facts.expired.clone(),
+        expired: expired(facts, now()),
+        node: facts.node.clone(),
         drift: facts.drift.clone(),
     }
 }
@@ -325,6 +359,33 @@ mod tests {
         // What waits for our sake is planned.
         assert_eq!(told(updates, false, None), None);
         assert_eq!(told(None, false, None), None);
+    }
+
+    #[test]
+    fn promise_04_this_computers_clock_decides_what_has_expired() {
+        let now = 2_000_000_000;
+        let day = 86_400;
+        let facts = |expires: Option<u64>, words: Option<&str>, clock| Facts {
+            certificate_expires: expires,
+            expired: words.map(str::to_owned),
+            clock,
+            ..Facts::default()
+        };
+        // The machine's clock is ten years ahead, or behind.
+        for clock in [now - 3650 * day, now, now + 3650 * day] {
+            let good = facts(Some(now + day), None, clock);
+            assert_eq!(expired(&good, now), None);
+            let bad = facts(Some(now - 3 * day), None, clock);
+            let words = "kubelet's certificate expired 3 days ago";
+            assert_eq!(expired(&bad, now).as_deref(), Some(words));
+        }
+        // An older agent says so itself: its word counts where its clock is right.
+        let words = Some("kubelet's certificate expired 3649 days ago");
+        assert_eq!(
+            expired(&facts(None, words, now + 10), now).as_deref(),
+            words
+        );
+        assert_eq!(expired(&facts(None, words, now + 3650 * day), now), None);
     }
 
     #[test]

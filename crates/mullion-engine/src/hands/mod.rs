@@ -8,6 +8,7 @@
 mod admin;
 mod cluster;
 mod drivers;
+mod etcd;
 mod fitness;
 mod grounds;
 mod identity;
@@ -186,6 +187,10 @@ pub struct Hands<'a> {
     told: Mutex<Option<Hosts>>,
     /// The cluster's id, once it is known.
     id: Mutex<Option<ClusterUid>>,
+    /// Snapshots of etcd that this run saved.
+    snapshots: Mutex<Vec<PathBuf>>,
+    /// Machines whose kubelet this run restarted so that it registers its node.
+    registered: Mutex<BTreeSet<MachineName>>,
     /// Held while the login key is read or made: machines are made side by side.
     login_key: Mutex<Option<LoginKey>>,
 }
@@ -216,6 +221,8 @@ impl<'a> Hands<'a> {
             starts: Starts::default(),
             told: Mutex::default(),
             id: Mutex::default(),
+            snapshots: Mutex::default(),
+            registered: Mutex::default(),
             login_key: Mutex::default(),
             taken: Mutex::new(taken),
             state,
@@ -256,6 +263,11 @@ impl<'a> Hands<'a> {
     /// What is kept of the cluster between runs.
     pub fn state(&self) -> &ClusterState {
         &self.state
+    }
+
+    /// The snapshots of etcd that were saved since this was made.
+    pub fn snapshots(&self) -> Vec<PathBuf> {
+        lock(&self.snapshots).clone()
     }
 
     /// The artifact store.
@@ -415,7 +427,16 @@ impl Perform for Hands<'_> {
             Action::Init {
                 prior, endpoint, ..
             } => self.init(machine()?, *prior, endpoint, attendant),
-            Action::Join { duty, prior, .. } => self.join(machine()?, *duty, *prior, attendant),
+            Action::Join {
+                duty,
+                prior,
+                taints,
+                ..
+            } => self.join(machine()?, *duty, *prior, taints, attendant),
+            Action::Register { labels, taints, .. } => {
+                self.register(machine()?, labels, taints, attendant)
+            }
+            Action::SaveEtcd => self.save_etcd(machine()?, attendant),
             Action::Drain => self.drain(machine()?, attendant),
             Action::Reset => self.reset(machine()?, attendant),
             Action::Forget { membership } => self.forget(machine()?, *membership),

@@ -4,7 +4,7 @@
 //! secret is readable by its owner alone.
 
 use std::collections::BTreeMap;
-use std::io::{ErrorKind, Write as _};
+use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -75,6 +75,7 @@ const FILE: &str = "cluster.yaml";
 const PATHS: &str = "cluster.folder";
 const TAKEN: &str = "taken.json";
 const ID: &str = "id";
+const SNAPSHOTS: &str = "snapshots";
 const CLUSTERS: &str = "clusters";
 
 impl ClusterState {
@@ -129,9 +130,9 @@ impl ClusterState {
             return Ok(LoginKey { private, public });
         }
         let pair = mullion_ssh::generate_key().map_err(StateError::Key)?;
-        write_private(&private, pair.private.reveal())?;
+        write_text(&private, pair.private.reveal())?;
         // Last: a private key without its public one is made anew.
-        write_private(&public, &format!("{}\n", pair.public))?;
+        write_text(&public, &format!("{}\n", pair.public))?;
         Ok(LoginKey {
             private,
             public: pair.public,
@@ -150,7 +151,7 @@ impl ClusterState {
 
     /// Keeps the admin's kubeconfig.
     pub fn keep_kubeconfig(&self, text: &Secret) -> Result<(), StateError> {
-        Ok(write_private(&self.kubeconfig_path(), text.reveal())?)
+        Ok(write_text(&self.kubeconfig_path(), text.reveal())?)
     }
 
     /// The cluster file of the last run, for commands that only name the cluster.
@@ -160,8 +161,8 @@ impl ClusterState {
 
     /// Keeps the cluster file, and the folder that its paths begin in.
     pub fn keep_file(&self, text: &str, paths: &Path) -> Result<(), StateError> {
-        write_private(&self.folder.join(PATHS), &paths.to_string_lossy())?;
-        Ok(write_private(&self.folder.join(FILE), text)?)
+        write_text(&self.folder.join(PATHS), &paths.to_string_lossy())?;
+        Ok(write_text(&self.folder.join(FILE), text)?)
     }
 
     /// The folder that the paths of the kept file begin in.
@@ -193,7 +194,21 @@ impl ClusterState {
     /// Keeps which machines were taken.
     pub fn keep_taken(&self, taken: &BTreeMap<MachineName, Taken>) -> Result<(), StateError> {
         let text = serde_json::to_string(taken).map_err(std::io::Error::from)?;
-        Ok(write_private(&self.folder.join(TAKEN), &text)?)
+        Ok(write_text(&self.folder.join(TAKEN), &text)?)
+    }
+
+    /// Keeps a snapshot of etcd under that name, which is there whole or not at all. `write` fails where the snapshot is
+    /// not whole.
+    pub fn keep_snapshot(
+        &self,
+        name: &str,
+        write: impl FnOnce(&mut (dyn Write + Send)) -> std::io::Result<()>,
+    ) -> Result<PathBuf, StateError> {
+        let folder = self.folder.join(SNAPSHOTS);
+        let mut builder = std::fs::DirBuilder::new();
+        builder.recursive(true).mode(0o700).create(&folder)?;
+        let path = folder.join(name);
+        Ok(write_private(&path, write).map(|()| path)?)
     }
 
     /// The cluster's id, where it has one.
@@ -216,7 +231,7 @@ impl ClusterState {
 
     /// Keeps the cluster's id.
     pub fn keep_id(&self, id: &ClusterUid) -> Result<(), StateError> {
-        Ok(write_private(&self.id_path(), &format!("{id}\n"))?)
+        Ok(write_text(&self.id_path(), &format!("{id}\n"))?)
     }
 
     /// The text of a file; nothing where it is not there.
@@ -245,8 +260,16 @@ impl ClusterState {
     }
 }
 
+/// Writes a text that its owner alone can read, whole or not at all.
+fn write_text(path: &Path, text: &str) -> std::io::Result<()> {
+    write_private(path, |out| out.write_all(text.as_bytes()))
+}
+
 /// Writes a file that its owner alone can read, whole or not at all.
-fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
+fn write_private(
+    path: &Path,
+    write: impl FnOnce(&mut (dyn Write + Send)) -> std::io::Result<()>,
+) -> std::io::Result<()> {
     let beside = path.with_extension(format!("new-{}", std::process::id()));
     // A file that is left from a process of the same number would keep its mode.
     let _ = fs_err::remove_file(&beside);
@@ -256,8 +279,11 @@ fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
         .create_new(true)
         .mode(0o600)
         .open(&beside)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
+    let written = write(&mut file).and_then(|()| file.sync_all());
+    if let Err(error) = written {
+        let _ = fs_err::remove_file(&beside);
+        return Err(error);
+    }
     fs_err::rename(&beside, path)
 }
 
@@ -294,6 +320,18 @@ mod tests {
             .unwrap();
         assert_eq!(state.file().unwrap().unwrap(), "machines: {}");
         assert_eq!(state.paths().unwrap().unwrap(), Path::new("/srv/lab"));
+        let saved = state.keep_snapshot("1.db", |out| out.write_all(b"whole"));
+        let saved = saved.unwrap();
+        assert_eq!(mode(&saved), 0o600);
+        assert_eq!(mode(saved.parent().unwrap()), 0o700);
+        assert!(saved.starts_with(state.folder().join("snapshots")));
+        let cut = state.keep_snapshot("2.db", |out| {
+            out.write_all(b"ha")?;
+            Err(std::io::Error::other("cut off"))
+        });
+        assert!(cut.is_err());
+        let left = fs_err::read_dir(saved.parent().unwrap()).unwrap().count();
+        assert_eq!(left, 1, "nothing of a snapshot that is not whole stays");
         state.remove().unwrap();
         assert!(ClusterState::find(folder.path(), &name).is_none());
     }

@@ -23,8 +23,15 @@ fn spec(pem: &[u8]) -> CertificateSigningRequestSpec {
     }
 }
 
+fn serving(addresses: &[&str]) -> Serving {
+    Serving {
+        addresses: addresses.iter().map(|text| text.parse().unwrap()).collect(),
+        ..Serving::default()
+    }
+}
+
 fn judged(pem: &[u8]) -> Result<(), Unfit> {
-    check(&spec(pem), "lin1", &["10.99.0.12".parse().unwrap()])
+    check(&spec(pem), "lin1", &serving(&["10.99.0.12"]))
 }
 
 #[test]
@@ -37,11 +44,11 @@ fn every_address_must_be_known() {
     let both = fixture!("lin1-both-stacks");
     let unknown = "fd00::12".parse().unwrap();
     assert_eq!(judged(both), Err(Unfit::Address(unknown)));
-    let known = ["10.99.0.12".parse().unwrap(), unknown];
+    let known = serving(&["10.99.0.12", "fd00::12"]);
     assert_eq!(check(&spec(both), "lin1", &known), Ok(()));
     assert_eq!(
-        check(&spec(fixture!("lin1")), "lin1", &[]),
-        Err(Unfit::Address(known[0]))
+        check(&spec(fixture!("lin1")), "lin1", &Serving::default()),
+        Err(Unfit::Address(known.addresses[0]))
     );
 }
 
@@ -76,9 +83,17 @@ fn what_is_not_the_nodes_is_refused_and_named() {
         assert_eq!(judged(pem).unwrap_err().to_string(), words);
     }
     let of_lin1 = spec(fixture!("lin1"));
-    let known = ["10.99.0.12".parse().unwrap()];
+    let known = serving(&["10.99.0.12"]);
     assert!(matches!(
         check(&of_lin1, "lin2", &known),
+        Err(Unfit::Sender(_))
+    ));
+    let of_lin2 = CertificateSigningRequestSpec {
+        username: Some("system:node:lin2".into()),
+        ..of_lin1
+    };
+    assert!(matches!(
+        check(&of_lin2, "lin2", &known),
         Err(Unfit::Subject(_))
     ));
 }
@@ -90,7 +105,10 @@ fn a_sender_outside_the_nodes_group_is_refused() {
             groups,
             ..spec(fixture!("lin1"))
         };
-        assert_eq!(check(&request, "lin1", &[]), Err(Unfit::Group));
+        assert_eq!(
+            check(&request, "lin1", &Serving::default()),
+            Err(Unfit::Group)
+        );
     }
 }
 
@@ -103,6 +121,8 @@ fn a_certificate_that_could_log_in_is_refused() {
             "client auth".into(),
         ],
         vec!["digital signature".to_owned()],
+        vec!["server auth".to_owned()],
+        vec!["server auth".to_owned(), "cert sign".into()],
         vec![],
     ] {
         let request = CertificateSigningRequestSpec {
@@ -110,10 +130,97 @@ fn a_certificate_that_could_log_in_is_refused() {
             ..spec(fixture!("lin1"))
         };
         assert!(matches!(
-            check(&request, "lin1", &[]),
+            check(&request, "lin1", &Serving::default()),
             Err(Unfit::Usages(_))
         ));
     }
+}
+
+#[test]
+fn promise_11_an_address_of_another_is_refused_though_it_is_known_as_the_nodes() {
+    let others = [
+        "10.99.0.12",
+        "::ffff:10.99.0.12",
+        // As it stands in a Node object or an endpoint.
+        "10.99.0.12",
+    ];
+    for other in others {
+        let serving = Serving {
+            taken: vec![Taken::new(other, "the endpoint")],
+            ..serving(&["10.99.0.12"])
+        };
+        let unfit = check(&spec(fixture!("lin1")), "lin1", &serving).unwrap_err();
+        assert_eq!(
+            unfit.to_string(),
+            "it asks for `10.99.0.12`, which belongs to the endpoint"
+        );
+    }
+    let elsewhere = Serving {
+        taken: vec![
+            Taken::new("10.99.0.11", "machine cp1"),
+            Taken::new("lin12", "x"),
+        ],
+        ..serving(&["10.99.0.12"])
+    };
+    assert_eq!(check(&spec(fixture!("lin1")), "lin1", &elsewhere), Ok(()));
+}
+
+#[test]
+fn promise_11_a_name_of_another_is_refused_though_it_is_the_nodes() {
+    for name in ["lin1", "LIN1", "lin1."] {
+        let serving = Serving {
+            taken: vec![Taken::new(name, "the endpoint")],
+            ..serving(&["10.99.0.12"])
+        };
+        let unfit = check(&spec(fixture!("lin1")), "lin1", &serving).unwrap_err();
+        assert!(matches!(unfit, Unfit::Taken { .. }), "{unfit}");
+    }
+}
+
+#[test]
+fn promise_11_names_that_every_client_trusts_are_no_nodes() {
+    // No machine may be called so, but one that exists already and joins by another way may be.
+    let request = CertificateSigningRequestSpec {
+        username: Some("system:node:kubernetes".into()),
+        ..spec(fixture!("kubernetes"))
+    };
+    let unfit = check(&request, "kubernetes", &serving(&["10.99.0.12"])).unwrap_err();
+    assert!(matches!(unfit, Unfit::Taken { .. }), "{unfit}");
+}
+
+#[test]
+fn promise_11_addresses_that_are_every_computers_are_no_nodes() {
+    let request = spec(fixture!("loopback"));
+    let own = serving(&["10.99.0.12", "127.0.0.1"]);
+    assert_eq!(
+        check(&request, "lin1", &own),
+        Err(Unfit::Address("127.0.0.1".parse().unwrap()))
+    );
+}
+
+#[test]
+fn promise_11_sender_and_signer_are_held_to_the_node() {
+    let own = serving(&["10.99.0.12"]);
+    for sender in [
+        None,
+        Some("system:node:lin2"),
+        Some("lin1"),
+        Some("system:node:lin1x"),
+        Some("kubernetes-admin"),
+    ] {
+        let request = CertificateSigningRequestSpec {
+            username: sender.map(str::to_owned),
+            ..spec(fixture!("lin1"))
+        };
+        let unfit = check(&request, "lin1", &own).unwrap_err();
+        assert!(matches!(unfit, Unfit::Sender(_)), "{unfit}");
+    }
+    let request = CertificateSigningRequestSpec {
+        signer_name: "kubernetes.io/kube-apiserver-client".into(),
+        ..spec(fixture!("lin1"))
+    };
+    let unfit = check(&request, "lin1", &own).unwrap_err();
+    assert!(matches!(unfit, Unfit::Signer(_)), "{unfit}");
 }
 
 #[test]

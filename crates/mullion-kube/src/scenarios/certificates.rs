@@ -1,10 +1,8 @@
-use std::net::IpAddr;
-
 use k8s_openapi::ByteString;
 
 use super::*;
-use crate::KubeError;
 use crate::certificates::SIGNER;
+use crate::{KubeError, Serving};
 
 const FOLDER: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
 
@@ -29,8 +27,13 @@ fn own(pem: &[u8]) -> Value {
     request("system:node:lin1", &["system:nodes"], pem)
 }
 
-fn known() -> [IpAddr; 1] {
-    ["10.99.0.12".parse().unwrap()]
+fn known() -> Serving {
+    Serving {
+        addresses: vec!["10.99.0.12".parse().unwrap()],
+        cluster: "demo".into(),
+        machines: ["lin1".to_owned(), "lin2".to_owned()].into(),
+        ..Serving::default()
+    }
 }
 
 /// A cluster with node `lin1` and these requests.
@@ -146,6 +149,33 @@ fn a_request_for_what_is_not_the_nodes_is_refused_and_not_approved() {
         );
         assert!(fake.changes().is_empty(), "{what}: {:?}", fake.changes());
     }
+}
+
+#[test]
+fn promise_11_an_address_of_another_node_object_is_refused() {
+    let with_address = |labels: Value| {
+        let mut other = node("True");
+        other["metadata"]["labels"] = labels;
+        other["status"]["addresses"] = json!([{"type": "ExternalIP", "address": "10.99.0.12"}]);
+        let fake = with(&[("csr-1", own(fixture!("lin1")))]);
+        fake.put("/api/v1/nodes/other", other);
+        fake
+    };
+    // Whoever made that node: it need not be in the file.
+    let fake = with_address(json!({}));
+    let error = fake.api().approve_certificates("lin1", &known());
+    let KubeError::WrongRequest { unfit, .. } = error.unwrap_err() else {
+        panic!("another error");
+    };
+    assert_eq!(
+        unfit.to_string(),
+        "it asks for `10.99.0.12`, which belongs to node other"
+    );
+    assert!(fake.changes().is_empty());
+    // One of ours whose machine left the file: its address is this machine's by now.
+    let fake = with_address(json!({"mullion.dev/cluster": "demo"}));
+    let look = fake.api().approve_certificates("lin1", &known()).unwrap();
+    assert_eq!(look, Look::So(1));
 }
 
 #[test]

@@ -165,3 +165,58 @@ fn a_kubelet_that_may_not_have_been_started_anew_shows_by_its_lease_that_it_live
     renew(&fake, 2);
     assert!(look().is_so());
 }
+
+#[test]
+fn promise_04_a_node_is_registered_once_its_kubelet_says_so() {
+    let fake = Fake::default();
+    let api = fake.api();
+    let look = api.is_registered("cp1").unwrap();
+    assert_eq!(words(look), "the cluster knows no node cp1 yet");
+    // A kubelet that runs gives this label to a node that somebody else made.
+    let mut made = node("True");
+    made["metadata"]["labels"] = json!({"kubernetes.io/os": "linux"});
+    assert!(api.may_register("cp1").unwrap().is_so(), "there is none");
+    fake.put("/api/v1/nodes/cp1", made.clone());
+    assert!(!api.is_registered("cp1").unwrap().is_so());
+    let look = api.may_register("cp1").unwrap();
+    assert_eq!(words(look), "node cp1 has no resources yet");
+    made["metadata"]["name"] = "cp1".into();
+    made["status"]["allocatable"] = json!({"cpu": "2"});
+    fake.put("/api/v1/nodes/cp1", made.clone());
+    assert!(api.may_register("cp1").unwrap().is_so());
+    made["metadata"]["labels"]["kubernetes.io/hostname"] = "cp1".into();
+    fake.put("/api/v1/nodes/cp1", made);
+    assert!(api.is_registered("cp1").unwrap().is_so());
+}
+
+#[test]
+fn promise_04_a_role_is_given_and_nothing_else_is_changed() {
+    let fake = Fake::default();
+    let api = fake.api();
+    let role = "node-role.kubernetes.io/control-plane";
+    let labels = BTreeMap::from([(role.to_owned(), String::new())]);
+    let taint = format!("{role}:NoSchedule").parse().unwrap();
+    let taints = BTreeSet::from([taint]);
+    let give = |taints| api.give_role("cp1", &labels, taints).unwrap();
+    assert!(!give(&taints).is_so(), "there is no node yet");
+    let mut new = node("True");
+    new["metadata"]["labels"] = json!({"kubernetes.io/hostname": "cp1", "own": "kept"});
+    new["spec"] = json!({"taints": [{"key": "mine", "effect": "NoExecute"}]});
+    fake.put("/api/v1/nodes/cp1", new);
+    assert!(give(&taints).is_so());
+    let found = fake.at("/api/v1/nodes/cp1").unwrap();
+    assert_eq!(
+        found["metadata"]["labels"],
+        json!({"kubernetes.io/hostname": "cp1", "own": "kept", role: ""})
+    );
+    assert_eq!(
+        found["spec"]["taints"],
+        json!([{"key": "mine", "effect": "NoExecute"}, {"key": role, "effect": "NoSchedule"}])
+    );
+    assert!(found["metadata"]["annotations"]["mullion.dev/set"].is_null());
+    assert_eq!(fake.changes().len(), 1);
+    assert!(give(&taints).is_so());
+    // A taint that the file does not want goes when the node is marked, and not here.
+    assert!(give(&BTreeSet::new()).is_so());
+    assert_eq!(fake.changes().len(), 1, "it is so already");
+}

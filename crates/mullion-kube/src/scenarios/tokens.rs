@@ -18,8 +18,6 @@ fn a_join_token_is_stored_as_kubernetes_wants_it_and_ends_by_the_servers_clock()
     assert_eq!(stored["type"], "bootstrap.kubernetes.io/token");
     let data = &stored["stringData"];
     assert_eq!(data["expiration"], "2026-11-15T09:15:00Z");
-    assert_eq!(data["usage-bootstrap-authentication"], "true");
-    assert_eq!(data["usage-bootstrap-signing"], "true");
     assert_eq!(
         data["auth-extra-groups"],
         "system:bootstrappers:kubeadm:default-node-token"
@@ -32,6 +30,25 @@ fn a_join_token_is_stored_as_kubernetes_wants_it_and_ends_by_the_servers_clock()
         assert!(discovery.contains(part), "{part} in {discovery}");
     }
     assert!(!format!("{token:?}").contains(data["token-secret"].as_str().unwrap()));
+}
+
+#[test]
+fn promise_12_a_join_token_can_authenticate_and_nothing_else() {
+    let fake = Fake::default();
+    let lifetime = Duration::from_mins(15);
+    let token = fake.api().create_join_token(ENDPOINT, lifetime).unwrap();
+    let stored = fake.at(&format!("{SECRETS}/bootstrap-token-{}", token.id));
+    let data = stored.unwrap()["stringData"].clone();
+    let data = data.as_object().unwrap();
+    let usages: Vec<_> = data
+        .keys()
+        .filter(|key| key.starts_with("usage-"))
+        .collect();
+    assert_eq!(usages, ["usage-bootstrap-authentication"]);
+    assert_eq!(
+        data["auth-extra-groups"],
+        "system:bootstrappers:kubeadm:default-node-token"
+    );
 }
 
 #[test]

@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use mullion_kube::{Api, KubeError, Look, Marks, Workload, kubeconfig};
+use mullion_kube::{Api, KubeError, Look, Marks, Serving, Workload, kubeconfig};
 use mullion_plan::{ErrorClass, Fingerprint, Unattended};
 use mullion_spec::value::ClusterName;
 use mullion_wire::Sha256Digest;
@@ -336,7 +336,11 @@ fn tokens(server: &Server, api: &Api) {
 }
 
 fn certificates(server: &Server, api: &Api) {
-    let known: [IpAddr; 1] = ["10.99.0.12".parse().unwrap()];
+    let serving = |addresses: &[IpAddr]| Serving {
+        addresses: addresses.to_vec(),
+        ..Serving::default()
+    };
+    let known = serving(&["10.99.0.12".parse().unwrap()]);
     assert!(!api.approve_certificates("lin1", &known).unwrap().is_so());
     let ask = |name: &str, pem: &[u8]| {
         let request = json!({
@@ -391,8 +395,12 @@ fn certificates(server: &Server, api: &Api) {
     // Nothing is written down, and requests are long gone: that the kubelet serves is proof enough.
     server.create(&json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "lin2"}}));
     let nobody: IpAddr = "127.213.7.10".parse().unwrap();
-    assert!(!api.approve_certificates("lin2", &[nobody]).unwrap().is_so());
-    let both = [nobody, KUBELET.parse().unwrap()];
+    assert!(
+        !api.approve_certificates("lin2", &serving(&[nobody]))
+            .unwrap()
+            .is_so()
+    );
+    let both = serving(&[nobody, KUBELET.parse().unwrap()]);
     assert_eq!(
         api.approve_certificates("lin2", &both).unwrap(),
         Look::So(0)

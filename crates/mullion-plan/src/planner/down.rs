@@ -6,7 +6,7 @@ use mullion_spec::value::MachineName;
 
 use super::{Mark, Sheet};
 use crate::action::{Action, Membership};
-use crate::observed::{MachineFacts, Observed, Place};
+use crate::observed::{Inside, MachineFacts, Observed, Place};
 use crate::obstacle::{Obstacle, not_removable_in};
 use crate::plan::Plan;
 use crate::stage::Stage;
@@ -67,7 +67,7 @@ const SILENT: &str = "it did not answer, and may hold what we laid down";
 impl Sheet {
     fn lay_down(&mut self, name: &MachineName, facts: &MachineFacts, rest: Rest) -> Option<Mark> {
         let inside = facts.inside.as_ref();
-        let belongs = inside.is_some_and(|inside| inside.joined.is_some() || inside.control_plane);
+        let belongs = inside.is_some_and(Inside::is_of_cluster);
         let mut actions = Vec::new();
         if rest == Rest::Cluster {
             actions.push(Action::Drain);
@@ -98,7 +98,7 @@ mod tests {
     use mullion_spec::words::Driver;
 
     use super::*;
-    use crate::observed::{HostFacts, Inside, Power};
+    use crate::observed::{HostFacts, Power};
 
     fn machine(ours: bool, made: bool) -> MachineFacts {
         MachineFacts {

@@ -48,6 +48,11 @@ impl Link {
         }
     }
 
+    /// Whether it makes the API server know a node that is one already.
+    pub(super) fn is_registration(&self) -> bool {
+        self.action.kind() == StepKind::Register
+    }
+
     pub(super) fn waits(mut self, waits: &'static [Wait]) -> Self {
         self.waits = waits;
         self

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use mullion_spec::cluster::Duty;
+use mullion_spec::value::Taint;
 use mullion_spec::words::Os;
 
 use super::machine::{Link, Wait, pending, pending_reason, prior};
@@ -27,7 +28,15 @@ pub(super) fn entry(view: &View<'_>, item: &Item<'_>, is_founder: bool) -> Vec<L
         }
         _ => false,
     };
-    let reset = |reason: String| Link::new(stage, Action::Reset, reason);
+    let reset = |reason: String| {
+        // Where there is no cluster there is nothing to save: what is left is of one that was never finished.
+        if matches!(view.api, Api::Absent) {
+            return vec![Link::new(stage, Action::Reset, reason)];
+        }
+        let mut links: Vec<_> = saving(item, stage, &reason).into_iter().collect();
+        links.push(Link::new(stage, Action::Reset, reason).waits(&[Wait::ControlPlane]));
+        links
+    };
     let join = |prior, reason: String| {
         let action = Action::Join {
             duty: item.duty(),
@@ -41,7 +50,7 @@ pub(super) fn entry(view: &View<'_>, item: &Item<'_>, is_founder: bool) -> Vec<L
         Api::Absent => {
             let mut links = Vec::new();
             if residue {
-                links.push(reset(format!(
+                links.extend(reset(format!(
                     "{name} holds the rest of a cluster that is gone"
                 )));
             }
@@ -72,7 +81,7 @@ pub(super) fn entry(view: &View<'_>, item: &Item<'_>, is_founder: bool) -> Vec<L
             }
             let mut links = Vec::new();
             if residue {
-                links.push(reset(format!("{name} holds the rest of another cluster")));
+                links.extend(reset(format!("{name} holds the rest of another cluster")));
             }
             if is_member {
                 links.push(forget(stage, item, "it left etcd without a word"));
@@ -83,7 +92,10 @@ pub(super) fn entry(view: &View<'_>, item: &Item<'_>, is_founder: bool) -> Vec<L
             ));
             links
         }
-        Api::Known(cluster) => rejoin(item, cluster, stage, residue, join),
+        Api::Known(cluster) => {
+            let taints = &view.wishes[item.wish].taints;
+            rejoin(item, cluster, stage, residue, taints, join)
+        }
     }
 }
 
@@ -93,6 +105,7 @@ fn rejoin(
     cluster: &ClusterFacts,
     stage: Stage,
     residue: bool,
+    taints: &BTreeSet<Taint>,
     join: impl Fn(Prior, String) -> Link,
 ) -> Vec<Link> {
     let name = item.name();
@@ -105,9 +118,22 @@ fn rejoin(
         Sight::Seen(inside) => belongs(inside, Some(&cluster.id), item.duty()),
     };
     // The control plane of an existing cluster has members that are no machines of ours.
-    let fits = is_member == (item.duty() == Duty::ControlPlane);
-    if node.is_some() && says_so && fits {
-        return Vec::new();
+    let is_seat = item.duty() == Duty::ControlPlane;
+    let fits = is_member == is_seat;
+    match node {
+        Some(node) if says_so && fits => {
+            // A run that was cut off after the registration leaves it to the next.
+            let lacks_role = is_seat && !node.labels.contains_key(wanted::CONTROL_PLANE_LABEL);
+            let reason = || format!("node {name} lacks the labels of its role");
+            let link = lacks_role.then(|| register(item, taints, Prior::Different, reason()));
+            return link.into_iter().collect();
+        }
+        // Its static pods go with its node, so only etcd itself can tell that it is no member.
+        None if is_still_joined(item, cluster) && (fits || (is_seat && cluster.etcd.is_none())) => {
+            let reason = format!("{name} has joined, and its Node object is gone");
+            return vec![register(item, taints, Prior::Absent, reason)];
+        }
+        _ => {}
     }
     let mut links = Vec::new();
     let why = match (node, item.sight) {
@@ -130,6 +156,11 @@ fn rejoin(
         links.push(Link::new(stage, Action::Drain, why.clone()).waits(&[Wait::ControlPlane]));
     }
     if residue || (is_there && node.is_some()) {
+        if is_member {
+            links.push(save(stage, &why));
+        } else {
+            links.extend(saving(item, stage, &why));
+        }
         let reset = Link::new(stage, Action::Reset, why.clone());
         links.push(reset.waits(&[Wait::ControlPlane]));
     }
@@ -142,6 +173,56 @@ fn rejoin(
     };
     links.push(join(prior, why));
     links
+}
+
+/// Whether a machine is a node of the cluster by its own word, whole and under this name, so that its kubelet registers
+/// it when it starts.
+fn is_still_joined(item: &Item<'_>, cluster: &ClusterFacts) -> bool {
+    let Sight::Seen(inside) = item.sight else {
+        return false;
+    };
+    let name = item.name().as_str();
+    let is_named = match &inside.node {
+        Some(node) => node == name,
+        // An older agent does not tell: then it is another node's that has this machine's address.
+        None => {
+            let own = item.facts.and_then(|facts| facts.address);
+            let mut nodes = cluster.nodes.values();
+            own.is_none() || !nodes.any(|node| node.address == own)
+        }
+    };
+    is_named
+        && inside.kubeadm != Some(Kubeadm::Begun)
+        && belongs(inside, Some(&cluster.id), item.duty())
+}
+
+fn register(item: &Item<'_>, taints: &BTreeSet<Taint>, prior: Prior, reason: String) -> Link {
+    let duty = item.duty();
+    let action = Action::Register {
+        duty,
+        labels: wanted::role_labels(duty),
+        taints: taints.clone(),
+        prior,
+    };
+    let stage = match duty {
+        Duty::ControlPlane => Stage::ControlPlane,
+        _ => Stage::Join,
+    };
+    Link::new(stage, action, reason).waits(&[Wait::ControlPlane])
+}
+
+/// The snapshot before a machine is emptied that holds, or may hold, etcd's data.
+fn saving(item: &Item<'_>, stage: Stage, why: &str) -> Option<Link> {
+    let may_hold = match item.sight {
+        Sight::Fresh => false,
+        Sight::Blind => item.is_seat(),
+        Sight::Seen(inside) => inside.control_plane,
+    };
+    may_hold.then(|| save(stage, why))
+}
+
+fn save(stage: Stage, why: &str) -> Link {
+    Link::new(stage, Action::SaveEtcd, why).waits(&[Wait::ControlPlane])
 }
 
 /// What a machine waits for before it enters. One that exists already is brought images.
@@ -196,6 +277,10 @@ fn belongs(inside: &Inside, id: Option<&ClusterId>, duty: Duty) -> bool {
 pub(super) fn entrance(links: &[Link]) -> Option<Prior> {
     links.iter().find_map(|link| match link.action {
         Action::Init { prior, .. } | Action::Join { prior, .. } => Some(prior),
+        Action::Register {
+            prior: prior @ Prior::Absent,
+            ..
+        } => Some(prior),
         _ => None,
     })
 }

@@ -8,7 +8,7 @@ use super::view::{Api, View};
 use super::{Mark, Sheet, wanted_names};
 use crate::action::{Action, Membership};
 use crate::address;
-use crate::observed::{MachineFacts, Place, Power};
+use crate::observed::{Inside, MachineFacts, Place, Power};
 use crate::stage::Stage;
 
 impl Sheet {
@@ -91,7 +91,7 @@ impl Sheet {
         seat: &mut Option<Mark>,
     ) -> Option<Mark> {
         let inside = facts.inside.as_ref();
-        let belongs = inside.is_some_and(|inside| inside.joined.is_some() || inside.control_plane);
+        let belongs = inside.is_some_and(Inside::is_of_cluster);
         let (is_node, is_member) = match view.api {
             Api::Absent => (false, false),
             // Not known: what it says of itself decides.
@@ -114,6 +114,11 @@ impl Sheet {
         let mut actions = Vec::new();
         if is_node {
             actions.push(Action::Drain);
+        }
+        let holds_data = is_member || inside.is_some_and(|inside| inside.control_plane);
+        let may_save = holds_data && !matches!(view.api, Api::Absent);
+        if may_save && (belongs || is_member) {
+            actions.push(Action::SaveEtcd);
         }
         if belongs {
             actions.push(Action::Reset);

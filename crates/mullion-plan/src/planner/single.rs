@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use mullion_spec::value::MachineName;
 
-use super::Sheet;
+use super::{Sheet, etcd};
 use crate::action::{Action, Membership};
 use crate::observed::Observed;
 use crate::obstacle::{Obstacle, left_alone_in};
@@ -32,7 +32,11 @@ pub fn plan_reset(observed: &Observed, machine: &MachineName) -> Plan {
     if is_node {
         actions.push((Stage::Retire, Action::Drain));
     }
-    if facts.inside.is_some() {
+    let inside = facts.inside.as_ref();
+    if is_member || inside.is_some_and(|inside| inside.control_plane) {
+        actions.push((Stage::Retire, Action::SaveEtcd));
+    }
+    if inside.is_some() {
         actions.push((Stage::Retire, Action::Reset));
     }
     if is_node || is_member {
@@ -43,7 +47,14 @@ pub fn plan_reset(observed: &Observed, machine: &MachineName) -> Plan {
         };
         actions.push((Stage::Retire, Action::Forget { membership }));
     }
-    Sheet::default().single(machine, actions, "is to join anew")
+    let mut sheet = Sheet::default();
+    sheet.chain(machine, actions, "is to join anew");
+    let endangered = etcd::endangered(observed, &sheet.steps);
+    if endangered.is_empty() {
+        sheet.finish()
+    } else {
+        Plan::blocked(endangered)
+    }
 }
 
 /// What starts a machine anew and waits until it is back: a control plane until its API server answers, a node until it
@@ -95,11 +106,19 @@ fn blocked(observed: &Observed, machine: &MachineName) -> Option<Plan> {
 impl Sheet {
     /// One step after another.
     fn single(mut self, machine: &MachineName, actions: Vec<(Stage, Action)>, why: &str) -> Plan {
+        self.chain(machine, actions, why);
+        self.finish()
+    }
+
+    fn chain(&mut self, machine: &MachineName, actions: Vec<(Stage, Action)>, why: &str) {
         let mut tail = None;
         for (stage, action) in actions {
             let reason = format!("{machine} {why}");
             tail = Some(self.push(stage, Some(machine), action, reason, tail));
         }
+    }
+
+    fn finish(self) -> Plan {
         self.into_plan().unwrap_or_else(|error| {
             let words = error.to_string();
             Plan::blocked(BTreeSet::from([Obstacle::OurFault { words }]))
@@ -112,6 +131,7 @@ mod tests {
     use mullion_spec::words::Driver;
 
     use super::*;
+    use crate::etcd::{EtcdFacts, MemberFacts};
     use crate::observed::{ClusterFacts, ClusterId, Inside, MachineFacts, NodeFacts, Place, Power};
 
     fn world(answers: bool, reached: bool) -> Observed {
@@ -152,6 +172,7 @@ mod tests {
             domain: None,
             feature_gates: None,
             members: ["cp1".parse().unwrap()].into(),
+            etcd: None,
             nodes: if answers { nodes.into() } else { [].into() },
             objects: [].into(),
             proven: [].into(),
@@ -177,9 +198,55 @@ mod tests {
         let plan = reset(&world, "lin1");
         assert_eq!(ids(&plan), ["drain/lin1", "reset/lin1", "forget/lin1"]);
         assert!(plan.steps()[1..].iter().all(|step| step.needs.len() == 1));
-        let member = reset(&world, "cp1");
+    }
+
+    #[test]
+    fn promise_04_a_control_plane_is_reset_only_where_etcd_can_do_without_it() {
+        let mut world = world(true, true);
+        let obstacles = |world: &Observed| reset(world, "cp1").obstacles().to_vec();
+        let machine: MachineName = "cp1".parse().unwrap();
+        assert_eq!(
+            obstacles(&world),
+            [Obstacle::EtcdUnknown {
+                machine: machine.clone()
+            }]
+        );
+        let member = |healthy| MemberFacts {
+            voting: true,
+            healthy,
+        };
+        let say = |world: &mut Observed, members: &[(&str, bool)]| {
+            let members = members.iter();
+            let members = members.map(|(name, healthy)| ((*name).to_owned(), member(*healthy)));
+            let cluster = world.cluster.as_mut().unwrap();
+            cluster.etcd = Some(EtcdFacts {
+                members: members.collect(),
+            });
+        };
+        say(&mut world, &[("cp1", true)]);
+        assert_eq!(
+            obstacles(&world),
+            [Obstacle::LastMember {
+                machine: machine.clone()
+            }]
+        );
+        say(&mut world, &[("cp1", true), ("cp2", true), ("cp3", false)]);
+        assert_eq!(
+            obstacles(&world),
+            [Obstacle::NoMajority {
+                machine,
+                healthy: 1,
+                others: 2
+            }]
+        );
+        say(&mut world, &[("cp1", true), ("cp2", true), ("cp3", true)]);
+        let plan = reset(&world, "cp1");
+        assert_eq!(
+            ids(&plan),
+            ["drain/cp1", "snapshot/cp1", "reset/cp1", "forget/cp1"]
+        );
         let membership = Membership::NodeAndMember;
-        assert_eq!(member.steps()[2].action, Action::Forget { membership });
+        assert_eq!(plan.steps()[3].action, Action::Forget { membership });
     }
 
     #[test]

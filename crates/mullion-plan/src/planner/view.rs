@@ -238,7 +238,10 @@ impl<'a> View<'a> {
             }
             let inside = facts.inside.as_ref();
             let is_last = !matches!(self.api, Api::Known(found) if found.members.len() > 1);
-            if let Some(inside) = inside.filter(|inside| is_last && inside.is_damaged()) {
+            // What somebody else made of a machine that is not ours is told as that.
+            let is_ours = |inside: &Inside| facts.ours || inside.kubeadm != Some(Kubeadm::Foreign);
+            let damaged = inside.filter(|inside| is_last && inside.is_damaged() && is_ours(inside));
+            if let Some(inside) = damaged {
                 let why = match &inside.expired {
                     Some(why) => why.clone(),
                     None => "its `kubelet.conf` or its authority's certificate is gone".into(),

@@ -5,6 +5,7 @@ use mullion_spec::value::MachineName;
 
 use super::state::State;
 use crate::action::{Action, Connection};
+use crate::observed::Kubeadm;
 use crate::step::Step;
 
 impl State {
@@ -56,7 +57,18 @@ impl State {
                 if let Ok(etcd) = self.api() {
                     etcd.members.remove(name);
                 }
+                if let Some(unit) = self.units.get_mut(name) {
+                    unit.inside.kubeadm = Some(Kubeadm::Begun);
+                }
                 self.bury();
+            }
+            // The kubelet has registered its node, and nobody gave it the labels of its role.
+            Action::Register { labels, .. } => {
+                if self.perform(step).is_ok()
+                    && let Some(node) = self.etcd.as_mut().and_then(|etcd| etcd.nodes.get_mut(name))
+                {
+                    node.labels.retain(|key, _| !labels.contains_key(key));
+                }
             }
             Action::Drain => {
                 // Cordoned, and nothing moved away.
@@ -74,6 +86,9 @@ impl State {
             .is_some_and(|etcd| etcd.nodes.contains_key(name));
         if self.perform(step).is_err() || knew {
             return;
+        }
+        if let Some(unit) = self.units.get_mut(name) {
+            unit.inside.kubeadm = Some(Kubeadm::Begun);
         }
         if let Some(etcd) = &mut self.etcd {
             etcd.nodes.remove(name);
@@ -115,7 +130,10 @@ impl State {
                 inside.after.extend(first(commands));
             }
             // Manifests are written, and nothing runs yet.
-            Action::Init { .. } if inside.joined.is_none() => inside.control_plane = true,
+            Action::Init { .. } if inside.joined.is_none() => {
+                inside.control_plane = true;
+                inside.kubeadm = Some(Kubeadm::Begun);
+            }
             Action::ReleaseMachine => inside.blueprint = None,
             // The connection dropped and nobody looked for it again.
             Action::AwaitNodeNetwork {

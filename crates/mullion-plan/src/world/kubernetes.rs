@@ -8,7 +8,7 @@ use mullion_spec::value::{MachineName, Taint};
 use super::perform::{Done, not_yet, refused, unreachable};
 use super::state::{Etcd, State};
 use crate::action::{Action, Membership};
-use crate::observed::{ClusterId, NodeFacts};
+use crate::observed::{ClusterId, Kubeadm, NodeFacts};
 use crate::port::StepError;
 use crate::wanted::{self, PLUGIN_PREFIX};
 
@@ -31,6 +31,7 @@ impl State {
             }
             return self.api().map(|_| ());
         }
+        self.clear_half_made(name)?;
         self.require_clean(name)?;
         if !self.is_way_open(endpoint) {
             return Err(unreachable(format!("nothing works at {endpoint}")));
@@ -46,6 +47,7 @@ impl State {
             nodes: BTreeMap::new(),
             objects: BTreeMap::new(),
             proven: BTreeSet::new(),
+            sick: BTreeSet::new(),
         });
         self.register(name, Duty::ControlPlane, &BTreeSet::new());
         Ok(())
@@ -59,6 +61,7 @@ impl State {
         taints: &BTreeSet<Taint>,
     ) -> Done {
         self.prepared(name)?;
+        self.clear_half_made(name)?;
         let etcd = self.api()?;
         let (id, way) = (etcd.id.clone(), etcd.endpoint.clone());
         let has_node = etcd.nodes.contains_key(name);
@@ -72,6 +75,13 @@ impl State {
         {
             return Ok(());
         }
+        let is_joined = inside.joined.as_ref() == Some(&id)
+            && inside.kubeadm == Some(Kubeadm::Finished)
+            && inside.control_plane == is_seat
+            && is_member == is_seat;
+        if is_joined && !has_node {
+            return self.register_again(name, duty, &wanted::role_labels(duty), taints);
+        }
         self.require_clean(name)?;
         if way != endpoint {
             return Err(refused(format!("the API server is at {way}")));
@@ -83,6 +93,18 @@ impl State {
         Ok(())
     }
 
+    /// The agent empties a machine of what a run left that was cut off, and then begins again.
+    fn clear_half_made(&mut self, name: &MachineName) -> Done {
+        if self.unit(name)?.inside.kubeadm != Some(Kubeadm::Begun) {
+            return Ok(());
+        }
+        self.reset(name)?;
+        if let Ok(etcd) = self.api() {
+            etcd.nodes.remove(name);
+        }
+        Ok(())
+    }
+
     fn register(&mut self, name: &MachineName, duty: Duty, taints: &BTreeSet<Taint>) {
         let (Some(etcd), Some(unit)) = (&mut self.etcd, self.units.get_mut(name)) else {
             return;
@@ -90,10 +112,62 @@ impl State {
         let mut taints = taints.clone();
         if duty == Duty::ControlPlane {
             etcd.members.insert(name.clone());
+            etcd.sick.remove(name);
             unit.inside.control_plane = true;
             taints.insert(wanted::control_plane_taint());
         }
         unit.inside.joined = Some(etcd.id.clone());
+        unit.inside.kubeadm = Some(Kubeadm::Finished);
+        unit.inside.node = Some(name.to_string());
+        self.enter_node(name, wanted::role_labels(duty), taints);
+    }
+
+    /// The kubelet of a machine that is a node makes its Node object again; labels and taints of its role are given to it.
+    pub(super) fn register_again(
+        &mut self,
+        name: &MachineName,
+        duty: Duty,
+        labels: &BTreeMap<String, String>,
+        taints: &BTreeSet<Taint>,
+    ) -> Done {
+        self.prepared(name)?;
+        let id = self.api()?.id.clone();
+        let inside = &self.unit(name)?.inside;
+        let is_seat = duty == Duty::ControlPlane;
+        let is_node = inside.joined.as_ref() == Some(&id)
+            && inside.kubeadm == Some(Kubeadm::Finished)
+            && inside.control_plane == is_seat;
+        if !is_node {
+            return Err(refused(format!("{name} has not joined")));
+        }
+        match self.api()?.nodes.get_mut(name) {
+            Some(node) => node.labels.extend(labels.clone()),
+            None => self.enter_node(name, labels.clone(), taints.clone()),
+        }
+        Ok(())
+    }
+
+    /// etcd can do without a machine, and what it holds is saved.
+    pub(super) fn save_etcd(&mut self, name: &MachineName) -> Done {
+        let id = self.api()?.id.clone();
+        let facts = self.etcd_facts();
+        let facts = facts.ok_or_else(|| not_yet("etcd could not be asked"))?;
+        if facts.may_lose(name.as_str()).is_err() {
+            return Err(not_yet(format!("etcd cannot do without {name}")));
+        }
+        self.snapshots.push((id, name.clone()));
+        Ok(())
+    }
+
+    fn enter_node(
+        &mut self,
+        name: &MachineName,
+        labels: BTreeMap<String, String>,
+        taints: BTreeSet<Taint>,
+    ) {
+        let (Some(etcd), Some(unit)) = (&mut self.etcd, self.units.get(name)) else {
+            return;
+        };
         let label = |key: &str, value: String| (key.to_owned(), value);
         let node = NodeFacts {
             address: Some(unit.address),
@@ -101,7 +175,9 @@ impl State {
                 label("kubernetes.io/os", unit.os.to_string()),
                 label("kubernetes.io/hostname", name.to_string()),
             ]
-            .into(),
+            .into_iter()
+            .chain(labels)
+            .collect(),
             taints,
             ..NodeFacts::default()
         };
@@ -126,6 +202,8 @@ impl State {
         let inside = &mut self.unit(name)?.inside;
         inside.joined = None;
         inside.control_plane = false;
+        inside.kubeadm = None;
+        inside.node = None;
         self.bury();
         Ok(())
     }

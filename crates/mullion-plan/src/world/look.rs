@@ -6,7 +6,9 @@ use mullion_spec::cluster::Cluster;
 use mullion_spec::value::MachineName;
 
 use super::state::{Etcd, State, Unit};
-use crate::observed::{ClusterFacts, FactsVersion, MachineFacts, NodeFacts, Observed};
+use crate::observed::{
+    ClusterFacts, FactsVersion, Inside, Kubeadm, MachineFacts, NodeFacts, Observed,
+};
 
 impl State {
     pub(super) fn look(&self, cluster: &Cluster) -> Observed {
@@ -63,6 +65,7 @@ impl State {
             domain: None,
             feature_gates: None,
             members: etcd.members.clone(),
+            etcd: self.etcd_facts(),
             nodes,
             objects,
             proven: if answers {
@@ -92,6 +95,15 @@ impl State {
     }
 }
 
+/// What an agent tells: a join that was cut off is none.
+fn seen(inside: &Inside) -> Inside {
+    let is_half_made = inside.kubeadm == Some(Kubeadm::Begun);
+    Inside {
+        joined: inside.joined.clone().filter(|_| !is_half_made),
+        ..inside.clone()
+    }
+}
+
 fn facts(unit: &Unit) -> MachineFacts {
     MachineFacts {
         ours: unit.made || unit.inside.agent.is_some(),
@@ -103,7 +115,7 @@ fn facts(unit: &Unit) -> MachineFacts {
         size: unit.size,
         template: unit.template.clone(),
         address: Some(unit.address),
-        inside: unit.is_reachable().then(|| unit.inside.clone()),
+        inside: unit.is_reachable().then(|| seen(&unit.inside)),
         trouble: None,
     }
 }

@@ -143,6 +143,13 @@ impl State {
                 taints,
                 ..
             } => self.join(name, *duty, endpoint, taints),
+            Action::Register {
+                duty,
+                labels,
+                taints,
+                ..
+            } => self.register_again(name, *duty, labels, taints),
+            Action::SaveEtcd => self.save_etcd(name),
             Action::Reset => self.reset(name),
             Action::Forget { membership } => self.forget(name, *membership),
             Action::Drain => {

@@ -9,6 +9,7 @@ use mullion_spec::version::Patch;
 use mullion_spec::words::{Driver, Os};
 
 use super::Blow;
+use crate::etcd::{EtcdFacts, MemberFacts};
 use crate::fingerprint::Fingerprint;
 use crate::observed::{ClusterId, HostFacts, Inside, NodeFacts, Place, Power, Size};
 use crate::wanted::{PLUGIN_PREFIX, Part, TemplateId};
@@ -24,6 +25,10 @@ pub(super) struct State {
     pub(super) etcd: Option<Etcd>,
     /// How many clusters there were: each has an id of its own.
     pub(super) clusters: u32,
+    /// Whether nobody can ask etcd for its members.
+    pub(super) hides_etcd: bool,
+    /// Snapshots that were saved: of what cluster, and before which machine was emptied.
+    pub(super) snapshots: Vec<(ClusterId, MachineName)>,
 }
 
 /// One machine.
@@ -58,6 +63,8 @@ pub(super) struct Etcd {
     pub(super) objects: BTreeMap<String, Fingerprint>,
     /// Suites that passed since the last change.
     pub(super) proven: BTreeSet<String>,
+    /// Members whose etcd fails though their machine runs.
+    pub(super) sick: BTreeSet<MachineName>,
 }
 
 impl Unit {
@@ -105,13 +112,39 @@ impl State {
     /// Whether the API server answers: most members of etcd live, and the way to it is open.
     pub(super) fn api_answers(&self) -> bool {
         let Some(etcd) = &self.etcd else { return false };
-        let lives = |name: &&MachineName| {
-            self.units
-                .get(*name)
-                .is_some_and(|unit| unit.is_prepared() && holds_data(unit, &etcd.id))
+        self.has_majority(etcd) && self.is_way_open(&etcd.endpoint)
+    }
+
+    /// Whether a member of etcd works.
+    fn lives(&self, etcd: &Etcd, name: &MachineName) -> bool {
+        let unit = self.units.get(name);
+        unit.is_some_and(|unit| unit.is_prepared() && holds_data(unit, &etcd.id))
+            && !etcd.sick.contains(name)
+    }
+
+    fn has_majority(&self, etcd: &Etcd) -> bool {
+        let living = etcd.members.iter().filter(|name| self.lives(etcd, name));
+        living.count() * 2 > etcd.members.len()
+    }
+
+    /// What etcd says of its members, where a control plane can be logged in to.
+    pub(super) fn etcd_facts(&self) -> Option<EtcdFacts> {
+        let etcd = self.etcd.as_ref().filter(|_| !self.hides_etcd)?;
+        let is_door = |unit: &Unit| unit.is_reachable() && holds_data(unit, &etcd.id);
+        if !self.units.values().any(is_door) {
+            return None;
+        }
+        let has_majority = self.has_majority(etcd);
+        let member = |name: &MachineName| MemberFacts {
+            voting: true,
+            healthy: has_majority && self.lives(etcd, name),
         };
-        let living = etcd.members.iter().filter(lives).count();
-        living * 2 > etcd.members.len() && self.is_way_open(&etcd.endpoint)
+        let members = etcd.members.iter();
+        Some(EtcdFacts {
+            members: members
+                .map(|name| (name.to_string(), member(name)))
+                .collect(),
+        })
     }
 
     /// Whether what stands at the endpoint works; what is not ours always does.
@@ -178,6 +211,14 @@ impl State {
             Blow::PowerLoss if unit.made => unit.switch_off(),
             // Somebody switches a machine of the user's on again: it is a long blip.
             Blow::PowerLoss | Blow::Blip => unit.answers = false,
+            Blow::DeleteNode => {
+                let etcd = self.etcd.as_mut();
+                etcd.map(|etcd| etcd.nodes.remove(name));
+            }
+            Blow::SickEtcd => {
+                let etcd = self.etcd.as_mut();
+                etcd.map(|etcd| etcd.sick.insert(name.clone()));
+            }
             Blow::Wipe if unit.made => {
                 self.units.remove(name);
             }

@@ -168,6 +168,9 @@ fn an_emptied_cache_is_filled_for_a_machine_that_is_brought_images() {
         observed.artifacts.clear();
         let nodes = &mut observed.cluster.as_mut().unwrap().nodes;
         assert!(nodes.remove(name).is_some());
+        let machine = observed.machines.get_mut(&name.parse().unwrap()).unwrap();
+        let inside = machine.inside.as_mut().unwrap();
+        (inside.joined, inside.kubeadm) = (None, None);
         let plan = planned(&sketch, &observed);
         assert!(ids(&plan).contains(&format!("join/{name}").as_str()));
         let is_filled = ids(&plan).iter().any(|id| id.starts_with("fetch/linux/"));

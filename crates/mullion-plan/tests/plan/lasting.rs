@@ -107,6 +107,9 @@ fn of_somebody_elses_control_plane_only_the_networks_and_the_domain_matter() {
         ..Observed::default()
     };
     let facts = observed.cluster.as_mut().unwrap();
+    // Nobody asks its etcd, and its control planes are none of ours.
+    facts.etcd = None;
+    facts.nodes.get_mut("cp1").unwrap().ours = false;
     facts.endpoint = None;
     facts.pods_per_node = Some(25);
     facts.feature_gates = Some([("NodeSwap".to_owned(), true)].into());

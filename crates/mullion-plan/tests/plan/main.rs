@@ -9,6 +9,8 @@ mod limits;
 #[cfg(test)]
 mod properties;
 #[cfg(test)]
+mod registration;
+#[cfg(test)]
 mod scene;
 #[cfg(test)]
 mod scramble;

@@ -267,14 +267,14 @@ fn may_go(
 ) -> Result<Consent, Failure> {
     let what = format!("remove {machine} with everything on it");
     answerable(console, &what, yes)?;
-    if yes {
-        return Ok(Consent::Given);
-    }
     let hands = workshop::open(model, environment)?;
     let (_, _, plan) = plan_now(&hands, model)?;
     if !plan.obstacles().is_empty() {
         view::obstructed(console, model, &plan, None)?;
         return Ok(Consent::Obstructed(obstructed(&plan)));
+    }
+    if yes {
+        return Ok(Consent::Given);
     }
     let others = plan
         .steps()

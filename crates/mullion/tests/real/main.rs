@@ -28,6 +28,7 @@ mod offline;
 mod outage;
 mod ran;
 mod readme;
+mod registration;
 mod restart;
 mod secrets;
 mod several;

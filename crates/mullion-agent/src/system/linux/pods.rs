@@ -44,6 +44,62 @@ pub(super) fn clear(linux: &Linux, on_line: &mut dyn FnMut(&str)) -> Result<(), 
     Ok(())
 }
 
+/// Where flannel says which addresses the node's pods have. Without it no pod gets a network until flannel has run again.
+const SUBNET: &str = "/run/flannel/subnet.env";
+/// The bridge that pods are on. It keeps its address, and pods of another network are not put on it.
+const BRIDGE: &str = "cni0";
+/// The program that holds a pod's network.
+const PAUSE: &str = "pause";
+
+/// Ends the networks of pods that the API server knows: kubelet makes them again. Where flannel does not run, the pods'
+/// network is not ours, and whoever made it sees to it.
+pub(super) fn renew(linux: &Linux, on_line: &mut dyn FnMut(&str)) -> Result<(), SystemError> {
+    if linux.look(SUBNET)?.is_none() {
+        return Ok(());
+    }
+    linux.remove(SUBNET)?;
+    let mut count = 0;
+    for name in linux.list("/proc")? {
+        let Some(process) = name.parse().ok().and_then(Pid::from_raw) else {
+            continue;
+        };
+        let is_pause = linux.text(&format!("/proc/{name}/comm")).trim() == PAUSE;
+        let groups = linux.text(&format!("/proc/{name}/cgroup"));
+        if is_pause
+            && groups.lines().any(is_of_known_pod)
+            && kill_process(process, Signal::TERM).is_ok()
+        {
+            count += 1;
+        }
+    }
+    on_line(&format!("{count} pods get their network again"));
+    if linux.look(&format!("/sys/class/net/{BRIDGE}"))?.is_some() {
+        let program = Program::new("ip", ["link", "delete", BRIDGE]);
+        attempt(linux, &program, on_line);
+    }
+    Ok(())
+}
+
+/// Whether a line of `/proc/*/cgroup` is of a pod that the API server knows. Its identifier is a UUID, with `-` or, as a
+/// part of a slice's name, with `_`. That of a static pod is a digest without either.
+fn is_of_known_pod(line: &str) -> bool {
+    let path = line.splitn(3, ':').nth(2).unwrap_or_default();
+    let mut parts = path.split('/').skip_while(|part| !is_root(part)).skip(1);
+    parts.any(|part| {
+        let slice = part.strip_suffix(".slice");
+        let uid = match slice {
+            Some(slice) => slice.rsplit_once("-pod").map(|(_, uid)| uid),
+            None => part.strip_prefix("pod"),
+        };
+        uid.is_some_and(|uid| uid.len() == 36 && uid.contains(['-', '_']))
+    })
+}
+
+/// Whether a part of a cgroup's path is the one that all pods are below.
+fn is_root(part: &str) -> bool {
+    part == "kubepods" || part == "kubepods.slice"
+}
+
 /// Ends containers that run on though nobody watches them: containerd was gone when they should have been removed.
 fn end_containers(linux: &Linux, on_line: &mut dyn FnMut(&str)) -> Result<(), SystemError> {
     let mut count = 0;
@@ -66,8 +122,7 @@ fn end_containers(linux: &Linux, on_line: &mut dyn FnMut(&str)) -> Result<(), Sy
 /// Whether a line of `/proc/*/cgroup` is of a process inside a pod: `4:memory:/kubepods/burstable/pod…/…`.
 fn is_of_pod(line: &str) -> bool {
     let path = line.splitn(3, ':').nth(2).unwrap_or_default();
-    path.split('/')
-        .any(|part| part == "kubepods" || part == "kubepods.slice")
+    path.split('/').any(is_root)
 }
 
 fn remove_namespaces(linux: &Linux, on_line: &mut dyn FnMut(&str)) -> Result<(), SystemError> {
@@ -145,6 +200,32 @@ fn attempt(linux: &Linux, program: &Program, on_line: &mut dyn FnMut(&str)) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn promise_04_static_pods_are_told_from_those_that_the_api_server_knows() {
+        let known = "1b4e28ba-2fa1-11d2-883f-0016d3cca427";
+        let of_slice = known.replace('-', "_");
+        for line in [
+            format!("4:memory:/kubepods/burstable/pod{known}/abc"),
+            format!("0::/kubepods/pod{known}/abc"),
+            format!(
+                "0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{of_slice}.slice/cri-containerd-a.scope"
+            ),
+            format!("0::/machine/kubepods.slice/kubepods-pod{of_slice}.slice/x"),
+        ] {
+            assert!(is_of_known_pod(&line), "{line}");
+        }
+        let file = "d2b1a1e5c3f0479c8e0b7d7a1b2c3d4e";
+        for line in [
+            format!("0::/kubepods/burstable/pod{file}/abc"),
+            format!("0::/kubepods.slice/kubepods-burstable-pod{file}.slice/x"),
+            format!("0::/system.slice/pod{known}/abc"),
+            "0::/kubepods".into(),
+            "0::/".into(),
+        ] {
+            assert!(!is_of_known_pod(&line), "{line}");
+        }
+    }
 
     #[test]
     fn processes_of_pods_are_told_from_others() {

@@ -197,6 +197,15 @@ impl System for Windows {
         Starved::default()
     }
 
+    fn renew_pods(
+        &self,
+        kept: Option<&str>,
+        on_line: &mut dyn FnMut(&str),
+    ) -> Result<(), SystemError> {
+        // No pod of a Windows node is static.
+        self.clear_pods(kept, on_line)
+    }
+
     fn clear_pods(
         &self,
         kept: Option<&str>,

@@ -192,15 +192,7 @@ fn may_be_reset(model: &Model, observed: &Observed, machine: &MachineName) -> Re
         .as_ref()
         .is_some_and(|cluster| cluster.answers);
     if duty == Some(Duty::ControlPlane) {
-        let planes = cluster
-            .machines()
-            .filter(|known| known.group.duty == Duty::ControlPlane);
-        if planes.count() < 2 {
-            return Err(usage(format!(
-                "{machine} is the only control plane: all that the cluster knows is on it"
-            ))
-            .hint("for a new cluster, `mullion down` and `mullion up`"));
-        }
+        // Whether etcd can do without it is the plan's to say.
         if !is_answered {
             let words = format!("the API server does not answer, so {machine} cannot leave etcd");
             return Err(Failure::new(Class::Machine, words).hint("repair it with `mullion up`"));
@@ -265,6 +257,7 @@ mod tests {
             domain: None,
             feature_gates: None,
             members: [].into(),
+            etcd: None,
             nodes: [].into(),
             objects: [].into(),
             proven: [].into(),
@@ -289,7 +282,6 @@ mod tests {
         assert!(reset_of(one, &well, "lin1").is_ok());
         assert!(reset_of(three, &well, "cp2").is_ok());
         for (text, observed, name, word) in [
-            (one, &well, "cp1", "only control plane"),
             (three, &well, "lb1", "no node"),
             (three, &world(&names, false), "cp2", "etcd"),
             (one, &world(&[], true), "lin1", "is not there"),

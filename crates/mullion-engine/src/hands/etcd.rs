@@ -1,0 +1,263 @@
+//! Asking etcd: for its members and their health, for a snapshot, and to let a member go.
+
+use std::io;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use mullion_kube::{Api, EtcdDoor, EtcdMember};
+use mullion_plan::{
+    Attend, ClusterFacts, ErrorClass, EtcdFacts, MemberFacts, News, Observed, Risk, StepError,
+};
+use mullion_spec::value::MachineName;
+use mullion_ssh::{Command, Transport as _};
+use mullion_wire::Secret;
+
+use super::cluster::refused;
+use super::talk::lost;
+use super::{Hands, lock, look};
+
+/// How long a control plane has to tell how to speak to its etcd.
+const DOOR: Duration = Duration::from_secs(15);
+
+/// Prints the certificates to speak to etcd with, and where it listens.
+const DOOR_SCRIPT: &str = "cd /etc/kubernetes/pki/etcd && for file in ca.crt healthcheck-client.crt \
+    healthcheck-client.key; do base64 -w0 $file && echo; done && \
+    sed -n 's/.*--advertise-client-urls=//p' /etc/kubernetes/manifests/etcd.yaml";
+
+impl Hands<'_> {
+    /// Fills in what etcd itself says of its members. Where no control plane lets us ask, nothing is filled in, and no
+    /// plan empties a control plane.
+    pub(super) fn look_at_etcd(&self, api: &Api, observed: &Observed, facts: &mut ClusterFacts) {
+        let seats = look::begun(observed).filter(|(_, id)| **id == facts.id);
+        let mut answers = seats.filter_map(|(seat, _)| {
+            let door = self.etcd_door(seat).ok()?;
+            api.etcd_members(&door).ok()
+        });
+        let Some(members) = answers.next() else {
+            return;
+        };
+        let said = etcd_facts(&members);
+        if facts.answers {
+            // Static pods go with their Node object: etcd knows better.
+            let names = said.members.keys().filter_map(|name| name.parse().ok());
+            facts.members = names.collect();
+        }
+        facts.etcd = Some(said);
+    }
+
+    /// A machine that is no more leaves etcd: any other control plane lets it go. One that emptied itself has left
+    /// already.
+    pub(super) fn leave_etcd(&self, machine: &MachineName) -> Result<(), StepError> {
+        let mut last = None;
+        for other in self.other_seats(machine) {
+            let removed = self.etcd_door(&other).and_then(|door| {
+                let removed = self.api()?.remove_member(&door, machine.as_str());
+                removed.map_err(|error| refused("etcd did not let it go", &error))
+            });
+            match removed {
+                Ok(()) => return Ok(()),
+                Err(error) => last = Some(error),
+            }
+        }
+        // Without another one there is nobody whom it could be missed by.
+        last.map_or(Ok(()), Err)
+    }
+
+    /// A snapshot of etcd is in the state folder, and etcd can do without the machine. Whoever changes what a control
+    /// plane cannot do without calls this first.
+    pub(super) fn save_etcd(
+        &self,
+        machine: &MachineName,
+        attendant: &dyn Attend,
+    ) -> Result<(), StepError> {
+        let api = self.api()?;
+        // The machine itself last: its own etcd may be what is wrong with it.
+        let mut seats: Vec<_> = self.other_seats(machine).collect();
+        seats.push(machine.clone());
+        let mut doors = Vec::new();
+        let mut last = None;
+        for seat in seats {
+            match self.etcd_door(&seat) {
+                Ok(door) => doors.push((seat, door)),
+                Err(error) => last = Some(error),
+            }
+        }
+        let mut asked = None;
+        for (_, door) in &doors {
+            match api.etcd_members(door) {
+                Ok(members) => {
+                    asked = Some(etcd_facts(&members));
+                    break;
+                }
+                Err(error) => last = Some(refused("etcd was not heard", &error)),
+            }
+        }
+        let Some(facts) = asked else {
+            return Err(unsaved(machine, last));
+        };
+        facts
+            .may_lose(machine.as_str())
+            .map_err(|risk| endangered(machine, risk))?;
+        doors.retain(|(seat, _)| {
+            let member = facts.members.get(seat.as_str());
+            member.is_some_and(|member| member.healthy)
+        });
+        for (seat, door) in doors {
+            match self.save_from(&api, &door, machine) {
+                Ok((path, size)) => {
+                    let path = path.display();
+                    attendant.hear(News::Line(format!(
+                        "saved a snapshot of etcd from {seat} ({size} bytes) as {path}"
+                    )));
+                    return Ok(());
+                }
+                Err(error) => last = Some(error),
+            }
+        }
+        Err(unsaved(machine, last))
+    }
+
+    fn save_from(
+        &self,
+        api: &Api,
+        door: &EtcdDoor,
+        machine: &MachineName,
+    ) -> Result<(std::path::PathBuf, u64), StepError> {
+        let now = Timestamp::now().strftime("%Y%m%dT%H%M%SZ");
+        let name = format!("{now}-before-{machine}.db");
+        let mut size = 0;
+        let mut failed = None;
+        let kept = self.state.keep_snapshot(&name, |out| {
+            api.save_snapshot(door, out)
+                .map(|saved| size = saved)
+                .map_err(|error| {
+                    failed = Some(refused("etcd gave no snapshot", &error));
+                    io::Error::other("etcd gave no snapshot")
+                })
+        });
+        match (kept, failed) {
+            (Ok(path), _) => {
+                lock(&self.snapshots).push(path.clone());
+                Ok((path, size))
+            }
+            (Err(_), Some(failure)) => Err(failure),
+            (Err(error), None) => {
+                let words = "the snapshot could not be written";
+                Err(StepError::new(ErrorClass::Refused, words).because(&error))
+            }
+        }
+    }
+
+    /// How to speak to the etcd of a control plane.
+    fn etcd_door(&self, machine: &MachineName) -> Result<EtcdDoor, StepError> {
+        let none: [&str; 0] = [];
+        let output = self
+            .session(machine)?
+            .output(&Command::script(DOOR_SCRIPT, none).within(DOOR))
+            .map_err(|error| lost(machine.as_str(), &error))?;
+        read_door(&output.out).ok_or_else(|| {
+            StepError::new(
+                ErrorClass::Unreachable,
+                format!("{machine} does not tell how to speak to its etcd"),
+            )
+        })
+    }
+}
+
+/// What [`DOOR_SCRIPT`] printed.
+fn read_door(text: &str) -> Option<EtcdDoor> {
+    let mut lines = text.lines().map(str::to_owned);
+    let (authority, certificate, key) = (lines.next()?, lines.next()?, lines.next()?);
+    let urls = lines.next()?;
+    let server = urls.split(',').next()?.trim().trim_matches('"').to_owned();
+    // Nothing but an address is asked for: the machine says where we connect to.
+    let place = server.strip_prefix("https://")?;
+    place.parse::<std::net::SocketAddr>().ok()?;
+    Some(EtcdDoor {
+        server,
+        authority,
+        certificate,
+        key: Secret::new(key),
+    })
+}
+
+fn etcd_facts(members: &[EtcdMember]) -> EtcdFacts {
+    let named = members.iter().enumerate().map(|(place, member)| {
+        // No machine is called so.
+        let name = match member.name.as_str() {
+            "" => format!("(unnamed {place})"),
+            name => name.to_owned(),
+        };
+        let facts = MemberFacts {
+            voting: member.voting,
+            healthy: member.healthy,
+        };
+        (name, facts)
+    });
+    EtcdFacts {
+        members: named.collect(),
+    }
+}
+
+/// Why a machine must not be emptied now. A member may be coming back, so it is looked at again for a while.
+fn endangered(machine: &MachineName, risk: Risk) -> StepError {
+    let words = match risk {
+        Risk::Last => format!("{machine} is the last member of etcd"),
+        Risk::NoMajority { healthy, others } => format!(
+            "only {healthy} of the {others} other members of etcd are healthy, so it cannot do without {machine}"
+        ),
+    };
+    StepError::new(ErrorClass::NotYet, words)
+        .hint("see `mullion kubectl get pods -n kube-system -l component=etcd`; nothing was reset")
+}
+
+fn unsaved(machine: &MachineName, cause: Option<StepError>) -> StepError {
+    let words = format!("no snapshot of etcd could be saved, so {machine} is not emptied");
+    let mut error = StepError::new(ErrorClass::Unreachable, words).hint(
+        "check that a control plane can be logged in to, that port 2379 of it can be reached from here, and that the \
+         state folder has room",
+    );
+    if let Some(cause) = cause {
+        error.causes.push(cause.words);
+        error.causes.extend(cause.causes);
+    }
+    error
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_door_is_read_from_what_the_machine_prints() {
+        let text = "YQ==\nYg==\nYw==\nhttps://10.99.0.2:2379,https://127.0.0.1:2379\n";
+        let door = read_door(text).unwrap();
+        assert_eq!(door.server, "https://10.99.0.2:2379");
+        assert_eq!(
+            (door.authority.as_str(), door.key.reveal()),
+            ("YQ==", "Yw==")
+        );
+        for bad in [
+            "",
+            "YQ==\nYg==\nYw==\n",
+            "YQ==\nYg==\nYw==\nhttp://10.99.0.2:2379\n",
+            "YQ==\nYg==\nYw==\nhttps://elsewhere.example/path\n",
+        ] {
+            assert!(read_door(bad).is_none(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn promise_04_a_member_without_a_name_counts() {
+        let member = |name: &str, voting, healthy| EtcdMember {
+            name: name.into(),
+            voting,
+            healthy,
+        };
+        let two = etcd_facts(&[member("cp1", true, true), member("", true, false)]);
+        assert_eq!(two.members.len(), 2);
+        assert!(two.may_lose("cp1").is_err());
+        let filled = etcd_facts(&[member("cp1", true, true), member("", false, false)]);
+        assert_eq!(filled.may_lose("cp1"), Err(Risk::Last));
+    }
+}

@@ -1,0 +1,146 @@
+//! Which control planes a plan may empty: etcd must be able to do without each of them, one after another.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use mullion_spec::cluster::Duty;
+use mullion_spec::value::MachineName;
+
+use crate::action::{Action, Membership, StepKind};
+use crate::etcd::{EtcdFacts, MemberFacts, Risk};
+use crate::observed::{ClusterFacts, Inside, Observed};
+use crate::obstacle::Obstacle;
+use crate::step::Step;
+
+/// What the steps would do to etcd that it does not survive. The steps are in the order in which they were laid.
+pub(super) fn endangered(observed: &Observed, steps: &[Step]) -> BTreeSet<Obstacle> {
+    let mut obstacles = BTreeSet::new();
+    let Some(cluster) = &observed.cluster else {
+        // Without a cluster there is no etcd. One that was damaged is an obstacle of its own.
+        return obstacles;
+    };
+    let mut etcd = Etcd::new(cluster);
+    for step in steps {
+        let Some(machine) = &step.machine else {
+            continue;
+        };
+        match &step.action {
+            Action::Join {
+                duty: Duty::ControlPlane,
+                ..
+            } => etcd.joins(machine),
+            Action::Reset | Action::RemoveMachine => {
+                obstacles.extend(etcd.leaves(observed, machine));
+            }
+            Action::Forget {
+                membership: Membership::NodeAndMember,
+            } => obstacles.extend(etcd.leaves(observed, machine)),
+            action if cures(action.kind()) => etcd.is_cured(machine),
+            _ => {}
+        }
+    }
+    obstacles
+}
+
+/// Whether the step may bring a member back. Whether it did is asked again before anything is emptied.
+fn cures(kind: StepKind) -> bool {
+    matches!(
+        kind,
+        StepKind::StartMachine | StepKind::Reach | StepKind::Reboot | StepKind::ApplyBlueprint
+    )
+}
+
+/// The members, as the steps change them.
+struct Etcd<'a> {
+    cluster: &'a ClusterFacts,
+    /// Not known where etcd could not be asked.
+    facts: Option<EtcdFacts>,
+    /// Machines that were emptied, each judged once.
+    gone: BTreeSet<MachineName>,
+}
+
+impl<'a> Etcd<'a> {
+    fn new(cluster: &'a ClusterFacts) -> Self {
+        let mut facts = cluster.etcd.clone();
+        if !cluster.answers {
+            // Such a plan waits for the API server first, which answers when a majority of etcd is back. Then etcd is
+            // asked again, and until then the machines tell who its members are.
+            let member = MemberFacts {
+                voting: true,
+                healthy: true,
+            };
+            let by_machines = cluster
+                .members
+                .iter()
+                .map(|name| (name.to_string(), member));
+            let members: BTreeMap<_, _> = match facts {
+                None => by_machines.collect(),
+                Some(facts) => facts.members.into_iter().map(healed).collect(),
+            };
+            facts = Some(EtcdFacts { members });
+        }
+        Self {
+            cluster,
+            facts,
+            gone: BTreeSet::new(),
+        }
+    }
+
+    fn joins(&mut self, machine: &MachineName) {
+        let member = MemberFacts {
+            voting: true,
+            healthy: true,
+        };
+        if let Some(facts) = &mut self.facts {
+            facts.members.insert(machine.to_string(), member);
+        }
+        self.gone.remove(machine);
+    }
+
+    fn is_cured(&mut self, machine: &MachineName) {
+        let members = self.facts.as_mut().map(|facts| &mut facts.members);
+        if let Some(member) = members.and_then(|members| members.get_mut(machine.as_str())) {
+            member.healthy = true;
+        }
+    }
+
+    /// Takes a machine out, and says why it must not go.
+    fn leaves(&mut self, observed: &Observed, machine: &MachineName) -> Option<Obstacle> {
+        let facts = observed.machines.get(machine);
+        let inside = facts.and_then(|facts| facts.inside.as_ref());
+        if !self.holds_data(inside, machine) || !self.gone.insert(machine.clone()) {
+            return None;
+        }
+        let machine = machine.clone();
+        let joined = inside.and_then(|inside| inside.joined.as_ref());
+        if joined.is_some_and(|joined| *joined != self.cluster.id) {
+            return Some(Obstacle::OtherControlPlane { machine });
+        }
+        let Some(facts) = &mut self.facts else {
+            return Some(Obstacle::EtcdUnknown { machine });
+        };
+        let verdict = facts.may_lose(machine.as_str());
+        facts.members.remove(machine.as_str());
+        match verdict {
+            Ok(()) => None,
+            Err(Risk::Last) => Some(Obstacle::LastMember { machine }),
+            Err(Risk::NoMajority { healthy, others }) => Some(Obstacle::NoMajority {
+                machine,
+                healthy,
+                others,
+            }),
+        }
+    }
+
+    /// Whether etcd's data are, or may be, on a machine.
+    fn holds_data(&self, inside: Option<&Inside>, machine: &MachineName) -> bool {
+        let members = self.facts.as_ref().map(|facts| &facts.members);
+        inside.is_some_and(|inside| inside.control_plane)
+            || self.cluster.members.contains(machine)
+            || members.is_some_and(|members| members.contains_key(machine.as_str()))
+    }
+}
+
+fn healed((name, member): (String, MemberFacts)) -> (String, MemberFacts) {
+    let healthy = true;
+    (name, MemberFacts { healthy, ..member })
+}

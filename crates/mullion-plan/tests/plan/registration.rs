@@ -1,0 +1,318 @@
+//! Nodes that somebody deleted, and control planes that etcd cannot do without.
+
+use mullion_plan::{
+    Action, Blow, Dice, EtcdFacts, Inside, Kubeadm, MemberFacts, Observed, Obstacle, Plan, Prior,
+    StepId, Until, World, plan_reset, run,
+};
+use mullion_spec::value::MachineName;
+
+use crate::scene::{ids, look, of_machine, only_obstacle, planned, reason, up};
+use crate::sketch::Sketch;
+
+fn name(text: &str) -> MachineName {
+    text.parse().unwrap()
+}
+
+fn three() -> (Sketch, World) {
+    let mut sketch = Sketch::small();
+    sketch.seats.count = 3;
+    let world = up(&sketch);
+    (sketch, world)
+}
+
+fn run_whole(plan: &Plan, world: &World) {
+    assert_eq!(plan.obstacles(), []);
+    let outcome = run(plan, world, Until::End, &mut Dice::new(3));
+    assert!(outcome.failed.is_empty(), "{:?}", outcome.failed);
+}
+
+fn inside<'a>(observed: &'a mut Observed, machine: &str) -> &'a mut Inside {
+    let facts = observed.machines.get_mut(&name(machine)).unwrap();
+    facts.inside.as_mut().unwrap()
+}
+
+fn resets(plan: &Plan) -> Vec<&str> {
+    let ids = ids(plan).into_iter();
+    ids.filter(|id| id.starts_with("reset/")).collect()
+}
+
+#[test]
+fn promise_04_a_deleted_node_is_registered_again_and_nothing_is_reset() {
+    let sketch = Sketch::small();
+    for machine in ["cp1", "lin1", "win1"] {
+        let world = up(&sketch);
+        let before = look(&world, &sketch);
+        world.strike(&name(machine), Blow::DeleteNode);
+        let plan = planned(&sketch, &look(&world, &sketch));
+        assert_eq!(
+            of_machine(&plan, machine),
+            [
+                format!("inspect/{machine}"),
+                format!("register/{machine}"),
+                format!("certificates/{machine}"),
+                format!("mark/{machine}"),
+                format!("node-network/{machine}"),
+                format!("ready/{machine}"),
+            ]
+        );
+        assert_eq!(resets(&plan), [""; 0]);
+        assert_eq!(
+            reason(&plan, &format!("register/{machine}")),
+            format!("{machine} has joined, and its Node object is gone")
+        );
+        run_whole(&plan, &world);
+        let after = look(&world, &sketch);
+        assert!(planned(&sketch, &after).is_empty());
+        assert_eq!(
+            after.cluster, before.cluster,
+            "labels and taints are as before"
+        );
+        assert_eq!(world.snapshots(), []);
+    }
+}
+
+#[test]
+fn promise_04_every_node_object_may_be_gone_at_once() {
+    let (sketch, world) = three();
+    let before = look(&world, &sketch);
+    for machine in ["cp1", "cp2", "cp3", "lin1", "win1"] {
+        world.strike(&name(machine), Blow::DeleteNode);
+    }
+    let plan = planned(&sketch, &look(&world, &sketch));
+    assert_eq!(resets(&plan), [""; 0]);
+    run_whole(&plan, &world);
+    let after = look(&world, &sketch);
+    assert!(planned(&sketch, &after).is_empty());
+    assert_eq!(after.cluster, before.cluster);
+}
+
+#[test]
+fn promise_04_a_control_plane_whose_etcd_cannot_be_asked_is_registered_again_too() {
+    // Its static pod is the only other sign of its membership, and goes with its node.
+    let sketch = Sketch::small();
+    let mut observed = look(&up(&sketch), &sketch);
+    let cluster = observed.cluster.as_mut().unwrap();
+    cluster.nodes.remove("cp1");
+    cluster.members.clear();
+    cluster.etcd = None;
+    let plan = planned(&sketch, &observed);
+    assert!(
+        ids(&plan).contains(&"register/cp1"),
+        "{:?}",
+        plan.obstacles()
+    );
+    assert_eq!(resets(&plan), [""; 0]);
+}
+
+#[test]
+fn promise_04_a_registration_that_was_cut_off_is_finished_by_the_next_run() {
+    let sketch = Sketch::small();
+    let world = up(&sketch);
+    let before = look(&world, &sketch);
+    world.strike(&name("cp1"), Blow::DeleteNode);
+    let plan = planned(&sketch, &look(&world, &sketch));
+    let place = plan
+        .steps()
+        .iter()
+        .position(|step| step.id.as_str() == "register/cp1");
+    world.arm(place.unwrap(), mullion_plan::Fault::Half);
+    let _ = run(&plan, &world, Until::End, &mut Dice::new(3));
+    let next = planned(&sketch, &look(&world, &sketch));
+    let register = next.get(&StepId::new("register/cp1")).unwrap();
+    assert!(matches!(
+        register.action,
+        Action::Register {
+            prior: Prior::Different,
+            ..
+        }
+    ));
+    assert_eq!(register.title(), "give node cp1 the labels of its role");
+    run_whole(&next, &world);
+    let after = look(&world, &sketch);
+    assert!(planned(&sketch, &after).is_empty());
+    assert_eq!(after.cluster, before.cluster);
+}
+
+#[test]
+fn promise_04_a_machine_of_another_name_does_not_wait_for_a_registration() {
+    // A machine of the user's that got another name in the file: its kubelet would register the old one.
+    let sketch = Sketch::small();
+    let observed = look(&up(&sketch), &sketch);
+    let mut told = observed.clone();
+    told.cluster.as_mut().unwrap().nodes.remove("lin1");
+    inside(&mut told, "lin1").node = Some("old1".into());
+    assert_eq!(resets(&planned(&sketch, &told)), ["reset/lin1"]);
+    // An older agent does not tell its name.
+    let mut untold = observed;
+    let nodes = &mut untold.cluster.as_mut().unwrap().nodes;
+    let node = nodes.remove("lin1").unwrap();
+    inside(&mut untold, "lin1").node = None;
+    assert_eq!(resets(&planned(&sketch, &untold)), [""; 0]);
+    let nodes = &mut untold.cluster.as_mut().unwrap().nodes;
+    nodes.insert("old1".into(), node);
+    assert_eq!(resets(&planned(&sketch, &untold)), ["reset/lin1"]);
+}
+
+#[test]
+fn promise_04_a_join_that_was_cut_off_is_begun_again_and_not_registered() {
+    let sketch = Sketch::small();
+    let mut observed = look(&up(&sketch), &sketch);
+    observed.cluster.as_mut().unwrap().nodes.remove("lin1");
+    let half = inside(&mut observed, "lin1");
+    (half.kubeadm, half.joined) = (Some(Kubeadm::Begun), None);
+    let plan = planned(&sketch, &observed);
+    assert!(ids(&plan).contains(&"join/lin1"));
+    assert!(!ids(&plan).contains(&"register/lin1"));
+}
+
+/// What the machine `machine` must lose its place for.
+fn unfit(observed: &mut Observed, machine: &str) {
+    inside(observed, machine).expired = Some("kubelet's certificate expired 3 days ago".into());
+}
+
+fn healthy(observed: &mut Observed, healthy: [bool; 3]) {
+    let members = ["cp1", "cp2", "cp3"].into_iter().zip(healthy);
+    let members = members.map(|(name, healthy)| {
+        let voting = true;
+        (name.to_owned(), MemberFacts { voting, healthy })
+    });
+    observed.cluster.as_mut().unwrap().etcd = Some(EtcdFacts {
+        members: members.collect(),
+    });
+}
+
+#[test]
+fn promise_04_a_control_plane_is_emptied_only_where_a_healthy_majority_stays() {
+    let (sketch, world) = three();
+    let mut observed = look(&world, &sketch);
+    unfit(&mut observed, "cp2");
+    let plan = planned(&sketch, &observed);
+    assert_eq!(
+        of_machine(&plan, "cp2")[..5],
+        [
+            "inspect/cp2",
+            "snapshot/cp2",
+            "reset/cp2",
+            "forget/cp2",
+            "join/cp2"
+        ]
+    );
+    let machine = name("cp2");
+    // Its own etcd may be dead: the others are asked.
+    healthy(&mut observed, [true, false, true]);
+    assert_eq!(resets(&planned(&sketch, &observed)), ["reset/cp2"]);
+    healthy(&mut observed, [true, true, false]);
+    let risk = Obstacle::NoMajority {
+        machine: machine.clone(),
+        healthy: 1,
+        others: 2,
+    };
+    assert_eq!(only_obstacle(&planned(&sketch, &observed)), &risk);
+    // Two of three are not healthy.
+    healthy(&mut observed, [true, false, false]);
+    assert_eq!(only_obstacle(&planned(&sketch, &observed)), &risk);
+    // Nobody could ask.
+    observed.cluster.as_mut().unwrap().etcd = None;
+    let unknown = Obstacle::EtcdUnknown { machine };
+    assert_eq!(only_obstacle(&planned(&sketch, &observed)), &unknown);
+}
+
+#[test]
+fn promise_04_who_is_no_member_by_etcds_word_may_be_emptied() {
+    let (sketch, world) = three();
+    let mut observed = look(&world, &sketch);
+    // A join as a control plane that was cut off before it was a member.
+    let cluster = observed.cluster.as_mut().unwrap();
+    cluster.nodes.remove("cp3");
+    cluster.members.remove(&name("cp3"));
+    cluster.etcd.as_mut().unwrap().members.remove("cp3");
+    let half = inside(&mut observed, "cp3");
+    (half.kubeadm, half.joined) = (Some(Kubeadm::Begun), None);
+    let plan = planned(&sketch, &observed);
+    assert_eq!(plan.obstacles(), []);
+    assert_eq!(resets(&plan), ["reset/cp3"]);
+    assert!(ids(&plan).contains(&"snapshot/cp3"));
+}
+
+#[test]
+fn promise_04_a_control_plane_of_another_cluster_is_not_emptied() {
+    let (sketch, world) = three();
+    let mut observed = look(&world, &sketch);
+    inside(&mut observed, "cp3").joined = Some(mullion_plan::ClusterId("another".into()));
+    assert_eq!(
+        only_obstacle(&planned(&sketch, &observed)),
+        &Obstacle::OtherControlPlane {
+            machine: name("cp3")
+        }
+    );
+}
+
+#[test]
+fn promise_04_control_planes_that_left_the_file_go_one_by_one_while_a_majority_stays() {
+    let (mut sketch, world) = three();
+    // With one control plane there is no load balancer, and the endpoint would move.
+    let mut observed = look(&world, &sketch);
+    sketch.seats.count = 2;
+    let plan = planned(&sketch, &observed);
+    assert_eq!(resets(&plan), ["reset/cp3"]);
+    assert!(ids(&plan).contains(&"snapshot/cp3"));
+    healthy(&mut observed, [true, false, true]);
+    assert_eq!(
+        only_obstacle(&planned(&sketch, &observed)),
+        &Obstacle::NoMajority {
+            machine: name("cp3"),
+            healthy: 1,
+            others: 2
+        }
+    );
+    // One that is only off is started first; etcd is asked again before anything is emptied.
+    world.strike(&name("cp2"), Blow::PowerLoss);
+    let plan = planned(&sketch, &look(&world, &sketch));
+    run_whole(&plan, &world);
+    assert!(planned(&sketch, &look(&world, &sketch)).is_empty());
+    assert_eq!(world.snapshots(), [name("cp3")]);
+}
+
+#[test]
+fn promise_04_what_etcd_says_when_its_turn_comes_decides() {
+    // It was healthy when it was looked at, and is not any more when the step runs.
+    let (mut sketch, world) = three();
+    sketch.seats.count = 2;
+    let plan = planned(&sketch, &look(&world, &sketch));
+    world.strike(&name("cp1"), Blow::SickEtcd);
+    let outcome = run(&plan, &world, Until::End, &mut Dice::new(3));
+    let failed: Vec<_> = outcome.failed.keys().map(StepId::as_str).collect();
+    assert!(failed.contains(&"snapshot/cp3"), "{failed:?}");
+    assert!(!outcome.done.contains(&StepId::new("reset/cp3")));
+    let observed = look(&world, &sketch);
+    assert!(inside(&mut observed.clone(), "cp3").control_plane);
+    // And the next plan says so before anything is touched.
+    assert!(matches!(
+        only_obstacle(&planned(&sketch, &observed)),
+        Obstacle::NoMajority { .. }
+    ));
+    world.hide_etcd(true);
+    assert!(matches!(
+        only_obstacle(&planned(&sketch, &look(&world, &sketch))),
+        Obstacle::EtcdUnknown { .. }
+    ));
+}
+
+#[test]
+fn promise_04_the_only_control_plane_is_not_reset_by_command() {
+    let sketch = Sketch::small();
+    let world = up(&sketch);
+    let machine = name("cp1");
+    for deletes in [false, true] {
+        if deletes {
+            world.strike(&machine, Blow::DeleteNode);
+        }
+        let plan = plan_reset(&look(&world, &sketch), &machine);
+        let machine = machine.clone();
+        assert_eq!(only_obstacle(&plan), &Obstacle::LastMember { machine });
+    }
+    assert_eq!(
+        plan_reset(&look(&world, &sketch), &name("lin1")).obstacles(),
+        []
+    );
+}
