@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 
 use fs_err as fs;
 use mullion_plan::{Attend, News, Unit};
+use mullion_rights::Opened;
 use mullion_wire::Sha256Digest;
 use serde::{Deserialize, Serialize};
 use tar::{Archive, Builder, EntryType, Header};
@@ -118,7 +119,8 @@ impl Bundle<'_> {
     }
 
     fn open(&self) -> Result<Archive<fs::File>, BundleError> {
-        let file = fs::File::open(self.0).map_err(|error| self.io(error))?;
+        let opened = Opened::by_invoker(self.0).map_err(|error| self.io(error))?;
+        let file = fs::File::open(opened.address()).map_err(|error| self.io(error))?;
         Ok(Archive::new(file))
     }
 

@@ -31,6 +31,15 @@ impl Hands<'_> {
         Ok(key)
     }
 
+    /// The key that machines of ours know already. A look makes none: no machine would know it.
+    fn known_login_key(&self) -> Result<super::LoginKey, StepError> {
+        let held = lock(&self.login_key).clone();
+        held.or_else(|| self.state.find_login_key()).ok_or_else(|| {
+            StepError::new(ErrorClass::Refused, "there is no key to log in with")
+                .hint("`mullion up` makes one and brings it to the machines")
+        })
+    }
+
     pub(super) fn drop_session(&self, machine: &MachineName) {
         lock(&self.sessions).remove(machine);
     }
@@ -116,7 +125,7 @@ impl Hands<'_> {
         let door = self.door(machine)?;
         let mut login = match self.login_wish(machine) {
             None => {
-                let key = Key::File(self.login_key()?.private);
+                let key = Key::File(self.known_login_key()?.private);
                 Login::new(door.user, door.address, key)
             }
             Some(wish) => {

@@ -58,18 +58,16 @@ const TAKEN: &str = "taken.json";
 const CLUSTERS: &str = "clusters";
 
 impl ClusterState {
-    /// The folder of a cluster, made where there is none.
-    pub fn open(state: &Path, cluster: &ClusterName) -> Result<Self, StateError> {
+    /// The folder of a cluster. Looking creates nothing: the first file that is kept creates the folder.
+    pub fn of(state: &Path, cluster: &ClusterName) -> Self {
         let folder = state.join(CLUSTERS).join(cluster.as_str());
-        let mut builder = std::fs::DirBuilder::new();
-        builder.recursive(true).mode(0o700).create(&folder)?;
-        Ok(Self { folder })
+        Self { folder }
     }
 
     /// The folder of a cluster, where there is one.
     pub fn find(state: &Path, cluster: &ClusterName) -> Option<Self> {
-        let folder = state.join(CLUSTERS).join(cluster.as_str());
-        folder.is_dir().then_some(Self { folder })
+        let found = Self::of(state, cluster);
+        found.folder.is_dir().then_some(found)
     }
 
     /// Every cluster that left something.
@@ -88,16 +86,21 @@ impl ClusterState {
         &self.folder
     }
 
+    /// The login key, where there is one.
+    pub fn find_login_key(&self) -> Option<LoginKey> {
+        let private = self.folder.join(PRIVATE_KEY);
+        let line = fs_err::read_to_string(self.folder.join(PUBLIC_KEY)).ok()?;
+        let public = line.trim().to_owned();
+        private.is_file().then_some(LoginKey { private, public })
+    }
+
     /// The login key, made where there is none.
     pub fn login_key(&self) -> Result<LoginKey, StateError> {
+        if let Some(key) = self.find_login_key() {
+            return Ok(key);
+        }
         let private = self.folder.join(PRIVATE_KEY);
         let public = self.folder.join(PUBLIC_KEY);
-        if private.is_file()
-            && let Ok(line) = fs_err::read_to_string(&public)
-        {
-            let public = line.trim().to_owned();
-            return Ok(LoginKey { private, public });
-        }
         let pair = mullion_ssh::generate_key().map_err(StateError::Key)?;
         write_private(&private, pair.private.reveal())?;
         // Last: a private key without its public one is made anew.
@@ -170,6 +173,10 @@ fn read(path: &Path) -> std::io::Result<Option<String>> {
 
 /// Writes a file that its owner alone can read, whole or not at all.
 fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
+    if let Some(folder) = path.parent() {
+        let mut builder = std::fs::DirBuilder::new();
+        builder.recursive(true).mode(0o700).create(folder)?;
+    }
     let beside = path.with_extension(format!("new-{}", std::process::id()));
     // A file that is left from a process of the same number would keep its mode.
     let _ = fs_err::remove_file(&beside);
@@ -195,7 +202,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let name: ClusterName = "demo".parse().unwrap();
         assert!(ClusterState::find(folder.path(), &name).is_none());
-        let state = ClusterState::open(folder.path(), &name).unwrap();
+        let state = ClusterState::of(folder.path(), &name);
+        assert!(state.find_login_key().is_none());
+        assert_eq!(state.kubeconfig().unwrap().map(|_| ()), None);
+        assert!(!state.folder().exists(), "looking creates nothing");
         let key = state.login_key().unwrap();
         assert_eq!(state.login_key().unwrap().public, key.public);
         state.keep_kubeconfig(&Secret::new("a: b")).unwrap();

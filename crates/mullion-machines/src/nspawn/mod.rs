@@ -51,6 +51,7 @@ pub struct Nspawn {
 
 /// Whether anything of a cluster was made below that folder. Anybody may ask: it is not root's to know.
 pub fn has_machines(place: &Path, cluster: &ClusterName) -> bool {
+    let _rights = mullion_rights::as_root();
     Ground::new(place).cluster(cluster).exists()
 }
 

@@ -21,7 +21,7 @@ use self::stock::Stock;
 use super::validate::refuse;
 use crate::arguments::{ArtifactsArguments, ArtifactsVerb};
 use crate::console::{BAD, Console, FAINT, Format, GOOD};
-use crate::elevation::{elevate, give_back};
+use crate::elevation::elevate;
 use crate::environment::Environment;
 use crate::failure::{Class, Failure};
 use crate::invocation::Invocation;
@@ -57,6 +57,7 @@ pub fn artifacts(
             Some(file) => verify::bundle(console, &stock, file, &environment.folder),
         };
     }
+    stock.store.keep_times();
     let reasons: Vec<_> = stock.needs_root().into_iter().collect();
     elevate(console, environment, model, invocation.arguments, &reasons)?;
     let mut sources = workshop::sources(model, environment);
@@ -312,11 +313,13 @@ fn write_bundle(
         }
         return Ok(supplied.code());
     }
-    let written = bundle::write(&stock.store, &stock.items, &target, &Quiet(listen()?));
+    let written = {
+        let _rights = mullion_rights::as_invoker();
+        bundle::write(&stock.store, &stock.items, &target, &Quiet(listen()?))
+    };
     if let Err(error) = written {
         return not_written(&error, file);
     }
-    give_back(environment.owner, &[&target]);
     let document = BundleDocument {
         cluster: stock.cluster(),
         file: shown.to_string(),
