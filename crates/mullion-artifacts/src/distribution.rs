@@ -123,8 +123,8 @@ impl Bootstrap {
         let mut command = self.command(job)?;
         let doing = format!("putting together {} by its packages", self.suite);
         job.say(doing.clone());
-        let file =
-            fs_err::File::create_new(to).map_err(|source| BuildError::io("making a file", source))?;
+        let file = fs_err::File::create_new(to)
+            .map_err(|source| BuildError::io("making a file", source))?;
         let mut on_line = |line: &str| job.pass_on(line.strip_prefix("I: ").unwrap_or(line));
         process::run_as_root_to(
             file,

@@ -128,10 +128,7 @@ mod tests {
         let nobody = User::from_name("nobody").unwrap().unwrap();
         let number = nobody.uid.to_string();
         let found = find(&[("SUDO_UID", &number), ("SUDO_GID", "0")]);
-        assert_eq!(
-            found,
-            Ok(Some((nobody.uid.as_raw(), nobody.gid.as_raw())))
-        );
+        assert_eq!(found, Ok(Some((nobody.uid.as_raw(), nobody.gid.as_raw()))));
         // Root, asked for by root that doas gave to a user, works for that user.
         let nested = [("SUDO_UID", "0"), ("DOAS_USER", "nobody")];
         assert_eq!(find(&nested).unwrap().unwrap().0, nobody.uid.as_raw());

@@ -128,7 +128,11 @@ mod tests {
         fs_err::write(&other, "second").unwrap();
         fs_err::rename(&other, &file).unwrap();
         assert_eq!(opened.text(10).unwrap(), "first");
-        assert_eq!(opened.text(10).unwrap(), "first", "from its beginning again");
+        assert_eq!(
+            opened.text(10).unwrap(),
+            "first",
+            "from its beginning again"
+        );
         assert_eq!(fs_err::read_to_string(opened.address()).unwrap(), "first");
         assert_eq!((opened.size(), opened.path()), (5, file.as_path()));
         let error = opened.text(4).unwrap_err();

@@ -99,6 +99,9 @@ mod tests {
         assert!(can_use(folder.path()));
         assert!(can_use(&folder.path().join("a/b/c")));
         fs_err::write(folder.path().join("file"), "").unwrap();
-        assert!(!can_use(Path::new("/proc/self/none")), "nothing can be made there");
+        assert!(
+            !can_use(Path::new("/proc/self/none")),
+            "nothing can be made there"
+        );
     }
 }

@@ -192,7 +192,11 @@ impl Containerd {
     }
 
     fn import_one(&self, archive: &Opened, attendant: &dyn Attend) -> Result<(), TemplateError> {
-        let name = archive.path().file_name().unwrap_or_default().to_string_lossy();
+        let name = archive
+            .path()
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy();
         tell(attendant, format!("importing {name}"));
         let mut command = self.ctr(&["images", "import"]);
         let child = command

@@ -249,7 +249,9 @@ impl Environment {
         }
         if !folder.is_dir() && !mullion_rights::can_use(&folder) {
             return Err(refused()
-                .because(&Whose("you could not create that folder without root".into()))
+                .because(&Whose(
+                    "you could not create that folder without root".into(),
+                ))
                 .hint("name a folder of yours, or create that one and make it yours"));
         }
         Ok(folder)

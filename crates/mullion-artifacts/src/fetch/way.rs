@@ -91,7 +91,9 @@ fn tls(sources: &Sources) -> Result<TlsConfig, FetchError> {
                 source,
             };
             let opened = Opened::by_invoker(file).map_err(|error| broken(error.into()))?;
-            let pem = opened.bytes(MOST_BYTES).map_err(|error| broken(error.into()))?;
+            let pem = opened
+                .bytes(MOST_BYTES)
+                .map_err(|error| broken(error.into()))?;
             let before = certificates.len();
             for certificate in certificates_in(&pem) {
                 certificates.push(certificate.map_err(|error| broken(error.into()))?);

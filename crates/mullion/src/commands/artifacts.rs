@@ -313,10 +313,7 @@ fn write_bundle(
         }
         return Ok(supplied.code());
     }
-    let written = {
-        let _rights = mullion_rights::as_invoker();
-        bundle::write(&stock.store, &stock.items, &target, &Quiet(listen()?))
-    };
+    let written = bundle::write(&stock.store, &stock.items, &target, &Quiet(listen()?));
     if let Err(error) = written {
         return not_written(&error, file);
     }

@@ -56,6 +56,7 @@ impl Debian {
             state: self.folder.path().into(),
             machines: BTreeMap::new(),
             media: Vec::new(),
+            toolchains: BTreeMap::new(),
             variables: BTreeMap::new(),
         };
         let place = Place {

@@ -29,6 +29,7 @@ mod outage;
 mod ran;
 mod readme;
 mod restart;
+mod rights;
 mod secrets;
 mod several;
 mod snapshot;

@@ -84,6 +84,7 @@ impl Fake {
             cache: &self.0.path().join("not/made/yet"),
             state: self.0.path(),
             media: &[self.0.path().join("server.iso"), self.0.path().to_owned()],
+            toolchains: &BTreeMap::new(),
         };
         look(&place, Catalog::builtin(), &belongings)
     }
