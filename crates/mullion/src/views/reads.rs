@@ -174,9 +174,9 @@ mod tests {
     fn promise_02_every_file_and_variable_that_the_file_names_is_listed() {
         let yaml = "\
             kubernetes: {patches: [patches/kubelet.yaml]}\n\
-            trust: [/etc/ssl/private/ca.pem]\n\
+            trust: [{file: /etc/ssl/private/ca.pem}]\n\
             artifacts: {bundle: ~/all.bundle}\n\
-            images: [{image: example.com/app:1, archive: app.tar}]\n\
+            images: [{ref: example.com/app:1, archive: app.tar}]\n\
             access: {sshKey: {env: MADE}}\n\
             machines:\n\
             - {name: cp, role: control-plane, addresses: [192.0.2.1], ssh: {key: {env: AWS_SECRET}}}\n\
