@@ -134,15 +134,16 @@ pub fn is_on_path(program: &str) -> bool {
     env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
-/// Programs that logins and certificates are tested with, and the packages that bring them.
-const TESTED_WITH: [(&str, &str); 4] = [
+/// Programs that logins, certificates and file rights are tested with, and the packages that bring them.
+const TESTED_WITH: [(&str, &str); 5] = [
     ("/usr/sbin/sshd", "openssh-server"),
     ("/usr/bin/ssh", "openssh-client"),
     ("/usr/bin/sudo", "sudo"),
     ("/usr/bin/openssl", "openssl"),
+    ("/usr/bin/strace", "strace"),
 ];
 
-/// What logins and certificates are tested with is there: installed where we may, and told where not.
+/// What logins, certificates and file rights are tested with is there: installed where we may, and told where not.
 pub fn ensure_tested_with() -> Result<(), XtaskError> {
     let missing: Vec<_> = TESTED_WITH
         .iter()

@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 
 use fs_err as fs;
 use mullion_plan::{Attend, News, Unit};
+use mullion_rights::{Opened, as_invoker};
 use mullion_wire::Sha256Digest;
 use serde::{Deserialize, Serialize};
 use tar::{Archive, Builder, EntryType, Header};
@@ -118,7 +119,8 @@ impl Bundle<'_> {
     }
 
     fn open(&self) -> Result<Archive<fs::File>, BundleError> {
-        let file = fs::File::open(self.0).map_err(|error| self.io(error))?;
+        let opened = Opened::by_invoker(self.0).map_err(|error| self.io(error))?;
+        let file = fs::File::open(opened.address()).map_err(|error| self.io(error))?;
         Ok(Archive::new(file))
     }
 
@@ -247,9 +249,11 @@ pub fn write(
     let new = PathBuf::from(name);
     let result = write_new(store, &index, &bundle, &new, attendant);
     if result.is_err() {
+        let _rights = as_invoker();
         let _ = fs::remove_file(&new);
     }
     result?;
+    let _rights = as_invoker();
     fs::rename(&new, file).map_err(|error| bundle.io(error))?;
     if let Some(folder) = file.parent().filter(|path| !path.as_os_str().is_empty()) {
         sync_folder(folder).map_err(|error| bundle.io(error))?;
@@ -266,7 +270,12 @@ fn write_new(
 ) -> Result<(), BundleError> {
     let failed = |error| bundle.io(error);
     let text = serde_json::to_vec_pretty(index).map_err(|error| failed(error.into()))?;
-    let mut tar = Builder::new(BufWriter::new(fs::File::create(new).map_err(failed)?));
+    // The user names the file: it is created with their rights.
+    let created = {
+        let _rights = as_invoker();
+        fs::File::create(new).map_err(failed)?
+    };
+    let mut tar = Builder::new(BufWriter::new(created));
     let mut head = header(text.len() as u64);
     tar.append_data(&mut head, INDEX, text.as_slice())
         .map_err(failed)?;

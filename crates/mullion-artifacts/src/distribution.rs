@@ -120,17 +120,24 @@ impl Bootstrap {
 
     /// Writes the root file system as a tar file.
     pub(crate) fn write(&self, job: &Job<'_>, to: &Path) -> Result<(), BuildError> {
-        let mut command = self.command(job, to)?;
+        let mut command = self.command(job)?;
         let doing = format!("putting together {} by its packages", self.suite);
         job.say(doing.clone());
-        process::run("mmdebstrap", &mut command, job.attendant, &mut |line| {
-            job.pass_on(line.strip_prefix("I: ").unwrap_or(line))
-        })
+        let file = fs_err::File::create_new(to)
+            .map_err(|source| BuildError::io("making a file", source))?;
+        let mut on_line = |line: &str| job.pass_on(line.strip_prefix("I: ").unwrap_or(line));
+        process::run_as_root_to(
+            file,
+            "mmdebstrap",
+            &mut command,
+            job.attendant,
+            &mut on_line,
+        )
         .map_err(|source| BuildError::tool(doing, source))?;
         Ok(())
     }
 
-    fn command(&self, job: &Job<'_>, to: &Path) -> Result<Command, BuildError> {
+    fn command(&self, job: &Job<'_>) -> Result<Command, BuildError> {
         let sources = job.sources;
         let archive = match self.distribution {
             Distribution::Debian => sources.packages.debian.as_deref(),
@@ -173,7 +180,8 @@ impl Bootstrap {
         if self.variant == Variant::Minimal {
             command.arg(format!("--customize-hook={}", CLEAN_UP.trim()));
         }
-        command.arg(&self.suite).arg(to);
+        // To standard output: the file is one that we created.
+        command.args([self.suite.as_str(), "-"]);
         command.args(self.distribution.archives(&self.suite, archive));
         Ok(command)
     }

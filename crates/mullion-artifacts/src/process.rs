@@ -116,10 +116,35 @@ pub(crate) enum Worth {
     Progress,
 }
 
-/// Runs a tool to its end. `on_line` hears what it writes to standard error, line by line.
+/// Runs a tool to its end, as the user whose file rights this thread has. `on_line` hears what it writes to standard
+/// error, line by line.
 pub(crate) fn run(
     tool: &str,
     command: &mut Command,
+    attendant: &dyn Attend,
+    on_line: &mut dyn FnMut(&str) -> Worth,
+) -> Result<Ran, ToolError> {
+    mullion_rights::lower(command);
+    run_to(tool, command, Stdio::piped(), attendant, on_line)
+}
+
+/// Runs a tool that needs root to its end, and lets it write its standard output to a file that this thread created.
+/// So the tool itself opens no path in a folder of the user's.
+pub(crate) fn run_as_root_to(
+    file: fs_err::File,
+    tool: &str,
+    command: &mut Command,
+    attendant: &dyn Attend,
+    on_line: &mut dyn FnMut(&str) -> Worth,
+) -> Result<(), ToolError> {
+    let output = file.into_parts().0.into();
+    run_to(tool, command, output, attendant, on_line).map(|_| ())
+}
+
+fn run_to(
+    tool: &str,
+    command: &mut Command,
+    output: Stdio,
     attendant: &dyn Attend,
     on_line: &mut dyn FnMut(&str) -> Worth,
 ) -> Result<Ran, ToolError> {
@@ -135,7 +160,7 @@ pub(crate) fn run(
     }
     command
         .stdin(Stdio::null())
-        .stdout(Stdio::piped())
+        .stdout(output)
         .stderr(Stdio::piped())
         // A group of its own, so that it can be ended with everything that it started.
         .process_group(0);

@@ -25,6 +25,8 @@ mod purge;
 use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fs_err as fs;
@@ -51,6 +53,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 #[derive(Debug, Clone)]
 pub struct Store {
     folder: PathBuf,
+    /// Whether a look may write: see [`Store::keep_times`].
+    keeps_times: Arc<AtomicBool>,
 }
 
 /// Why the cache could not be used.
@@ -99,15 +103,26 @@ pub enum Soundness {
 }
 
 impl Store {
-    /// The cache in that folder, which is made where it is not there.
+    /// The cache in that folder. Looking creates nothing: the first item that is got does.
     pub fn open(folder: &Path) -> Result<Self, StoreError> {
-        let store = Self {
+        Ok(Self {
             folder: folder.to_owned(),
-        };
+            keeps_times: Arc::default(),
+        })
+    }
+
+    /// From now on an item whose file has another time than recorded, and the recorded digest, is recorded with its new
+    /// time, so that it is not hashed again. Commands that only look never call this.
+    pub fn keep_times(&self) {
+        self.keeps_times.store(true, Ordering::Relaxed);
+    }
+
+    /// Creates the folders that every cache has.
+    fn create(&self) -> Result<(), StoreError> {
         for name in [PARTS, LOCKS, WORK] {
-            fs::create_dir_all(folder.join(name)).map_err(|error| store.broken(error))?;
+            fs::create_dir_all(self.folder.join(name)).map_err(|error| self.broken(error))?;
         }
-        Ok(store)
+        Ok(())
     }
 
     /// The folder itself.
@@ -240,6 +255,7 @@ impl Store {
 
     /// A folder for work under way; it survives, so that what is half done goes on.
     pub(crate) fn work(&self, name: &str) -> Result<PathBuf, StoreError> {
+        self.create()?;
         let folder = self.folder.join(WORK).join(crate::item::plain(name));
         fs::create_dir_all(&folder).map_err(|error| self.broken(error))?;
         Ok(folder)
@@ -274,8 +290,10 @@ impl Store {
             return None;
         }
         record.modified = modified;
-        // Only saves hashing it the next time; a cache that may not be written is as good.
-        let _ = write_record(&folder, &record);
+        if self.keeps_times.load(Ordering::Relaxed) {
+            // Only saves hashing it the next time; a cache that may not be written is as good.
+            let _ = write_record(&folder, &record);
+        }
         Some(record)
     }
 
@@ -301,6 +319,7 @@ impl Store {
         what: &str,
         attendant: &dyn Attend,
     ) -> Result<Lock, StoreError> {
+        self.create()?;
         let name = format!("{}.lock", crate::item::plain(name));
         let path = self.folder.join(LOCKS).join(name);
         let file = fs::OpenOptions::new()

@@ -3,9 +3,13 @@
 use std::path::PathBuf;
 
 use fs_err as fs;
+use mullion_rights::Opened;
 
 use crate::build::BuildError;
 use crate::job::Job;
+
+/// No file of certificates is larger.
+pub(crate) const MOST_BYTES: u64 = 16 << 20;
 
 /// The one file in [`folder`]: the system's certificates and the caller's.
 pub(crate) const FILE: &str = "trust.pem";
@@ -18,7 +22,8 @@ pub(crate) fn folder(job: &Job<'_>) -> Result<Option<PathBuf>, BuildError> {
     let failed = |source| BuildError::io("collecting certificates", source);
     let mut all = fs::read("/etc/ssl/certs/ca-certificates.crt").unwrap_or_default();
     for file in &job.sources.trust {
-        all.extend(fs::read(file).map_err(failed)?);
+        let opened = Opened::by_invoker(file).map_err(failed)?;
+        all.extend(opened.bytes(MOST_BYTES).map_err(failed)?);
         all.push(b'\n');
     }
     // A folder for each set: two calls with different ones may go on at once.

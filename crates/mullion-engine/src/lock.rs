@@ -13,6 +13,7 @@ use std::time::Duration;
 use fs_err::os::unix::fs::OpenOptionsExt as _;
 use jiff::Timestamp;
 use mullion_machines::open_record;
+use mullion_rights::as_root;
 use mullion_spec::value::ClusterName;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
@@ -117,6 +118,7 @@ impl Lock {
         cluster: &ClusterName,
         holder: &Holder,
     ) -> Result<Self, LockError> {
+        let _rights = as_root();
         // Others may look into this one.
         fs_err::create_dir_all(place).map_err(|source| LockError::File {
             path: place.into(),
@@ -174,6 +176,7 @@ impl Lock {
 
     /// The clusters whose lock in a folder somebody holds now.
     pub fn held(folder: &Path) -> BTreeSet<ClusterName> {
+        let _rights = as_root();
         let entries = fs_err::read_dir(folder.join(LOCKS)).into_iter().flatten();
         let clusters = entries.filter_map(|entry| {
             let path = entry.ok()?.path();
@@ -189,6 +192,8 @@ impl Drop for Lock {
         // Closing the file gives the lock back; an old name in it would only puzzle.
         let _ = self.file.set_len(0);
         if self.after == After::Goes {
+            // The folder of machines is root's.
+            let _rights = as_root();
             // While it is held: whoever waits for this file looks again. One that cannot be removed does no harm, and
             // a folder with other locks in it stays.
             let _ = fs_err::remove_file(&self.path);

@@ -32,6 +32,7 @@
 //! - Names of machines reach other machines by their hosts files, so that a machine that is added must be told
 //!   to the others: `set_hosts`.
 
+mod as_root;
 pub mod conform;
 pub mod driver;
 mod error;
@@ -45,6 +46,7 @@ mod wish;
 
 use std::path::Path;
 
+use as_root::AsRoot;
 use mullion_spec::words;
 
 pub use driver::{Capabilities, Driver, Look, Privilege, Stop};
@@ -61,8 +63,8 @@ pub use wish::{Hosts, MachineWish, NetworkWish, gateway};
 /// The one place that knows which word is which code.
 pub fn maker(driver: words::Driver, place: &Path) -> Option<Box<dyn Driver>> {
     match driver {
-        words::Driver::Nspawn => Some(Box::new(nspawn::Nspawn::new(place))),
-        words::Driver::Wine => Some(Box::new(nspawn::Nspawn::stand_ins(place))),
+        words::Driver::Nspawn => Some(Box::new(AsRoot(nspawn::Nspawn::new(place)))),
+        words::Driver::Wine => Some(Box::new(AsRoot(nspawn::Nspawn::stand_ins(place)))),
         _ => None,
     }
 }

@@ -15,6 +15,15 @@ pub enum TemplateError {
     /// A file or folder could not be worked on.
     #[error("a file of the template could not be worked on")]
     File(#[from] std::io::Error),
+    /// A file that the template is made of could not be opened.
+    #[error("`{path}`, which the template is made of, could not be opened")]
+    Input {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        cause: std::io::Error,
+    },
     /// The root file system could not be unpacked.
     #[error("the root file system `{path}` could not be unpacked")]
     Unpack {

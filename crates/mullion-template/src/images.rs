@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use mullion_plan::Attend;
+use mullion_rights::Opened;
 
 use crate::error::TemplateError;
 use crate::linux::tell;
@@ -64,7 +65,7 @@ const DISABLED: [&str; 12] = [
 /// Fills `<folder>/containerd` with the archives' images and gives their references.
 pub(crate) fn fill(
     folder: &Path,
-    archives: &[PathBuf],
+    archives: &[Opened],
     attendant: &dyn Attend,
 ) -> Result<BTreeSet<String>, TemplateError> {
     let folder = &fs_err::canonicalize(folder)?;
@@ -78,13 +79,8 @@ pub(crate) fn fill(
             return Err(TemplateError::MissingProgram(needed));
         }
     }
-    // Programs that work in another folder must find them too.
-    let archives = archives
-        .iter()
-        .map(fs_err::canonicalize)
-        .collect::<Result<Vec<_>, _>>()?;
     let containerd = Containerd::start(folder, &store, attendant)?;
-    containerd.import(&archives, attendant)?;
+    containerd.import(archives, attendant)?;
     let references = containerd.label()?;
     containerd.stop()?;
     // Its own name for itself: every machine's finds another.
@@ -160,7 +156,7 @@ impl Containerd {
     }
 
     /// Imports every archive, several at once. The first failure is told; the rest is not begun.
-    fn import(&self, archives: &[PathBuf], attendant: &dyn Attend) -> Result<(), TemplateError> {
+    fn import(&self, archives: &[Opened], attendant: &dyn Attend) -> Result<(), TemplateError> {
         let next = AtomicUsize::new(0);
         let failure = Mutex::new(None);
         let fail = |error| {
@@ -195,12 +191,17 @@ impl Containerd {
         failure.map_or(Ok(()), Err)
     }
 
-    fn import_one(&self, archive: &Path, attendant: &dyn Attend) -> Result<(), TemplateError> {
-        let name = archive.file_name().unwrap_or_default().to_string_lossy();
+    fn import_one(&self, archive: &Opened, attendant: &dyn Attend) -> Result<(), TemplateError> {
+        let name = archive
+            .path()
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy();
         tell(attendant, format!("importing {name}"));
         let mut command = self.ctr(&["images", "import"]);
         let child = command
-            .arg(archive)
+            // What was opened, whatever the path leads to by now.
+            .arg(archive.address())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
@@ -219,7 +220,7 @@ impl Containerd {
             lines.map_while(Result::ok).collect::<Vec<_>>()
         });
         Err(TemplateError::Image {
-            path: archive.to_owned(),
+            path: archive.path().to_owned(),
             tail: last(&lines.unwrap_or_default()),
         })
     }

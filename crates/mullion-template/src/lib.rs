@@ -45,6 +45,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use mullion_plan::TemplateId;
+use mullion_rights::as_root;
 use serde::{Deserialize, Serialize};
 
 pub use error::TemplateError;
@@ -112,6 +113,7 @@ impl Templates {
 
     /// Every whole template. Nothing is changed; what is half made is not told.
     pub fn find(&self) -> Result<BTreeSet<TemplateId>, TemplateError> {
+        let _rights = as_root();
         let entries = match fs_err::read_dir(&self.place) {
             Ok(entries) => entries,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
@@ -136,6 +138,7 @@ impl Templates {
 
     /// What a template says of itself; nothing where it is not there.
     pub fn record(&self, id: &TemplateId) -> Result<Option<Record>, TemplateError> {
+        let _rights = as_root();
         read_record(&self.path(id))
     }
 
@@ -172,6 +175,7 @@ impl Templates {
         attendant: &dyn mullion_plan::Attend,
         make: &mut dyn FnMut(&Path) -> Result<(), TemplateError>,
     ) -> Result<PathBuf, TemplateError> {
+        let _rights = as_root();
         fs_err::create_dir_all(&self.place)?;
         let path = self.path(id);
         if read_record(&path)?.is_some() {
@@ -202,6 +206,7 @@ impl Templates {
         id: &TemplateId,
         attendant: &dyn mullion_plan::Attend,
     ) -> Result<(), TemplateError> {
+        let _rights = as_root();
         if !self.place.is_dir() {
             return Ok(());
         }
@@ -218,6 +223,7 @@ impl Templates {
         keep: &BTreeSet<TemplateId>,
         attendant: &dyn mullion_plan::Attend,
     ) -> Result<(), TemplateError> {
+        let _rights = as_root();
         let entries = match fs_err::read_dir(&self.place) {
             Ok(entries) => entries,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),

@@ -7,13 +7,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use fs_err::File;
 use mullion_plan::{Attend, News, TemplateId};
+use mullion_rights::Opened;
 use mullion_wire::{KNOWN_FILES, KnownFile, KnownFiles, Sha256Digest};
 
 use crate::error::TemplateError;
 use crate::{RECORD, Record, RecordVersion, dress, images, lock, unpack};
 
 /// The Linux template to make.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct LinuxTemplate {
     /// Which one it is.
     pub id: TemplateId,
@@ -22,7 +23,7 @@ pub struct LinuxTemplate {
     /// Programs to put in place.
     pub programs: Vec<Program>,
     /// Image archives for the store; `containerd` and `ctr` are among the programs where there are any.
-    pub images: Vec<PathBuf>,
+    pub images: Vec<Opened>,
 }
 
 /// A program for a template.
@@ -158,8 +159,18 @@ fn put(source: &Path, target: &Path) -> Result<(), TemplateError> {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
         _ => {}
     }
-    fs_err::copy(source, target)?;
+    copy(source, target)?;
     fs_err::set_permissions(target, std::fs::Permissions::from_mode(0o755))?;
+    Ok(())
+}
+
+/// Copies a file of the cache. The cache is the invoking user's: what they could not read is not copied for them.
+pub(crate) fn copy(source: &Path, target: &Path) -> Result<(), TemplateError> {
+    let opened = Opened::by_default(source).map_err(|cause| TemplateError::Input {
+        path: source.to_owned(),
+        cause,
+    })?;
+    fs_err::copy(opened.address(), target)?;
     Ok(())
 }
 

@@ -25,7 +25,7 @@ pub use crate::registry::Face;
 use crate::{known_images, registry, twins};
 
 /// The template of stand-ins to make.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct StandInTemplate {
     /// The Linux below: a root file system with Wine in it, the programs that do what Windows' would, and images.
     pub linux: LinuxTemplate,
@@ -220,7 +220,7 @@ pub(crate) fn build(
                 if let Some(above) = path.parent() {
                     fs_err::create_dir_all(above)?;
                 }
-                fs_err::copy(source, &path)?;
+                crate::linux::copy(source, &path)?;
                 fs_err::set_permissions(&path, std::fs::Permissions::from_mode(0o755))?;
             }
         }

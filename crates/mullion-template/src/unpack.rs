@@ -3,8 +3,8 @@
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-use fs_err::File;
 use mullion_plan::{Attend, News, Unit};
+use mullion_rights::Opened;
 use tar::{Archive, EntryType};
 
 use crate::error::TemplateError;
@@ -20,9 +20,12 @@ pub(crate) fn unpack(tar: &Path, into: &Path, attendant: &dyn Attend) -> Result<
         path: tar.to_owned(),
         cause,
     };
-    let file = File::open(tar)?;
-    let total = file.metadata()?.len();
-    let mut archive = Archive::new(io::BufReader::with_capacity(1 << 20, file.into_parts().0));
+    let opened = Opened::by_default(tar).map_err(|cause| TemplateError::Input {
+        path: tar.to_owned(),
+        cause,
+    })?;
+    let total = opened.size();
+    let mut archive = Archive::new(io::BufReader::with_capacity(1 << 20, opened.reader()));
     archive.set_preserve_permissions(true);
     archive.set_preserve_mtime(true);
     archive.set_preserve_ownerships(rustix::process::geteuid().is_root());

@@ -1,5 +1,6 @@
 //! Conducting a run: the engine works on threads of its own, and this one draws.
 
+use std::io::ErrorKind;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -13,7 +14,6 @@ use mullion_engine::{
 use mullion_plan::Plan;
 
 use crate::console::{Console, Format, Presence};
-use crate::elevation::give_back;
 use crate::environment::Environment;
 use crate::failure::{Class, Failure};
 use crate::views::progress::{Progress, Talk};
@@ -60,6 +60,13 @@ pub fn take_locks(
             LockError::Held { .. } => {
                 failure.hint("wait until that run has ended, or end it with Ctrl-C")
             }
+            LockError::File { source, path } if source.kind() == ErrorKind::PermissionDenied => {
+                let folder = path.parent().unwrap_or(&path);
+                failure.hint(format!(
+                    "make `{}`, and what is in it, yours: no one else may write there for you",
+                    folder.display()
+                ))
+            }
             _ => failure,
         }
     };
@@ -103,6 +110,7 @@ pub fn conduct(
     for secret in hands.secrets() {
         mask.register(secret.reveal());
     }
+    hands.store().keep_times();
     let journal =
         Journal::create(&environment.state, opening, mask, Timestamp::now()).map_err(|error| {
             Failure::new(Class::ThisComputer, "the run's journal cannot be written").because(&error)
@@ -140,8 +148,6 @@ pub fn conduct(
                         && cancel.level() == Cancelled::Now
                     {
                         painter.clear(console);
-                        let cache = hands.store().folder();
-                        give_back(environment.owner, &[&environment.state, cache]);
                         end_now(console, report, &errand.again);
                     }
                 }

@@ -1,65 +1,44 @@
-//! Root, for the steps that need it: asked for once, and what the user should own stays theirs.
+//! Asks for root once, for the steps that need it.
 
 use std::ffi::{OsStr, OsString};
-use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::Command;
 
 use mullion_catalog::Model;
+use mullion_rights::Invoker;
 
 use crate::console::{Console, Presence};
 use crate::environment::Environment;
 use crate::failure::{Class, Failure};
 use crate::{shell, workshop};
 
-/// The variable that tells the elevated process whose files it writes.
-pub const OWNER: &str = "MULLION_OWNER";
-
-/// Whose the user's files are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Owner {
-    /// The user.
-    pub user: u32,
-    /// The user's group.
-    pub group: u32,
-}
-
-impl Owner {
-    /// Whoever runs this process.
-    pub fn of_process() -> Self {
-        Self {
-            user: rustix::process::geteuid().as_raw(),
-            group: rustix::process::getegid().as_raw(),
-        }
+/// Where root works for the user who asked for it: from now on files are read and written with that user's rights.
+///
+/// `sudo` may have changed `HOME` to root's. State is then kept there, by root, as long as no one but root could have
+/// put anything there.
+pub fn act_for_invoker(environment: &Environment) -> Result<(), Failure> {
+    if !rustix::process::geteuid().is_root() {
+        return Ok(());
     }
-
-    /// Whoever asked for root, as the variables say: our own, else those of `sudo`.
-    pub fn given(variable: impl Fn(&str) -> Option<String>) -> Option<Self> {
-        let ours = variable(OWNER).and_then(|text| Self::read(&text));
-        let of_sudo = || {
-            let number = |name| variable(name)?.parse().ok();
-            Some(Self {
-                user: number("SUDO_UID")?,
-                group: number("SUDO_GID")?,
-            })
-        };
-        ours.or_else(of_sudo).filter(|owner| owner.user != 0)
+    let variable = |name: &str| environment.values.get(name)?.to_str().map(str::to_owned);
+    let failed = |error: &dyn std::error::Error| {
+        Failure::new(
+            Class::ThisComputer,
+            "it is not known for which user root works",
+        )
+        .because(error)
+        .hint("to work as root for root, run the command in a shell of root's own, such as one by `su -`")
+    };
+    let Some(invoker) = Invoker::find(variable).map_err(|error| failed(&error))? else {
+        return Ok(());
+    };
+    mullion_rights::act_for(invoker).map_err(|error| failed(&error))?;
+    let state = &environment.state;
+    if !mullion_rights::can_use(state) && mullion_rights::belongs_to_root(state) {
+        mullion_rights::default_to_root();
     }
-
-    /// Whether they could have made what is at that path themselves, or what is around it.
-    pub fn could_make(self, path: &Path) -> bool {
-        between(self, path).is_some()
-    }
-
-    /// Reads `1000:1000`.
-    pub fn read(text: &str) -> Option<Self> {
-        let (user, group) = text.split_once(':')?;
-        Some(Self {
-            user: user.parse().ok()?,
-            group: group.parse().ok()?,
-        })
-    }
+    Ok(())
 }
 
 /// Root, or the process becomes `sudo` that runs the same command as root, or how to do that.
@@ -110,15 +89,13 @@ fn sudo<'a>(
     environment: &Environment,
     secrets: impl Iterator<Item = (&'a str, OsString)>,
 ) -> Command {
-    let owner = Owner::of_process();
     let mut sudo = Command::new("sudo");
     sudo.args(KEEP).arg("--").arg(program);
     sudo.args(arguments.iter().skip(1));
     sudo.env_clear()
         .envs(&environment.values)
         .envs(secrets)
-        .env("HOME", &environment.home)
-        .env(OWNER, format!("{}:{}", owner.user, owner.group));
+        .env("HOME", &environment.home);
     sudo
 }
 
@@ -129,98 +106,9 @@ fn typed(program: &Path, arguments: &[OsString]) -> String {
     shell::line(words.chain(arguments.iter().skip(1).map(OsString::as_os_str)))
 }
 
-/// Gives what root wrote in the user's own folders to the user.
-///
-/// A folder that the user could not have made is root's, and stays so: `sudo` may have changed `HOME` to root's.
-pub fn give_back(owner: Option<Owner>, folders: &[impl AsRef<Path>]) {
-    let Some(owner) = owner else { return };
-    for folder in folders {
-        let folder = folder.as_ref();
-        let Some(between) = between(owner, folder) else {
-            continue;
-        };
-        for around in between {
-            // As below: what cannot be given stays root's.
-            let _ = std::os::unix::fs::lchown(around, Some(owner.user), Some(owner.group));
-        }
-        give(owner, folder);
-    }
-}
-
-/// The folders of others between a folder and the next one around it that is the owner's; nothing where none is.
-fn between(owner: Owner, folder: &Path) -> Option<Vec<&Path>> {
-    let mut between = Vec::new();
-    for around in folder.ancestors() {
-        let Ok(found) = around.symlink_metadata() else {
-            continue;
-        };
-        let is_open = found.mode() & 0o002 != 0 && between.is_empty();
-        if found.uid() == owner.user || (is_open && around != folder) {
-            return Some(between);
-        }
-        if found.uid() != 0 {
-            return None;
-        }
-        if around != folder {
-            between.push(around);
-        }
-    }
-    None
-}
-
-fn give(owner: Owner, path: &Path) {
-    let Ok(found) = path.symlink_metadata() else {
-        return;
-    };
-    if found.uid() == 0 {
-        // What cannot be given stays root's, and is readable all the same where it was before.
-        let _ = std::os::unix::fs::lchown(path, Some(owner.user), Some(owner.group));
-    }
-    if found.is_dir()
-        && let Ok(entries) = fs_err::read_dir(path)
-    {
-        for entry in entries.flatten() {
-            give(owner, &entry.path());
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
-
     use super::*;
-
-    #[test]
-    fn an_owner_is_two_numbers() {
-        let owner = Owner {
-            user: 1000,
-            group: 100,
-        };
-        assert_eq!(Owner::read("1000:100"), Some(owner));
-        for bad in ["", "1000", "root:root", "1:2:3"] {
-            assert_eq!(Owner::read(bad), None, "{bad}");
-        }
-    }
-
-    #[test]
-    fn whoever_typed_sudo_is_the_owner_where_we_did_not() {
-        let owner = |pairs: &[(&str, &str)]| {
-            let found = |name: &str| {
-                let mut pairs = pairs.iter();
-                let (_, value) = pairs.find(|(known, _)| *known == name)?;
-                Some((*value).to_owned())
-            };
-            Owner::given(found).map(|owner| (owner.user, owner.group))
-        };
-        let of_sudo = [("SUDO_UID", "1000"), ("SUDO_GID", "100")];
-        assert_eq!(owner(&of_sudo), Some((1000, 100)));
-        let ours = [&of_sudo[..], &[(OWNER, "7:8")]].concat();
-        assert_eq!(owner(&ours), Some((7, 8)));
-        assert_eq!(owner(&[("SUDO_UID", "0"), ("SUDO_GID", "0")]), None);
-        assert_eq!(owner(&[("SUDO_UID", "1000")]), None);
-        assert_eq!(owner(&[]), None);
-    }
 
     fn environment() -> Environment {
         Environment::new("/work".into(), |name| match name {
@@ -254,14 +142,12 @@ mod tests {
             .get_envs()
             .map(|(name, value)| (name.to_str().unwrap(), value.unwrap().to_str().unwrap()))
             .collect();
-        let Owner { user, group } = Owner::of_process();
         assert_eq!(
             values,
             [
                 ("HOME", "/home/user"),
                 ("HTTPS_PROXY", "http://me:hunter2@proxy"),
                 ("LOGIN_KEY", "hunter3"),
-                (OWNER, &format!("{user}:{group}")),
                 ("XDG_STATE_HOME", "/home/user/state"),
             ]
         );
@@ -274,39 +160,5 @@ mod tests {
             typed(Path::new("/home/user/bin/mullion"), &arguments),
             "sudo --preserve-env --preserve-env=HOME /home/user/bin/mullion -f 'my lab.yaml' up"
         );
-    }
-
-    #[test]
-    fn only_what_the_owner_could_have_made_is_given_to_them() {
-        if !rustix::process::geteuid().is_root() {
-            return;
-        }
-        let folder = tempfile::tempdir().unwrap();
-        let home = folder.path().join("home");
-        let state = home.join(".local/state/mullion");
-        let beside = home.join(".local/beside");
-        fs_err::create_dir_all(state.join("runs")).unwrap();
-        fs_err::write(&beside, "root's").unwrap();
-        let owner = Owner {
-            user: 4242,
-            group: 4242,
-        };
-        let users = |path: &Path| fs_err::symlink_metadata(path).unwrap().uid();
-        give_back(Some(owner), &[&state]);
-        assert_eq!(users(&state), 0, "nothing around it is the owner's");
-        assert!(!owner.could_make(&home.join(".kube/config")));
-        std::os::unix::fs::chown(&home, Some(owner.user), None).unwrap();
-        give_back(Some(owner), &[&state]);
-        assert!(owner.could_make(&home.join(".kube/config")));
-        assert_eq!(users(&state.join("runs")), owner.user);
-        assert_eq!(users(&home.join(".local")), owner.user);
-        assert_eq!(users(&beside), 0, "what is beside it is not ours");
-        let shared = folder.path().join("shared");
-        let cache = shared.join("mullion");
-        fs_err::create_dir_all(&cache).unwrap();
-        fs_err::set_permissions(&shared, std::fs::Permissions::from_mode(0o1777)).unwrap();
-        give_back(Some(owner), &[&cache]);
-        assert_eq!(users(&cache), owner.user);
-        assert_eq!(users(&shared), 0);
     }
 }

@@ -6,9 +6,10 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use mullion_rights::Detour;
 use mullion_spec::cluster::Cluster;
 
-use crate::elevation::Owner;
+use crate::failure::{Class, Failure};
 
 /// Machines are this computer's and not one user's: whoever lost the state folder finds them here.
 const PLACE: &str = "/var/lib/mullion";
@@ -31,6 +32,10 @@ pub const VARIABLES: &[Variable] = &[
     Variable {
         name: "CI",
         meaning: "Set and not empty: nobody sits at the terminal, so nothing is asked and nothing is animated.",
+    },
+    Variable {
+        name: "DOAS_USER",
+        meaning: "Set by `doas`: as `SUDO_UID`, by name.",
     },
     Variable {
         name: "GOCACHE",
@@ -77,10 +82,6 @@ pub const VARIABLES: &[Variable] = &[
         meaning: "The cluster file, where `--file` is not given.",
     },
     Variable {
-        name: "MULLION_OWNER",
-        meaning: "Set by `mullion` itself when it asks `sudo`: whose files it writes, as USER:GROUP numbers.",
-    },
-    Variable {
         name: "MULLION_PLACE",
         meaning: "Where machines and templates of this computer are, instead of `/var/lib/mullion`.",
     },
@@ -97,6 +98,10 @@ pub const VARIABLES: &[Variable] = &[
         meaning: "Where `doctor` looks for programs.",
     },
     Variable {
+        name: "PKEXEC_UID",
+        meaning: "Set by `pkexec`: as `SUDO_UID`.",
+    },
+    Variable {
         name: "SSH_AUTH_SOCK",
         meaning: "The SSH agent, for machines that exist already and name no key.",
     },
@@ -106,7 +111,7 @@ pub const VARIABLES: &[Variable] = &[
     },
     Variable {
         name: "SUDO_UID",
-        meaning: "Set by `sudo`: whose files are written, where `MULLION_OWNER` does not say it.",
+        meaning: "Set by `sudo`: with whose rights files are read and written, where root runs `mullion`.",
     },
     Variable {
         name: "TERM",
@@ -163,8 +168,6 @@ pub struct Environment {
     pub place: PathBuf,
     /// The user's folder.
     pub home: PathBuf,
-    /// Whose files are written, where that is not whoever runs this process: `sudo` was asked.
-    pub owner: Option<Owner>,
     /// Where the command was given.
     pub folder: PathBuf,
     /// Where paths in the cluster file begin: there, or where the command was given that a kept file is of.
@@ -193,7 +196,6 @@ impl Environment {
             cache: folder_of("XDG_CACHE_HOME", ".cache"),
             state: folder_of("XDG_STATE_HOME", ".local/state"),
             place: given("MULLION_PLACE").map_or_else(|| PLACE.into(), PathBuf::from),
-            owner: Owner::given(|name| given(name)?.into_string().ok()),
             home,
             paths: folder.clone(),
             folder,
@@ -213,15 +215,103 @@ impl Environment {
     }
 
     /// The cache that a cluster's parts are in: the one that its file names, or the user's.
-    pub fn cache_of(&self, cluster: &Cluster) -> PathBuf {
-        let named = cluster.artifacts.cache.as_ref();
-        named.map_or_else(|| self.cache.clone(), |named| self.path_of(named))
+    ///
+    /// The one place that decides which folder a file may name: no other is ever created or written to for it.
+    pub fn cache_of(&self, cluster: &Cluster) -> Result<PathBuf, Failure> {
+        let Some(named) = &cluster.artifacts.cache else {
+            return Ok(self.cache.clone());
+        };
+        let refused = || {
+            let what = format!("`artifacts.cache` cannot be `{}`", named.display());
+            Failure::new(Class::File, what)
+        };
+        let (start, rest) = match named.strip_prefix("~") {
+            Ok(rest) => (&self.home, rest),
+            Err(_) => (&self.paths, named.as_path()),
+        };
+        let folder = start.join(rest);
+        mullion_rights::no_detour(start, rest)
+            .and_then(|()| no_link_inside(&folder))
+            .map_err(|detour| {
+                refused()
+                    .because(&detour)
+                    .hint("name the folder itself, by a path without `..` and symbolic links")
+            })?;
+        let Some(_) = mullion_rights::invoker() else {
+            return Ok(folder);
+        };
+        if mullion_rights::is_root_by_default() {
+            let state = self.state.display();
+            return Err(refused()
+                .because(&Whose(format!("the state folder `{state}` is root's")))
+                .hint("run the command without `sudo`: it asks for root itself")
+                .hint("or keep your home folder: `sudo --preserve-env=HOME mullion …`"));
+        }
+        if !folder.is_dir() && !mullion_rights::can_use(&folder) {
+            return Err(refused()
+                .because(&Whose(
+                    "you could not create that folder without root".into(),
+                ))
+                .hint("name a folder of yours, or create that one and make it yours"));
+        }
+        Ok(folder)
     }
 }
+
+/// Refuses a cache of which a part is somewhere else.
+fn no_link_inside(folder: &Path) -> Result<(), Detour> {
+    let entries = fs_err::read_dir(folder).into_iter().flatten().flatten();
+    let mut paths = entries.map(|entry| entry.path());
+    match paths.find(|path| path.is_symlink()) {
+        Some(link) => Err(Detour::Link(link)),
+        None => Ok(()),
+    }
+}
+
+/// Whose a folder is, as a cause.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Whose(String);
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn promise_01_a_cache_that_leads_elsewhere_is_refused() {
+        use mullion_spec::draft::Surroundings;
+        use mullion_spec::source::Source;
+        let folder = tempfile::tempdir().unwrap();
+        let repository = folder.path().join("repository");
+        fs_err::create_dir_all(repository.join("filled")).unwrap();
+        fs_err::os::unix::fs::symlink("/etc", repository.join("link")).unwrap();
+        fs_err::os::unix::fs::symlink("/etc", repository.join("filled/parts")).unwrap();
+        let environment = Environment::new(repository.clone(), |name| {
+            (name == "HOME").then(|| folder.path().into())
+        });
+        let cache = |named: &str| {
+            let text = format!("machines: {{linux: 1}}\nartifacts: {{cache: \"{named}\"}}\n");
+            let judgement = crate::file::judge(Source::new("f", text), &Surroundings::default());
+            environment.cache_of(judgement.model.unwrap().cluster())
+        };
+        for (bad, cause) in [
+            ("../../../etc", "`..`"),
+            ("a/../b", "`..`"),
+            ("~/../x", "`..`"),
+            ("link", "symbolic link"),
+            ("link/ssh", "symbolic link"),
+            ("~/repository/link", "symbolic link"),
+            ("filled", "filled/parts` is a symbolic link"),
+        ] {
+            let failure = cache(bad).unwrap_err().to_string();
+            assert!(failure.contains("`artifacts.cache`"), "{failure}");
+            assert!(failure.contains(cause), "{failure}");
+            assert!(failure.contains("hint"), "{failure}");
+        }
+        for good in ["cache", "a/b/c", "~/cache"] {
+            assert!(cache(good).is_ok(), "{good}");
+        }
+    }
 
     #[test]
     fn the_table_has_every_variable_that_doctor_looks_at() {

@@ -70,7 +70,18 @@ pub fn judge(source: Source, surroundings: &Surroundings) -> Judgement {
 }
 
 fn open(name: &str, path: &Path) -> Result<Source, Box<Verdict>> {
+    // A file of the same name in somebody's repository may be a link to what only root can read.
+    let _rights = mullion_rights::as_invoker();
     let refuse = |finding: Finding| Box::new(Verdict::unreadable(name, finding));
+    // A shell gives what a command writes as a path there.
+    let is_stream = path.starts_with("/dev/fd") || path.starts_with("/proc/self/fd");
+    let kind = path.metadata().map(|found| found.file_type());
+    if kind.is_ok_and(|kind| !kind.is_file() && !kind.is_dir() && !is_stream) {
+        let words = format!("`{name}` is a pipe or a device, and no file");
+        return Err(refuse(
+            Finding::new(&rule::NOT_A_FILE, Place::File).message(words),
+        ));
+    }
     if path.is_dir() {
         return Err(refuse(
             Finding::new(&rule::NOT_A_FILE, Place::File)

@@ -35,7 +35,6 @@ pub mod workshop;
 
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
-use std::path::PathBuf;
 
 use clap::Parser as _;
 use mullion_catalog::Judgement;
@@ -45,7 +44,6 @@ use mullion_spec::render::Colour;
 
 use arguments::{Arguments, Command, Global};
 use console::{Console, Format, Presence};
-use elevation::give_back;
 use environment::Environment;
 use failure::{Class, Failure};
 use invocation::Invocation;
@@ -110,16 +108,13 @@ pub fn run(
         })
     });
     let environment = of_kept.as_ref().unwrap_or(environment);
-    let mut folders = vec![environment.state.clone(), environment.cache.clone()];
     let result = dispatch(
         arguments,
         &typed,
         environment,
         &mut *streams.input,
         &mut console,
-        &mut folders,
     );
-    give_back(environment.owner, &folders);
     match result {
         Ok(code) => code,
         Err(failure) => {
@@ -153,21 +148,22 @@ fn refuse_arguments(console: &mut Console<'_>, error: &clap::Error) -> u8 {
     code
 }
 
-/// Does what was asked for; `folders` gets those that the file names for us to write to.
+/// Does what was asked for.
 fn dispatch(
     arguments: Arguments,
     typed: &[OsString],
     environment: &Environment,
     input: &mut dyn Read,
     console: &mut Console<'_>,
-    folders: &mut Vec<PathBuf>,
 ) -> Result<u8, Failure> {
     let Arguments { global, command } = arguments;
     let invocation = Invocation::new(typed, &global);
     let mut judged = || {
         let judgement = judge(&global, environment, input, &surroundings::read())?;
-        let model = judgement.model.as_ref();
-        folders.extend(model.map(|model| environment.cache_of(model.cluster())));
+        if let Some(model) = &judgement.model {
+            // A folder that may not be used is refused before anything is done.
+            environment.cache_of(model.cluster())?;
+        }
         Ok::<_, Failure>(judgement)
     };
     match command {

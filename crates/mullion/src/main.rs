@@ -5,6 +5,7 @@ use std::panic::{self, AssertUnwindSafe};
 use std::process::ExitCode;
 
 use mullion::Streams;
+use mullion::elevation;
 use mullion::environment::Environment;
 use mullion::failure::Class;
 
@@ -24,11 +25,12 @@ fn main() -> ExitCode {
     }));
     let code = panic::catch_unwind(AssertUnwindSafe(|| {
         let folder = std::env::current_dir().unwrap_or_else(|_| ".".into());
-        let mut environment = Environment::new(folder, |name| std::env::var_os(name));
-        // Only root can give files away.
-        environment.owner = environment
-            .owner
-            .filter(|_| rustix::process::geteuid().is_root());
+        let environment = Environment::new(folder, |name| std::env::var_os(name));
+        // Before there are threads: each has the rights of the one that starts it.
+        if let Err(failure) = elevation::act_for_invoker(&environment) {
+            let _ = write!(io::stderr(), "{failure}");
+            return failure.class.exit_code();
+        }
         // Results are written at once, not line by line: a long catalog is thousands of lines.
         let mut out = io::BufWriter::new(io::stdout().lock());
         let mut err = io::stderr().lock();

@@ -3,6 +3,8 @@
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+use fs_err::os::unix::fs::OpenOptionsExt as _;
+
 use crate::failure::{Class, Failure};
 
 /// Whether a file that is there may be replaced.
@@ -14,42 +16,98 @@ pub enum Replace {
     Refused,
 }
 
-/// Writes a file. Its readers see what was there before, or all of the new text.
+/// Who may read a new file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Readers {
+    /// Its owner alone: plans and reports say much about a cluster.
+    Owner,
+    /// Whoever the user's own files are for.
+    Usual,
+}
+
+/// Writes a file that the user names, with their rights. Its readers see what was there before, or all of the new text.
 ///
-/// A link is followed, and what is no file (a terminal, a pipe, a device) is written to as it is: only
-/// a file can be replaced.
-pub fn write(target: &Path, text: &str, replace: Replace) -> io::Result<()> {
-    if replace == Replace::Refused {
+/// `path` begins in `folder`. A symbolic link on the way is refused: in somebody else's repository it may lead anywhere.
+/// What is no file is written to as it is where the system has it, such as `/dev/stdout`, and refused elsewhere.
+pub fn write(
+    folder: &Path,
+    path: &Path,
+    text: &str,
+    replace: Replace,
+    readers: Readers,
+) -> io::Result<()> {
+    let _rights = mullion_rights::as_invoker();
+    let target = folder.join(path);
+    if is_of_system(&target) && !target.metadata().is_ok_and(|found| found.is_file()) {
         let mut options = fs_err::OpenOptions::new();
-        let mut file = options.write(true).create_new(true).open(target)?;
-        return file.write_all(text.as_bytes());
+        let mut stream = options.write(true).open(&target)?;
+        return stream.write_all(text.as_bytes());
     }
-    let target = fs_err::canonicalize(target).unwrap_or_else(|_| target.to_owned());
-    match fs_err::metadata(&target) {
-        Ok(found) if !found.is_file() => {
-            let mut options = fs_err::OpenOptions::new();
-            return options
-                .write(true)
-                .open(&target)?
-                .write_all(text.as_bytes());
-        }
-        _ => {}
+    if let Some(link) = link_on_the_way(folder, path) {
+        let words = format!("`{}` is a symbolic link", link.display());
+        // A file that is to be made new finds its place taken.
+        let kind = match replace {
+            Replace::Refused if link == target => io::ErrorKind::AlreadyExists,
+            _ => io::ErrorKind::Other,
+        };
+        return Err(io::Error::new(kind, words));
+    }
+    let old = target.symlink_metadata().ok();
+    if old.as_ref().is_some_and(|old| !old.is_file()) {
+        return Err(io::Error::other("it is there, and is no file"));
+    }
+    if replace == Replace::Refused {
+        return write_new(&target, text, readers, None);
     }
     let beside = beside(&target);
-    let written = write_new(&beside, text, &target).and_then(|()| fs_err::rename(&beside, &target));
+    // Left over from a process of the same number.
+    let _ = fs_err::remove_file(&beside);
+    let mode = old.map(|old| old.permissions());
+    let written =
+        write_new(&beside, text, readers, mode).and_then(|()| fs_err::rename(&beside, &target));
     if written.is_err() {
-        // What is left of it is nobody's; that it may not even exist is no second failure.
+        // That it may not even exist is no second failure.
         let _ = fs_err::remove_file(&beside);
     }
     written
 }
 
-fn write_new(beside: &Path, text: &str, target: &Path) -> io::Result<()> {
-    fs_err::write(beside, text)?;
-    if let Ok(found) = fs_err::metadata(target) {
-        fs_err::set_permissions(beside, found.permissions())?;
+/// Writes a file that is not there yet. One that others may read has the mode of the one that it replaces.
+fn write_new(
+    path: &Path,
+    text: &str,
+    readers: Readers,
+    old: Option<std::fs::Permissions>,
+) -> io::Result<()> {
+    let mut options = fs_err::OpenOptions::new();
+    options.write(true).create_new(true);
+    if readers == Readers::Owner {
+        options.mode(0o600);
     }
-    Ok(())
+    let mut file = options.open(path)?;
+    file.write_all(text.as_bytes())?;
+    match (readers, old) {
+        (Readers::Usual, Some(old)) => file.set_permissions(old),
+        _ => Ok(()),
+    }
+}
+
+/// Whether a path is one of the streams and devices that the system names.
+fn is_of_system(path: &Path) -> bool {
+    path.starts_with("/dev") || path.starts_with("/proc/self/fd")
+}
+
+/// The first symbolic link of a path that begins in a folder. Of an absolute path the user named every part themselves:
+/// only its end is looked at.
+fn link_on_the_way(folder: &Path, path: &Path) -> Option<PathBuf> {
+    if path.is_absolute() {
+        return path.is_symlink().then(|| path.to_owned());
+    }
+    let mut so_far = folder.to_owned();
+    path.components().find_map(|part| {
+        so_far.push(part);
+        so_far.is_symlink().then(|| so_far.clone())
+    })
 }
 
 /// A name of this process's own in the same folder, so that the rename is one move on one file system.
@@ -83,36 +141,86 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn a_link_stays_a_link_and_permissions_stay() {
-        let folder = tempfile::tempdir().unwrap();
-        let (file, link) = (folder.path().join("file"), folder.path().join("link"));
-        fs_err::write(&file, "old").unwrap();
-        let private = std::fs::Permissions::from_mode(0o600);
-        fs_err::set_permissions(&file, private).unwrap();
-        fs_err::os::unix::fs::symlink("file", &link).unwrap();
-        write(&link, "new", Replace::Allowed).unwrap();
-        assert!(link.is_symlink());
-        assert_eq!(fs_err::read_to_string(&file).unwrap(), "new");
-        let mode = fs_err::metadata(&file).unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, 0o600);
-        assert_eq!(fs_err::read_dir(folder.path()).unwrap().count(), 2);
+    fn mode(path: &Path) -> u32 {
+        fs_err::metadata(path).unwrap().permissions().mode() & 0o777
     }
 
     #[test]
-    fn a_device_is_written_to_and_stays_a_device() {
-        let error = write(Path::new("/dev/full"), "text", Replace::Allowed).unwrap_err();
+    fn promise_12_a_report_is_readable_by_its_owner_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let (new, old) = (folder.path().join("new"), folder.path().join("old"));
+        fs_err::write(&old, "old").unwrap();
+        fs_err::set_permissions(&old, std::fs::Permissions::from_mode(0o644)).unwrap();
+        for path in [&new, &old] {
+            write(
+                folder.path(),
+                path,
+                "text",
+                Replace::Allowed,
+                Readers::Owner,
+            )
+            .unwrap();
+            assert_eq!(fs_err::read_to_string(path).unwrap(), "text");
+            assert_eq!(mode(path), 0o600);
+        }
+        let usual = Path::new("usual");
+        write(folder.path(), usual, "a", Replace::Refused, Readers::Usual).unwrap();
+        let path = folder.path().join(usual);
+        let open = std::fs::Permissions::from_mode(0o640);
+        fs_err::set_permissions(&path, open).unwrap();
+        write(folder.path(), usual, "b", Replace::Allowed, Readers::Usual).unwrap();
+        assert_eq!(mode(&path), 0o640);
+        assert_eq!(fs_err::read_dir(folder.path()).unwrap().count(), 3);
+    }
+
+    #[test]
+    fn promise_03_no_file_is_written_through_a_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let (here, elsewhere) = (folder.path().join("here"), folder.path().join("elsewhere"));
+        fs_err::create_dir(&here).unwrap();
+        fs_err::create_dir(&elsewhere).unwrap();
+        fs_err::write(elsewhere.join("file"), "theirs").unwrap();
+        fs_err::os::unix::fs::symlink("../elsewhere/file", here.join("link")).unwrap();
+        fs_err::os::unix::fs::symlink("../elsewhere/none", here.join("dangling")).unwrap();
+        fs_err::os::unix::fs::symlink("../elsewhere", here.join("folder")).unwrap();
+        let absolute = here.join("link");
+        for path in ["link", "dangling", "folder/new", absolute.to_str().unwrap()] {
+            for replace in [Replace::Allowed, Replace::Refused] {
+                let path = Path::new(path);
+                let error = write(&here, path, "ours", replace, Readers::Owner).unwrap_err();
+                assert!(error.to_string().contains("symbolic link"), "{error}");
+            }
+        }
+        let theirs = fs_err::read_to_string(elsewhere.join("file")).unwrap();
+        assert_eq!(theirs, "theirs");
+        assert_eq!(fs_err::read_dir(&elsewhere).unwrap().count(), 1);
+        assert_eq!(fs_err::read_dir(&here).unwrap().count(), 3);
+    }
+
+    #[test]
+    fn a_device_of_the_system_is_written_to_and_a_pipe_elsewhere_is_not() {
+        let to = |path: &Path| write(path, path, "text", Replace::Allowed, Readers::Owner);
+        let error = to(Path::new("/dev/full")).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::StorageFull);
         assert!(!fs_err::metadata("/dev/full").unwrap().is_file());
-        write(Path::new("/dev/null"), "text", Replace::Allowed).unwrap();
+        to(Path::new("/dev/null")).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+        assert!(made.unwrap().success());
+        assert!(to(&pipe).unwrap_err().to_string().contains("no file"));
     }
 
     #[test]
     fn what_is_somebody_s_is_not_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("file");
-        write(&file, "first", Replace::Refused).unwrap();
-        let error = write(&file, "second", Replace::Refused).unwrap_err();
+        let write = |text| {
+            let name = Path::new("file");
+            write(folder.path(), name, text, Replace::Refused, Readers::Usual)
+        };
+        write("first").unwrap();
+        let error = write("second").unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
         assert_eq!(fs_err::read_to_string(&file).unwrap(), "first");
     }

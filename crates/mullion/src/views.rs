@@ -6,6 +6,7 @@ pub mod graph;
 pub mod kubeinit;
 pub mod plan;
 pub mod progress;
+pub mod reads;
 pub mod run;
 pub mod runs;
 pub mod schemas;

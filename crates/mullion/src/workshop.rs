@@ -1,24 +1,29 @@
 //! What commands that touch the world share: everything that was read, put together for the engine's hands.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use mullion_artifacts::{GoCaches, GoSource, Sources};
 use mullion_catalog::Model;
-use mullion_engine::hands::{Agent, ClusterState, Hands, Outfit, UserFile, key_name};
-use mullion_spec::cluster::{Carrier, Cluster, ControlPlane, Licence, Login, System};
-use mullion_spec::value::{self as spec, SecretRef};
+use mullion_engine::hands::{Agent, ClusterState, Hands, Outfit, UserArchive, UserFile, key_name};
+use mullion_rights::Opened;
+use mullion_spec::cluster::{Carrier, Cluster, ControlPlane, Login};
+use mullion_spec::value::SecretRef;
 use mullion_spec::words::Os;
 use mullion_ssh::Key;
 use mullion_wire::{Content, Secret, Sha256Digest};
 
-use crate::elevation::Owner;
 use crate::environment::Environment;
 use crate::failure::{Class, Failure};
+use crate::views::reads::secrets;
 use crate::{agent_program, windows_parts};
 
 /// A file of the user's that is larger is not taken along in the document, but brought by itself.
 const INLINE: u64 = 64 * 1024;
+
+/// A key or a kubeconfig of the user's is not larger.
+const MOST_TEXT: u64 = 16 << 20;
 
 /// Hands for a model's cluster.
 pub fn open<'a>(model: &'a Model, environment: &Environment) -> Result<Hands<'a>, Failure> {
@@ -37,7 +42,8 @@ fn outfit(model: &Model, environment: &Environment) -> Result<Outfit, Failure> {
     let existing = match &cluster.control_plane {
         ControlPlane::Existing { kubeconfig, .. } => {
             let path = environment.path_of(kubeconfig);
-            let text = fs_err::read_to_string(&path)
+            let text = Opened::by_invoker(&path)
+                .and_then(|file| file.text(MOST_TEXT))
                 .map_err(|error| unread(&path, "the kubeconfig of the existing cluster", &error))?;
             Some(Secret::new(text))
         }
@@ -46,7 +52,7 @@ fn outfit(model: &Model, environment: &Environment) -> Result<Outfit, Failure> {
     let agent = agent_program::find(std::env::current_exe().ok().as_deref())?;
     Ok(Outfit {
         state: environment.state.clone(),
-        cache: environment.cache_of(cluster),
+        cache: environment.cache_of(cluster)?,
         place: environment.place.clone(),
         agent: Agent::new(agent, env!("CARGO_PKG_VERSION")),
         windows: windows_parts::find()?,
@@ -57,11 +63,18 @@ fn outfit(model: &Model, environment: &Environment) -> Result<Outfit, Failure> {
             .iter()
             .filter(|image| image.os == Os::Linux)
             .filter_map(|image| image.archive.as_deref())
-            .map(|archive| environment.path_of(archive))
+            .map(|archive| {
+                let path = environment.path_of(archive);
+                let opened = Opened::by_invoker(&path);
+                UserArchive { path, opened }
+            })
             .collect(),
         keys: keys(model, environment)?,
         existing,
-        owner: environment.owner.unwrap_or_else(Owner::of_process).user,
+        owner: mullion_rights::invoker().map_or_else(
+            || rustix::process::getuid().as_raw(),
+            |invoker| invoker.user,
+        ),
     })
 }
 
@@ -90,8 +103,7 @@ pub fn sources(model: &Model, environment: &Environment) -> Sources {
     sources.go = GoSource {
         program: find_program("go", environment),
         module_proxy: None,
-        // Root would leave files in the user's own that they cannot remove.
-        caches: match environment.owner {
+        caches: match mullion_rights::invoker() {
             Some(_) => GoCaches::Ours,
             None => GoCaches::Users,
         },
@@ -106,32 +118,11 @@ pub fn sources(model: &Model, environment: &Environment) -> Sources {
 
 /// Every variable that the file says holds a secret.
 pub fn secret_variables(cluster: &Cluster) -> BTreeSet<&str> {
-    fn given(secret: &spec::Secret) -> Option<&SecretRef> {
-        match secret {
-            spec::Secret::Given(place) => Some(place),
-            spec::Secret::Generated => None,
-        }
-    }
-    let mut places = vec![given(&cluster.ssh_key)];
-    for group in &cluster.groups {
-        if let Carrier::Existing { login, .. } = &group.carrier {
-            places.push(login.key.as_ref());
-        }
-        if let System::Windows(windows) = &group.system {
-            places.push(given(&windows.settings.administrator_password));
-            if let Licence::Key(place) = &windows.settings.licence {
-                places.push(Some(place));
-            }
-        }
-    }
-    places.extend(cluster.hosts.iter().map(|host| host.login.key.as_ref()));
-    let names = places
-        .into_iter()
-        .flatten()
-        .filter_map(|place| match place {
-            SecretRef::Env(name) => Some(name.as_str()),
-            SecretRef::File(_) => None,
-        });
+    let places = secrets(cluster).into_iter();
+    let names = places.filter_map(|(place, _)| match place {
+        SecretRef::Env(name) => Some(name.as_str()),
+        SecretRef::File(_) => None,
+    });
     names.collect()
 }
 
@@ -163,22 +154,23 @@ fn contents(
     let mut contents = BTreeMap::new();
     for name in named {
         let path = environment.path_of(name);
-        let content =
-            read_content(&path).map_err(|error| unread(&path, "a file of yours", &error))?;
-        contents.insert(name.clone(), UserFile { content, path });
+        let file = Opened::by_invoker(&path)
+            .and_then(read_content)
+            .map_err(|error| unread(&path, "a file of yours", &error))?;
+        contents.insert(name.clone(), file);
     }
     Ok(contents)
 }
 
-fn read_content(path: &Path) -> std::io::Result<Content> {
-    let file = fs_err::File::open(path)?;
-    if file.metadata()?.len() <= INLINE
-        && let Ok(text) = fs_err::read_to_string(path)
-    {
-        return Ok(Content::Text(text));
-    }
-    let (sha256, size) = Sha256Digest::of_reader(file)?;
-    Ok(Content::Stored { sha256, size })
+fn read_content(opened: Opened) -> std::io::Result<UserFile> {
+    let text = (opened.size() <= INLINE).then(|| opened.text(INLINE));
+    let content = if let Some(Ok(text)) = text {
+        Content::Text(text)
+    } else {
+        let (sha256, size) = Sha256Digest::of_reader(opened.reader())?;
+        Content::Stored { sha256, size }
+    };
+    Ok(UserFile { content, opened })
 }
 
 /// The keys of machines and hosts that exist already.
@@ -214,11 +206,18 @@ fn key(login: &Login, environment: &Environment) -> Result<Option<Key>, Failure>
     Ok(match &login.key {
         Some(SecretRef::File(path)) => {
             let path = environment.path_of(path);
-            // One that is not there is told by whoever wants to log in: planning can do without.
-            if !path.exists() {
-                return Ok(None);
+            let read = |error: &std::io::Error| unread(&path, "a login key", error);
+            match Opened::by_invoker(&path) {
+                // One that is not there is told by whoever wants to log in: planning can do without.
+                Err(error) if error.kind() == ErrorKind::NotFound => None,
+                Err(error) => return Err(read(&error)),
+                // It is read again later, and then by root.
+                Ok(file) if mullion_rights::is_root_by_default() => {
+                    let text = file.text(MOST_TEXT).map_err(|error| read(&error))?;
+                    Some(Key::Pem(Secret::new(text)))
+                }
+                Ok(_) => Some(Key::File(path)),
             }
-            Some(Key::File(path))
         }
         Some(SecretRef::Env(name)) => {
             let text = std::env::var(name).map_err(|error| {

@@ -3,12 +3,14 @@
 use std::sync::OnceLock;
 
 use fs_err as fs;
+use mullion_rights::Opened;
 use mullion_spec::cluster::Proxy;
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 use ureq::{Agent, http::Uri};
 
 use super::FetchError;
 use crate::sources::Sources;
+use crate::trust::MOST_BYTES;
 
 /// Where distributions keep the certificates that they trust.
 const SYSTEM_CERTIFICATES: &[&str] = &[
@@ -88,7 +90,10 @@ fn tls(sources: &Sources) -> Result<TlsConfig, FetchError> {
                 file: file.clone(),
                 source,
             };
-            let pem = fs::read(file).map_err(|error| broken(error.into()))?;
+            let opened = Opened::by_invoker(file).map_err(|error| broken(error.into()))?;
+            let pem = opened
+                .bytes(MOST_BYTES)
+                .map_err(|error| broken(error.into()))?;
             let before = certificates.len();
             for certificate in certificates_in(&pem) {
                 certificates.push(certificate.map_err(|error| broken(error.into()))?);

@@ -83,7 +83,10 @@ fn given(job: &Job<'_>) -> Result<Option<Go>, BuildError> {
 fn version_of(job: &Job<'_>, program: &Path) -> Result<GoVersion, BuildError> {
     let mut command = job.sources.tool(program);
     command.env("GOTOOLCHAIN", "local").arg("version");
-    super::keep_apart(&mut command, job);
+    // It counts its own calls in a file; a question about its version needs none, and no settings either.
+    command
+        .env("XDG_CONFIG_HOME", "/dev/null")
+        .env("GOENV", "off");
     let doing = || format!("asking {} for its version", program.display());
     let ran = process::run("go version", &mut command, job.attendant, &mut |_| {
         Worth::Telling
@@ -109,13 +112,14 @@ pub(super) fn fetch(job: &Job<'_>) -> Result<Go, BuildError> {
     if go.program.exists() {
         return Ok(go);
     }
+    // Before the lock, which creates the cache.
+    if job.sources.offline {
+        return Err(BuildError::NoGoOffline { newest: NEWEST });
+    }
     let name = format!("go{NEWEST}");
     let _turn = store.lock_named(&name, &format!("Go {NEWEST}"), job.attendant)?;
     if go.program.exists() {
         return Ok(go);
-    }
-    if job.sources.offline {
-        return Err(BuildError::NoGoOffline { newest: NEWEST });
     }
     let place = store.work(&name)?;
     let zip = place.join("toolchain.zip");

@@ -1,11 +1,12 @@
 //! Images for machines that exist already: those that we make have them from their template.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use mullion_artifacts::part_of;
 use mullion_catalog::ArtifactKind;
 use mullion_plan::{Attend, ErrorClass, StepError};
+use mullion_rights::Opened;
 use mullion_spec::cluster::Duty;
 use mullion_spec::value::MachineName;
 use mullion_spec::words::Os;
@@ -35,7 +36,7 @@ impl Hands<'_> {
         let find = |sha256: &Sha256Digest| {
             let mut files = files.iter();
             let found = files.find(|(archive, _)| archive.sha256 == *sha256);
-            found.map(|(_, path)| path.clone())
+            found.map(|(_, file)| file.clone())
         };
         self.send_missing(machine, &request, find, attendant)?;
         self.ask(machine, &Request::Import { archives }, attendant)?;
@@ -43,7 +44,7 @@ impl Hands<'_> {
     }
 
     /// The archives of a node's images, with their files on this computer: the cluster's own, then the user's.
-    fn image_archives(&self, duty: Duty) -> Result<Vec<(ImageArchive, PathBuf)>, StepError> {
+    fn image_archives(&self, duty: Duty) -> Result<Vec<(ImageArchive, Opened)>, StepError> {
         let mut archives = Vec::new();
         let images = self.model.artifacts().iter().filter(|artifact| {
             artifact.kind == ArtifactKind::Image
@@ -56,32 +57,44 @@ impl Hands<'_> {
             };
             let path = self.stored(&part)?;
             let known = self.store.digest(&part);
-            let archive = look_at(&path, artifact.address.clone(), known);
-            archives.push((archive.map_err(|error| unread(&path, &error))?, path));
+            let file = Opened::by_default(&path).map_err(|error| unread(&path, &error))?;
+            let archive = look_at(&file, artifact.address.clone(), known);
+            archives.push((archive.map_err(|error| unread(&path, &error))?, file));
         }
-        for path in &self.outfit.images {
-            let archive = look_at(path, None, None).map_err(|error| unread(path, &error))?;
-            archives.push((archive, path.clone()));
+        for file in &self.outfit.images {
+            let file = file.opened()?;
+            let archive = look_at(file, None, None);
+            let archive = archive.map_err(|error| unread(file.path(), &error))?;
+            archives.push((archive, file.clone()));
         }
         Ok(archives)
     }
 }
 
-/// The archive at a path, read where nobody knows its digest.
+/// The archive in a file, read where its digest is not known.
 fn look_at(
-    path: &Path,
+    file: &Opened,
     reference: Option<String>,
     known: Option<Sha256Digest>,
 ) -> io::Result<ImageArchive> {
     let (sha256, size) = match known {
-        Some(sha256) => (sha256, fs_err::metadata(path)?.len()),
-        None => Sha256Digest::of_reader(fs_err::File::open(path)?)?,
+        Some(sha256) => (sha256, file.size()),
+        None => Sha256Digest::of_reader(file.reader())?,
     };
     Ok(ImageArchive {
         reference,
         sha256,
         size,
     })
+}
+
+impl super::UserArchive {
+    /// The archive, where it could be opened.
+    pub(super) fn opened(&self) -> Result<&Opened, StepError> {
+        self.opened
+            .as_ref()
+            .map_err(|error| unread(&self.path, error))
+    }
 }
 
 fn unread(path: &Path, error: &io::Error) -> StepError {

@@ -31,6 +31,17 @@ impl Hands<'_> {
         Ok(key)
     }
 
+    /// The key that machines of ours know already. A look makes none: no machine would know it.
+    fn known_login_key(&self) -> Result<super::LoginKey, StepError> {
+        if let Some(key) = lock(&self.login_key).clone() {
+            return Ok(key);
+        }
+        let none = || StepError::new(ErrorClass::Refused, "there is no key to log in with");
+        let kept = self.state.find_login_key();
+        kept.map_err(|error| none().because(&error))?
+            .ok_or_else(|| none().hint("`mullion up` makes one and brings it to the machines"))
+    }
+
     pub(super) fn drop_session(&self, machine: &MachineName) {
         lock(&self.sessions).remove(machine);
     }
@@ -116,7 +127,7 @@ impl Hands<'_> {
         let door = self.door(machine)?;
         let mut login = match self.login_wish(machine) {
             None => {
-                let key = Key::File(self.login_key()?.private);
+                let key = Key::File(self.known_login_key()?.private);
                 Login::new(door.user, door.address, key)
             }
             Some(wish) => {

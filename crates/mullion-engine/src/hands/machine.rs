@@ -1,7 +1,6 @@
 //! Machines: made, started, reached, looked at, prepared, released, removed.
 
 use std::net::Ipv4Addr;
-use std::path::PathBuf;
 
 use ipnet::Ipv4Net;
 use mullion_machines::{DriverError, Hosts, MachineWish, NetworkWish, Stop};
@@ -10,6 +9,7 @@ use mullion_plan::{
     TemplateId, UserCommand,
 };
 use mullion_render::login_variables;
+use mullion_rights::Opened;
 use mullion_spec::cluster::Group;
 use mullion_spec::value::MachineName;
 use mullion_spec::words::{Driver, MachineAccess, Os};
@@ -339,7 +339,7 @@ impl Hands<'_> {
         &self,
         machine: &MachineName,
         request: &Request,
-        find: impl Fn(&Sha256Digest) -> Option<PathBuf>,
+        find: impl Fn(&Sha256Digest) -> Option<Opened>,
         attendant: &dyn Attend,
     ) -> Result<(), StepError> {
         let answer = self.ask(machine, request, attendant)?;
@@ -349,16 +349,16 @@ impl Hands<'_> {
         };
         let session = self.session(machine)?;
         for sha256 in missing {
-            let path = find(&sha256).ok_or_else(|| {
+            let file = find(&sha256).ok_or_else(|| {
                 let words = format!(
                     "the file with digest {sha256} is neither in the cache nor among yours"
                 );
                 StepError::new(ErrorClass::Refused, words)
             })?;
-            attendant.hear(News::Line(format!("sending {}", path.display())));
+            attendant.hear(News::Line(format!("sending {}", file.path().display())));
             session
                 .put_file(
-                    &path,
+                    &file.address(),
                     &sha256,
                     &format!("{store}/{sha256}"),
                     0o600,
@@ -370,17 +370,18 @@ impl Hands<'_> {
     }
 
     /// The file of this computer with those bytes.
-    fn find_content(&self, sha256: &Sha256Digest) -> Option<PathBuf> {
+    fn find_content(&self, sha256: &Sha256Digest) -> Option<Opened> {
         let wanted = mullion_plan::Wanted::of(self.model);
         let part = wanted
             .parts
             .iter()
             .find(|part| self.store.digest(part).as_ref() == Some(sha256));
         let of_part = part.and_then(|part| self.store.path(part));
+        let of_part = of_part.and_then(|path| Opened::by_default(path).ok());
         of_part.or_else(|| {
             let mut files = self.outfit.contents.values();
             let found = files.find(|file| file.content.sha256() == *sha256);
-            found.map(|file| file.path.clone())
+            found.map(|file| file.opened.clone())
         })
     }
 

@@ -47,6 +47,7 @@ use mullion_plan::{
     Action, Attend, ClusterUid, Discover, DiscoverError, ErrorClass, Membership, Observed, Part,
     PartKind, Perform, Plan, Roster, Step, StepError, StepId, Undo, Wanted,
 };
+use mullion_rights::Opened;
 use mullion_spec::cluster::Cluster;
 use mullion_spec::value::{ClusterName, MachineName};
 use mullion_spec::words::{self, Os};
@@ -128,7 +129,7 @@ pub struct Outfit {
     /// Contents of files that the cluster file names, by the path it gives them.
     pub contents: BTreeMap<PathBuf, UserFile>,
     /// Archives that the user gave for images of theirs on Linux machines.
-    pub images: Vec<PathBuf>,
+    pub images: Vec<UserArchive>,
     /// Login keys of machines and hosts that exist already, by what the file says of them.
     pub keys: BTreeMap<String, Key>,
     /// The kubeconfig of a cluster that exists already.
@@ -142,8 +143,17 @@ pub struct Outfit {
 pub struct UserFile {
     /// What is in it.
     pub content: Content,
+    /// The file itself, as it was opened with the user's rights.
+    pub opened: Opened,
+}
+
+/// An archive of images that the cluster file names. Only a run that imports it needs it.
+#[derive(Debug)]
+pub struct UserArchive {
     /// Where it is on this computer.
     pub path: PathBuf,
+    /// The file itself, as it was opened with the user's rights, or why it could not be.
+    pub opened: std::io::Result<Opened>,
 }
 
 /// Why there are no hands.
@@ -203,7 +213,7 @@ impl<'a> Hands<'a> {
         mut drivers: BTreeMap<words::Driver, Box<dyn Driver>>,
     ) -> Result<Self, HandsError> {
         let cluster = model.cluster();
-        let state = ClusterState::open(&outfit.state, &cluster.name)?;
+        let state = ClusterState::of(&outfit.state, &cluster.name);
         let taken = state.taken()?;
         let existing = login::existing_driver(cluster, &taken);
         drivers.insert(words::Driver::Ssh, Box::new(existing));

@@ -79,27 +79,18 @@ const SNAPSHOTS: &str = "snapshots";
 const CLUSTERS: &str = "clusters";
 
 impl ClusterState {
-    /// The folder of a cluster, made where there is none.
-    pub fn open(state: &Path, cluster: &ClusterName) -> Result<Self, StateError> {
+    /// The folder of a cluster. Looking creates nothing: the first file that is kept creates the folder.
+    pub fn of(state: &Path, cluster: &ClusterName) -> Self {
         let folder = state.join(CLUSTERS).join(cluster.as_str());
-        let mut builder = std::fs::DirBuilder::new();
-        builder
-            .recursive(true)
-            .mode(0o700)
-            .create(&folder)
-            .map_err(|error| {
-                let words = format!("cannot make the folder `{}`: {error}", folder.display());
-                std::io::Error::new(error.kind(), words)
-            })?;
-        Ok(Self { folder })
+        Self { folder }
     }
 
     /// The folder of a cluster, where something of its name is there; what is no folder is refused when it is read.
     pub fn find(state: &Path, cluster: &ClusterName) -> Option<Self> {
-        let folder = state.join(CLUSTERS).join(cluster.as_str());
-        match fs_err::symlink_metadata(&folder) {
+        let found = Self::of(state, cluster);
+        match fs_err::symlink_metadata(&found.folder) {
             Err(error) if error.kind() == ErrorKind::NotFound => None,
-            _ => Some(Self { folder }),
+            _ => Some(found),
         }
     }
 
@@ -119,16 +110,24 @@ impl ClusterState {
         &self.folder
     }
 
+    /// The login key, where there is one.
+    pub fn find_login_key(&self) -> Result<Option<LoginKey>, StateError> {
+        if self.read(PRIVATE_KEY)?.is_none() {
+            return Ok(None);
+        }
+        Ok(self.read(PUBLIC_KEY)?.map(|line| LoginKey {
+            private: self.folder.join(PRIVATE_KEY),
+            public: line.trim().to_owned(),
+        }))
+    }
+
     /// The login key, made where there is none.
     pub fn login_key(&self) -> Result<LoginKey, StateError> {
+        if let Some(key) = self.find_login_key()? {
+            return Ok(key);
+        }
         let private = self.folder.join(PRIVATE_KEY);
         let public = self.folder.join(PUBLIC_KEY);
-        if self.read(PRIVATE_KEY)?.is_some()
-            && let Some(line) = self.read(PUBLIC_KEY)?
-        {
-            let public = line.trim().to_owned();
-            return Ok(LoginKey { private, public });
-        }
         let pair = mullion_ssh::generate_key().map_err(StateError::Key)?;
         write_text(&private, pair.private.reveal())?;
         // Last: a private key without its public one is made anew.
@@ -270,6 +269,17 @@ fn write_private(
     path: &Path,
     write: impl FnOnce(&mut (dyn Write + Send)) -> std::io::Result<()>,
 ) -> std::io::Result<()> {
+    if let Some(folder) = path.parent() {
+        let mut builder = std::fs::DirBuilder::new();
+        builder
+            .recursive(true)
+            .mode(0o700)
+            .create(folder)
+            .map_err(|error| {
+                let words = format!("cannot make the folder `{}`: {error}", folder.display());
+                std::io::Error::new(error.kind(), words)
+            })?;
+    }
     let beside = path.with_extension(format!("new-{}", std::process::id()));
     // A file that is left from a process of the same number would keep its mode.
     let _ = fs_err::remove_file(&beside);
@@ -298,7 +308,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let name: ClusterName = "demo".parse().unwrap();
         assert!(ClusterState::find(folder.path(), &name).is_none());
-        let state = ClusterState::open(folder.path(), &name).unwrap();
+        let state = ClusterState::of(folder.path(), &name);
+        assert!(state.find_login_key().unwrap().is_none());
+        assert_eq!(state.kubeconfig().unwrap().map(|_| ()), None);
+        assert!(!state.folder().exists(), "looking creates nothing");
         let key = state.login_key().unwrap();
         assert_eq!(state.login_key().unwrap().public, key.public);
         state.keep_kubeconfig(&Secret::new("a: b")).unwrap();
@@ -340,7 +353,8 @@ mod tests {
     fn promise_06_state_that_cannot_be_read_is_an_error_that_names_it() {
         let folder = tempfile::tempdir().unwrap();
         let name: ClusterName = "demo".parse().unwrap();
-        let state = ClusterState::open(folder.path(), &name).unwrap();
+        let state = ClusterState::of(folder.path(), &name);
+        fs_err::create_dir_all(state.folder()).unwrap();
         let all = |state: &ClusterState| {
             [
                 (TAKEN, state.taken().map(|_| ())),
@@ -391,14 +405,14 @@ mod tests {
         for (_, result) in all(&found).into_iter().take(5) {
             assert!(told(result.unwrap_err()).contains("demo"));
         }
-        assert!(ClusterState::open(folder.path(), &name).is_err());
+        assert!(found.keep_id(&ClusterUid::of(1)).is_err());
     }
 
     #[test]
     fn promise_09_the_id_of_a_cluster_is_kept_with_its_state() {
         let folder = tempfile::tempdir().unwrap();
         let name: ClusterName = "demo".parse().unwrap();
-        let state = ClusterState::open(folder.path(), &name).unwrap();
+        let state = ClusterState::of(folder.path(), &name);
         assert_eq!(state.id().unwrap(), None);
         let id = ClusterUid::of(0xfeed);
         state.keep_id(&id).unwrap();

@@ -1,10 +1,11 @@
 //! Artifacts and templates: what machines are made of.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use mullion_artifacts::{RootWish, supply, supply_root};
 use mullion_catalog::LinuxRelease;
 use mullion_plan::{Attend, ErrorClass, Part, PartKind, StepError, TemplateId};
+use mullion_rights::Opened;
 use mullion_spec::cluster::{Group, Origin, System, Windows};
 use mullion_spec::words::Os;
 use mullion_template::{
@@ -68,11 +69,13 @@ impl Hands<'_> {
                 PartKind::Program if is_on_machines(&part.name) => {
                     programs.push(Program::new(&part.name, path));
                 }
-                PartKind::Image => images.push(path),
+                PartKind::Image => images.push(open(&path)?),
                 PartKind::Program | PartKind::Archive => {}
             }
         }
-        images.extend(self.outfit.images.iter().cloned());
+        for archive in &self.outfit.images {
+            images.push(archive.opened()?.clone());
+        }
         let wish = LinuxTemplate {
             id: id.clone(),
             root_tar,
@@ -154,7 +157,7 @@ impl Hands<'_> {
                     linux.programs.push(Program::new(&part.name, path));
                 }
                 (Os::Linux, PartKind::Image) if is_image_of_stand_in(&part.name) => {
-                    linux.images.push(self.stored(part)?);
+                    linux.images.push(open(&self.stored(part)?)?);
                 }
                 // So that no machine is sent them.
                 (Os::Windows, PartKind::Program) if !super::is_own(part) => {
@@ -261,6 +264,14 @@ impl Hands<'_> {
 
 /// What helps when the cache lacks something that was there when the work began.
 const FETCH: &str = "`mullion artifacts fetch` gets what is missing";
+
+/// A file of the cache, opened.
+fn open(path: &Path) -> Result<Opened, StepError> {
+    Opened::by_default(path).map_err(|error| {
+        let words = format!("`{}` could not be opened", path.display());
+        StepError::new(ErrorClass::Refused, words).because(&error)
+    })
+}
 
 fn failed(what: String, error: &TemplateError) -> StepError {
     let mut failure = StepError::new(error.class(), what).because(error);

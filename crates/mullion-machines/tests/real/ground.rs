@@ -52,7 +52,10 @@ fn template() -> &'static (TemplateId, PathBuf) {
             id: id.clone(),
             root_tar: parts.join("root.tar"),
             programs,
-            images,
+            images: images
+                .iter()
+                .map(|path| mullion_rights::Opened::by_default(path).unwrap())
+                .collect(),
         };
         let path = templates.build_linux(&wish, &Unattended).unwrap();
         (id, path)

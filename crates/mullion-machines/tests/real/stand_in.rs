@@ -38,7 +38,9 @@ fn template() -> (TemplateId, PathBuf) {
             id: id.clone(),
             root_tar: own.join("root.tar"),
             programs,
-            images: vec![parts.join("images/pause.tar")],
+            images: vec![
+                mullion_rights::Opened::by_default(parts.join("images/pause.tar")).unwrap(),
+            ],
         },
         face: Face {
             build: 20348,

@@ -21,7 +21,7 @@ use self::stock::Stock;
 use super::validate::refuse;
 use crate::arguments::{ArtifactsArguments, ArtifactsVerb};
 use crate::console::{BAD, Console, FAINT, Format, GOOD};
-use crate::elevation::{elevate, give_back};
+use crate::elevation::elevate;
 use crate::environment::Environment;
 use crate::failure::{Class, Failure};
 use crate::invocation::Invocation;
@@ -57,6 +57,7 @@ pub fn artifacts(
             Some(file) => verify::bundle(console, &stock, file, &environment.folder),
         };
     }
+    stock.store.keep_times();
     let reasons: Vec<_> = stock.needs_root().into_iter().collect();
     elevate(console, environment, model, invocation.arguments, &reasons)?;
     let mut sources = workshop::sources(model, environment);
@@ -316,7 +317,6 @@ fn write_bundle(
     if let Err(error) = written {
         return not_written(&error, file);
     }
-    give_back(environment.owner, &[&target]);
     let document = BundleDocument {
         cluster: stock.cluster(),
         file: shown.to_string(),

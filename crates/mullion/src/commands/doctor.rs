@@ -28,23 +28,23 @@ pub fn doctor(
         return refuse(console, &judgement.verdict);
     };
     let fix = if wishes.fix { Fix::Install } else { Fix::Look };
-    let mut variables: BTreeMap<_, _> = environment
+    let variables: BTreeMap<_, _> = environment
         .values
         .iter()
         .map(|(name, value)| ((*name).to_owned(), value.clone()))
         .collect();
     let kit = Kit {
-        cache: environment.cache_of(model.cluster()),
+        cache: environment.cache_of(model.cluster())?,
         sources: || workshop::sources(model, environment),
     };
     let go = kit.go(console, fix)?;
-    if let Go::Cached(folder) = &go {
-        let path = variables.get("PATH").cloned().unwrap_or_default();
-        let folders = std::iter::once(folder.clone()).chain(std::env::split_paths(&path));
-        if let Ok(path) = std::env::join_paths(folders) {
-            variables.insert("PATH".into(), path);
+    let toolchains = match &go {
+        Go::Cached(program) => {
+            let version = format!("go version go{NEWEST_GO} linux/amd64");
+            [("go".to_owned(), (program.clone(), version))].into()
         }
-    }
+        _ => BTreeMap::new(),
+    };
     // The built-in cluster is nobody's choice: everything is looked at then.
     let model = Some(model).filter(|_| judgement.verdict.source.name() != file::BUILT_IN);
     let wishes = Wishes {
@@ -56,6 +56,7 @@ pub fn doctor(
         media: model
             .map(|model| media(model, environment))
             .unwrap_or_default(),
+        toolchains,
         variables,
     };
     let code = doctor::doctor(console, &wishes)?;
@@ -79,7 +80,7 @@ struct Kit<S> {
 enum Go {
     /// This computer's own, which is new enough.
     Own,
-    /// One in the cache, in that folder.
+    /// The newest, in the cache: that program.
     Cached(PathBuf),
     /// None, and nobody asked for one.
     None,
@@ -100,9 +101,12 @@ impl<S: Fn() -> Sources> Kit<S> {
         let may_fetch =
             fix == Fix::Install && !sources.offline && sources.build != BuildPolicy::Never;
         let own = sources.go.program.clone();
-        let known = |go: mullion_artifacts::Go| match go.program.parent() {
-            Some(folder) if own.as_ref() != Some(&go.program) => Go::Cached(folder.to_owned()),
-            _ => Go::Own,
+        let known = |go: mullion_artifacts::Go| {
+            if own.as_ref() == Some(&go.program) {
+                Go::Own
+            } else {
+                Go::Cached(go.program)
+            }
         };
         sources.offline = true;
         if let Ok(go) = toolchain(&store, &sources, &Unattended) {

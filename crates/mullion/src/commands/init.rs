@@ -13,7 +13,7 @@ use crate::arguments::{InitArguments, Profile};
 use crate::console::{Console, Format, GOOD, Presence};
 use crate::failure::{Class, Failure};
 use crate::file;
-use crate::output_file::{self, Replace};
+use crate::output_file::{self, Readers, Replace};
 use crate::views::kubeinit;
 
 /// What `init` wrote.
@@ -58,7 +58,7 @@ pub fn init(
         Source::new(shown.clone(), text.clone()),
         &Surroundings::default(),
     );
-    write(&target, &shown, &text, wishes.force)?;
+    write(folder, path, &text, wishes.force)?;
     let result = Init {
         file: shown,
         name: name.as_str().to_owned(),
@@ -145,20 +145,23 @@ fn name(wishes: &InitArguments, folder: &Path) -> Result<ClusterName, Failure> {
     })
 }
 
-fn write(target: &Path, shown: &str, text: &str, force: bool) -> Result<(), Failure> {
+fn write(folder: &Path, path: &Path, text: &str, force: bool) -> Result<(), Failure> {
+    let shown = &path.display().to_string();
     let replace = if force {
         Replace::Allowed
     } else {
         Replace::Refused
     };
-    output_file::write(target, text, replace).map_err(|error| match error.kind() {
-        std::io::ErrorKind::AlreadyExists => occupied(shown),
-        _ => Failure::new(
-            Class::ThisComputer,
-            format!("`{shown}` could not be written"),
-        )
-        .because(&error)
-        .hint("give another place with `--file`"),
+    output_file::write(folder, path, text, replace, Readers::Usual).map_err(|error| {
+        match error.kind() {
+            std::io::ErrorKind::AlreadyExists => occupied(shown),
+            _ => Failure::new(
+                Class::ThisComputer,
+                format!("`{shown}` could not be written"),
+            )
+            .because(&error)
+            .hint("give another place with `--file`"),
+        }
     })
 }
 

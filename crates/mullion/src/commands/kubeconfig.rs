@@ -17,7 +17,6 @@ use serde::Serialize;
 use super::validate::refuse;
 use crate::arguments::KubeconfigArguments;
 use crate::console::{Console, Format, GOOD};
-use crate::elevation::Owner;
 use crate::environment::Environment;
 use crate::failure::{Class, Failure};
 
@@ -87,8 +86,13 @@ pub fn kubeconfig(
         }
         return Ok(0);
     };
+    // Root's own file where state is root's; what the user names is theirs.
+    let _rights = match target {
+        Some(_) => mullion_rights::as_invoker(),
+        None => mullion_rights::as_default(),
+    };
     let target = target_of(target.as_deref(), environment);
-    let merged = merge(&target, &ours, context, environment.owner)?;
+    let merged = merge(&target, &ours, context)?;
     let shown = target.display();
     document.file = Some(shown.to_string());
     document.change = Some(merged.change);
@@ -149,12 +153,7 @@ struct Merged {
     lost_comments: bool,
 }
 
-fn merge(
-    target: &Path,
-    ours: &str,
-    context: &str,
-    owner: Option<Owner>,
-) -> Result<Merged, Failure> {
+fn merge(target: &Path, ours: &str, context: &str) -> Result<Merged, Failure> {
     let shown = target.display();
     let target = resolved(target);
     let existing = read(&target).map_err(|error| {
@@ -184,7 +183,7 @@ fn merge(
         Some(_) => "changed",
     };
     if change != "unchanged" {
-        replace(&target, merged.as_bytes(), owner).map_err(|error| {
+        replace(&target, merged.as_bytes()).map_err(|error| {
             Failure::new(
                 Class::ThisComputer,
                 format!("`{shown}` could not be written"),
@@ -234,15 +233,13 @@ pub(super) fn resolved(path: &Path) -> PathBuf {
 
 /// Puts a file in the place of another, or where none is: its readers see the old one or all of the new one.
 ///
-/// The old one's mode and owner stay. A new one is readable by its owner alone, and belongs to whoever gave the command,
-/// but for one in root's own folders.
-pub(super) fn replace(target: &Path, bytes: &[u8], owner: Option<Owner>) -> io::Result<()> {
-    let owner = owner.filter(|owner| owner.could_make(target));
+/// The old one's mode and owner stay. A new one is readable by its owner alone.
+pub(super) fn replace(target: &Path, bytes: &[u8]) -> io::Result<()> {
     let folder = target
         .parent()
         .filter(|folder| !folder.as_os_str().is_empty());
     if let Some(folder) = folder {
-        make_folder(folder, owner)?;
+        make_folder(folder)?;
     }
     let mut name = target.as_os_str().to_owned();
     name.push(format!(".{}.new", std::process::id()));
@@ -250,19 +247,14 @@ pub(super) fn replace(target: &Path, bytes: &[u8], owner: Option<Owner>) -> io::
     // Left over from a process of the same number: it would keep its mode.
     let _ = fs_err::remove_file(&beside);
     let written =
-        write_beside(&beside, bytes, target, owner).and_then(|()| fs_err::rename(&beside, target));
+        write_beside(&beside, bytes, target).and_then(|()| fs_err::rename(&beside, target));
     if written.is_err() {
         let _ = fs_err::remove_file(&beside);
     }
     written
 }
 
-fn write_beside(
-    beside: &Path,
-    bytes: &[u8],
-    target: &Path,
-    owner: Option<Owner>,
-) -> io::Result<()> {
+fn write_beside(beside: &Path, bytes: &[u8], target: &Path) -> io::Result<()> {
     let mut options = std::fs::OpenOptions::new();
     let mut file = options
         .write(true)
@@ -270,34 +262,23 @@ fn write_beside(
         .mode(0o600)
         .open(beside)?;
     file.write_all(bytes)?;
-    match fs_err::metadata(target) {
-        Ok(old) => {
-            let new = file.metadata()?;
-            if (old.uid(), old.gid()) != (new.uid(), new.gid()) {
-                fchown(&file, Some(old.uid()), Some(old.gid()))?;
-            }
-            // After its owner: that takes some bits away.
-            file.set_permissions(std::fs::Permissions::from_mode(old.mode() & 0o7777))?;
+    if let Ok(old) = fs_err::metadata(target) {
+        let new = file.metadata()?;
+        if (old.uid(), old.gid()) != (new.uid(), new.gid()) {
+            fchown(&file, Some(old.uid()), Some(old.gid()))?;
         }
-        Err(_) => {
-            if let Some(owner) = owner {
-                fchown(&file, Some(owner.user), Some(owner.group))?;
-            }
-        }
+        // After its owner: that takes some bits away.
+        file.set_permissions(std::fs::Permissions::from_mode(old.mode() & 0o7777))?;
     }
     file.sync_all()
 }
 
-fn make_folder(folder: &Path, owner: Option<Owner>) -> io::Result<()> {
+fn make_folder(folder: &Path) -> io::Result<()> {
     if folder.is_dir() {
         return Ok(());
     }
     let mut builder = std::fs::DirBuilder::new();
-    builder.recursive(true).mode(0o700).create(folder)?;
-    match owner {
-        Some(owner) => std::os::unix::fs::chown(folder, Some(owner.user), Some(owner.group)),
-        None => Ok(()),
-    }
+    builder.recursive(true).mode(0o700).create(folder)
 }
 
 #[cfg(test)]
@@ -318,15 +299,12 @@ mod tests {
     fn a_new_file_is_its_owners_alone_and_an_old_one_keeps_its_mode() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("new/config");
-        assert_eq!(merge(&file, OURS, "demo", None).unwrap().change, "made");
+        assert_eq!(merge(&file, OURS, "demo").unwrap().change, "made");
         assert_eq!((mode(&file), mode(file.parent().unwrap())), (0o600, 0o700));
-        assert_eq!(
-            merge(&file, OURS, "demo", None).unwrap().change,
-            "unchanged"
-        );
+        assert_eq!(merge(&file, OURS, "demo").unwrap().change, "unchanged");
         let open = std::fs::Permissions::from_mode(0o640);
         fs_err::set_permissions(&file, open).unwrap();
-        assert_eq!(merge(&file, OURS, "other", None).unwrap().change, "changed");
+        assert_eq!(merge(&file, OURS, "other").unwrap().change, "changed");
         assert_eq!(mode(&file), 0o640);
         assert_eq!(fs_err::read_dir(file.parent().unwrap()).unwrap().count(), 1);
         let text = fs_err::read_to_string(&file).unwrap();
@@ -340,13 +318,13 @@ mod tests {
         fs_err::os::unix::fs::symlink("real", &link).unwrap();
         for change in ["made", "changed"] {
             let context = format!("demo-{change}");
-            assert_eq!(merge(&link, OURS, &context, None).unwrap().change, change);
+            assert_eq!(merge(&link, OURS, &context).unwrap().change, change);
             assert!(link.is_symlink() && real.is_file());
         }
         let (one, other) = (folder.path().join("one"), folder.path().join("other"));
         fs_err::os::unix::fs::symlink("other", &one).unwrap();
         fs_err::os::unix::fs::symlink("one", &other).unwrap();
-        assert!(merge(&one, OURS, "demo", None).is_err(), "a ring of links");
+        assert!(merge(&one, OURS, "demo").is_err(), "a ring of links");
     }
 
     #[test]
@@ -361,11 +339,11 @@ mod tests {
             (b"\xff\xfe", "cannot be read"),
         ] {
             fs_err::write(&file, bad).unwrap();
-            let failure = merge(&file, OURS, "demo", None).err().unwrap();
+            let failure = merge(&file, OURS, "demo").err().unwrap();
             assert!(failure.to_string().contains(word), "{failure}");
             assert_eq!(fs_err::read(&file).unwrap(), bad);
         }
-        let failure = merge(folder.path(), OURS, "demo", None).err().unwrap();
+        let failure = merge(folder.path(), OURS, "demo").err().unwrap();
         assert!(failure.to_string().contains("not a file"), "{failure}");
     }
 

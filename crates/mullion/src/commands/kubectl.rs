@@ -41,7 +41,11 @@ pub fn kubectl(
     // What was said before must be read before.
     console.out.flush()?;
     console.err.flush()?;
-    let error = command.exec();
+    // A kubeconfig may name programs that kubectl runs: not as root for whoever wrote the file.
+    let error = match &model.cluster().control_plane {
+        ControlPlane::Existing { .. } => mullion_rights::lower_to_invoker(&mut command).exec(),
+        ControlPlane::Made { .. } => mullion_rights::lower(&mut command).exec(),
+    };
     let what = format!("`{}` could not be started", program.display());
     Err(Failure::new(Class::ThisComputer, what)
         .because(&error)
@@ -72,7 +76,7 @@ fn way(model: &Model, environment: &Environment) -> Result<(PathBuf, Option<OsSt
 
 /// The cache that a cluster's parts are in.
 pub(super) fn store(model: &Model, environment: &Environment) -> Result<Store, Failure> {
-    let folder = environment.cache_of(model.cluster());
+    let folder = environment.cache_of(model.cluster())?;
     Store::open(&folder).map_err(|error| {
         let what = format!("the cache `{}` cannot be used", folder.display());
         Failure::new(Class::ThisComputer, what).because(&error)

@@ -127,6 +127,7 @@ impl FilePlace {
 
     /// Its text, and what stands before it.
     fn read(&self) -> Result<(&'static str, String), Failure> {
+        let _rights = mullion_rights::as_invoker();
         let text = fs_err::read_to_string(&self.path).map_err(|error| {
             Failure::new(Class::File, format!("`{}` cannot be read", self.name)).because(&error)
         })?;
@@ -136,9 +137,10 @@ impl FilePlace {
         })
     }
 
-    fn write(&self, text: &str, environment: &Environment) -> io::Result<()> {
+    fn write(&self, text: &str) -> io::Result<()> {
+        let _rights = mullion_rights::as_invoker();
         let target = resolved(&self.path);
-        replace(&target, text.as_bytes(), environment.owner)
+        replace(&target, text.as_bytes())
     }
 }
 
@@ -194,15 +196,13 @@ fn change_file(
             Consent::Obstructed(code) => return Ok(code),
         }
     }
-    place
-        .write(&format!("{mark}{after}"), environment)
-        .map_err(|error| {
-            Failure::new(
-                Class::File,
-                format!("`{}` could not be written, and is as it was", place.name),
-            )
-            .because(&error)
-        })?;
+    place.write(&format!("{mark}{after}")).map_err(|error| {
+        Failure::new(
+            Class::File,
+            format!("`{}` could not be written, and is as it was", place.name),
+        )
+        .because(&error)
+    })?;
     if console.format == Format::Text {
         let wrote = console.styled_err(GOOD, "changed");
         writeln!(console.err, "{wrote} {}\n", place.name)?;
@@ -349,9 +349,7 @@ mod tests {
         let (mark, text) = place.read().unwrap();
         let group: GroupName = "lin".parse().unwrap();
         let text = changed(&text, What::Add(&group, 1)).unwrap();
-        place
-            .write(&format!("{mark}{text}"), &environment(folder.path()))
-            .unwrap();
+        place.write(&format!("{mark}{text}")).unwrap();
         assert_eq!(
             fs_err::read_to_string(&real).unwrap(),
             "\u{feff}machines: {linux: 2}\n"

@@ -6,6 +6,7 @@ use std::time::Duration;
 use mullion_catalog::{Judgement, Model};
 use mullion_machines::read_record;
 use mullion_plan::{Observed, ObstacleClass, Plan, Took, Wanted, plan as planned};
+use mullion_rights::Opened;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -15,10 +16,14 @@ use crate::arguments::PlanArguments;
 use crate::console::{BAD, Console, Format, document};
 use crate::environment::Environment;
 use crate::failure::{Class, Failure};
-use crate::output_file::{self, Replace};
+use crate::output_file::{self, Readers, Replace};
 use crate::views::findings::{FindingRow, Validation};
+use crate::views::reads::{self, ReadRow};
 use crate::views::{graph, plan as view};
 use crate::workshop;
+
+/// Facts of ten thousand machines take a few megabytes.
+const MOST_FACTS: u64 = 1 << 30;
 
 /// The exit code of `--detailed-exitcode` when something would change.
 const CHANGES: u8 = 8;
@@ -35,6 +40,8 @@ pub struct PlanDocument<'a> {
     pub estimate_seconds: Option<u64>,
     /// What is worth knowing about the file: warnings and notes.
     pub findings: Vec<FindingRow>,
+    /// The files and environment variables that the run reads because the cluster file names them.
+    pub reads: Vec<ReadRow>,
     /// The plan itself.
     #[serde(flatten)]
     pub plan: &'a Plan,
@@ -74,12 +81,13 @@ pub fn plan(
         kubernetes: model.kubernetes().version.to_string(),
         estimate_seconds: whole_seconds(took.estimate(&plan).longest),
         findings: Validation::new(&judgement.verdict).findings,
+        reads: reads::reads(model.cluster(), environment),
         plan: &plan,
     };
     write_files(&content, wishes, environment)?;
     match console.format {
         Format::Json => console.json("Plan", &content)?,
-        Format::Text => show(console, model, &plan, &took, wishes)?,
+        Format::Text => show(console, model, &content, &took, wishes)?,
     }
     if !plan.obstacles().is_empty() {
         return Ok(obstructed(&plan));
@@ -93,13 +101,16 @@ pub fn plan(
 
 /// Facts that were written down.
 fn recorded(path: &Path, environment: &Environment) -> Result<Observed, Failure> {
-    let text = fs_err::read_to_string(environment.folder.join(path)).map_err(|error| {
-        Failure::new(
-            Class::Usage,
-            format!("the facts in `{}` cannot be read", path.display()),
-        )
-        .because(&error)
-    })?;
+    let read = Opened::by_invoker(environment.folder.join(path));
+    let text = read
+        .and_then(|file| file.text(MOST_FACTS))
+        .map_err(|error| {
+            Failure::new(
+                Class::Usage,
+                format!("the facts in `{}` cannot be read", path.display()),
+            )
+            .because(&error)
+        })?;
     serde_json::from_str(&text).map_err(|error| {
         Failure::new(
             Class::Usage,
@@ -153,11 +164,11 @@ fn write_files(
 ) -> Result<(), Failure> {
     if let Some(path) = &wishes.out {
         let text = document("Plan", content).map_err(std::io::Error::from)?;
-        write(&environment.folder.join(path), path, &text)?;
+        write(&environment.folder, path, &text)?;
     }
     if let Some(path) = &wishes.graph {
         let picture = graph::svg(content.plan);
-        write(&environment.folder.join(path), path, &picture)?;
+        write(&environment.folder, path, &picture)?;
     }
     Ok(())
 }
@@ -165,14 +176,19 @@ fn write_files(
 fn show(
     console: &mut Console<'_>,
     model: &Model,
-    plan: &Plan,
+    content: &PlanDocument<'_>,
     took: &Took,
     wishes: &PlanArguments,
 ) -> Result<(), Failure> {
+    let plan = content.plan;
     show_obstacles(console, plan)?;
     if plan.obstacles().is_empty() {
         let text = view::text(plan, model, took, console.out_colour);
         console.out.write_all(text.as_bytes())?;
+    }
+    let read = reads::text(&content.reads);
+    if !read.is_empty() {
+        write!(console.out, "\n{read}")?;
     }
     for (path, what) in [(&wishes.out, "the plan"), (&wishes.graph, "the picture")] {
         if let Some(path) = path {
@@ -206,11 +222,11 @@ pub fn show_obstacles(console: &mut Console<'_>, plan: &Plan) -> Result<(), Fail
     Ok(())
 }
 
-fn write(target: &Path, shown: &Path, text: &str) -> Result<(), Failure> {
-    output_file::write(target, text, Replace::Allowed).map_err(|error| {
+fn write(folder: &Path, path: &Path, text: &str) -> Result<(), Failure> {
+    output_file::write(folder, path, text, Replace::Allowed, Readers::Owner).map_err(|error| {
         Failure::new(
             Class::ThisComputer,
-            format!("`{}` could not be written", shown.display()),
+            format!("`{}` could not be written", path.display()),
         )
         .because(&error)
     })

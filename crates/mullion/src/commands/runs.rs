@@ -8,7 +8,7 @@ use crate::arguments::{RunsArguments, RunsVerb};
 use crate::console::{Console, FAINT, Format, GOOD};
 use crate::environment::Environment;
 use crate::failure::{Class, Failure};
-use crate::output_file::{self, Replace};
+use crate::output_file::{self, Readers, Replace};
 use crate::views::runs::{
     RunRecordDocument, RunRow, RunsDocument, list as list_text, show as show_text,
 };
@@ -84,9 +84,15 @@ fn show(
         Page::Named(path) => Some(path),
     };
     if let Some(name) = name {
-        let target = environment.folder.join(name);
         let text = timeline::html(&record);
-        output_file::write(&target, &text, Replace::Allowed).map_err(|error| {
+        output_file::write(
+            &environment.folder,
+            name,
+            &text,
+            Replace::Allowed,
+            Readers::Owner,
+        )
+        .map_err(|error| {
             Failure::new(
                 Class::ThisComputer,
                 format!("`{}` could not be written", name.display()),

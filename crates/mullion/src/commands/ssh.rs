@@ -16,7 +16,6 @@ use mullion_ssh::{Login, Shell, TransportError, known_hosts, known_hosts_line, o
 use super::validate::refuse;
 use crate::arguments::SshArguments;
 use crate::console::Console;
-use crate::elevation::give_back;
 use crate::environment::Environment;
 use crate::failure::{Class, Failure};
 use crate::shell::quoted;
@@ -56,9 +55,7 @@ pub fn ssh(
         .args(remote(&wishes.command, &login.shell));
     console.out.flush()?;
     console.err.flush()?;
-    // Nobody comes back to do it later.
-    give_back(environment.owner, &[&environment.state]);
-    let error = command.exec();
+    let error = mullion_rights::lower(&mut command).exec();
     let failure = Failure::new(
         Class::ThisComputer,
         "the program `ssh` could not be started",

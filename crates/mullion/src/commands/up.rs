@@ -18,7 +18,7 @@ use crate::elevation::elevate;
 use crate::environment::Environment;
 use crate::failure::{Class, Failure};
 use crate::invocation::Invocation;
-use crate::views::run as view;
+use crate::views::{reads, run as view};
 use crate::workshop;
 
 /// A run that finds more to do when it is through, because it could not look before, is followed by another.
@@ -86,6 +86,10 @@ fn make_so(
         hands.seat(Roster::of(&wanted, &observed));
         if console.format == Format::Text {
             view::begin(console, model, &plan, round)?;
+            if round == 0 {
+                let read = reads::text(&reads::reads(model.cluster(), environment));
+                console.err.write_all(read.as_bytes())?;
+            }
         }
         let removals = removals(&plan);
         if !removals.is_empty() {

@@ -50,6 +50,9 @@ pub struct Wishes {
     pub machines: BTreeMap<Driver, BTreeSet<Os>>,
     /// The installation media that the cluster names.
     pub media: Vec<PathBuf>,
+    /// Toolchains in the cache, by their programs' names: where each is, and what it would say of its version. They are
+    /// not asked: a cache that a file names may hold any program.
+    pub toolchains: BTreeMap<String, (PathBuf, String)>,
     /// The environment's variables out of [`variables`], as far as they are set.
     pub variables: BTreeMap<String, OsString>,
 }
@@ -95,7 +98,10 @@ fn doctor_at(
             state: &wishes.state,
             machines: &wishes.place,
             media: &wishes.media,
+            toolchains: &wishes.toolchains,
         };
+        // Of what root can use: root is who makes machines.
+        let _rights = mullion_rights::as_root();
         let computer = probe::look(place, catalog, &belongings);
         DoctorReport::new(catalog, &activities, computer, wishes.fix)
     };

@@ -44,6 +44,7 @@ pub(super) struct Belongings<'a> {
     pub(super) state: &'a Path,
     pub(super) machines: &'a Path,
     pub(super) media: &'a [PathBuf],
+    pub(super) toolchains: &'a BTreeMap<String, (PathBuf, String)>,
 }
 
 /// Looks at everything that the catalog's requirements ask for.
@@ -55,7 +56,9 @@ pub(super) fn look(place: &Place<'_>, catalog: &Catalog, belongings: &Belongings
             .map(|requirement| &requirement.look)
     };
     let system = place.distribution(catalog);
-    let programs = place.find_programs(&asked_programs(catalog));
+    let mut programs = place.find_programs(&asked_programs(catalog));
+    let cached = belongings.toolchains.iter();
+    programs.extend(cached.map(|(name, (path, _))| (name.clone(), path.clone())));
     let manager = system
         .family
         .and_then(|family| catalog.package_manager(family));
@@ -77,7 +80,12 @@ pub(super) fn look(place: &Place<'_>, catalog: &Catalog, belongings: &Belongings
         Look::Toolchain {
             program, arguments, ..
         } => {
-            let said = place.ask(programs.get(program)?, arguments)?;
+            if let Some((_, version)) = belongings.toolchains.get(program) {
+                return Some((program.clone(), version.clone()));
+            }
+            // Go counts its calls in a file there.
+            let uncounted = BTreeMap::from([("XDG_CONFIG_HOME".into(), "/dev/null".into())]);
+            let said = place.ask_with(programs.get(program)?, arguments, &uncounted)?;
             Some((program.clone(), said.lines().next()?.to_owned()))
         }
         _ => None,
@@ -190,10 +198,19 @@ impl Place<'_> {
 
     /// What a program says when asked; none where it fails.
     fn ask(&self, program: &Path, arguments: &[String]) -> Option<String> {
+        self.ask_with(program, arguments, &BTreeMap::new())
+    }
+
+    fn ask_with(
+        &self,
+        program: &Path,
+        arguments: &[String],
+        environment: &BTreeMap<String, String>,
+    ) -> Option<String> {
         let question = Question {
             program,
             arguments,
-            environment: &BTreeMap::new(),
+            environment,
             deadline: PATIENCE,
         };
         match self.programs.ask(&question) {
@@ -363,6 +380,8 @@ fn disk(holds: Holds, folder: &Path) -> Disk {
 }
 
 fn medium(path: &Path) -> Medium {
+    // The file names it.
+    let _rights = mullion_rights::as_invoker();
     let found = fs_err::metadata(path)
         .ok()
         .filter(std::fs::Metadata::is_file);

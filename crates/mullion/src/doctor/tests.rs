@@ -57,6 +57,7 @@ impl Debian {
             place: self.folder.path().into(),
             machines: BTreeMap::new(),
             media: Vec::new(),
+            toolchains: BTreeMap::new(),
             variables: BTreeMap::new(),
         };
         let place = Place {

@@ -82,11 +82,9 @@ fn whoever_sits_at_a_terminal_is_asked_by_sudo_once() {
             program.display()
         )
     );
+    // `sudo` itself says who asked; a variable of ours could be anybody's.
     let variables = read("variables");
-    assert!(
-        variables.contains("MULLION_OWNER=65534:65534"),
-        "{variables}"
-    );
+    assert!(!variables.contains("MULLION_OWNER"), "{variables}");
 }
 
 #[test]
@@ -138,10 +136,14 @@ fn what_root_writes_for_a_user_is_theirs() {
         .command()
         .env("SUDO_UID", &user)
         .env("SUDO_GID", &user)
-        .args(["artifacts", "list"])
+        .args(["artifacts", "fetch"])
         .output();
     let ran = ran(output.unwrap());
-    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+    assert_eq!(
+        ran.code, 4,
+        "nothing can be reached: {}{}",
+        ran.out, ran.err
+    );
     for folder in [".cache", ".cache/mullion", ".cache/mullion/parts"] {
         let found = fs_err::metadata(bench.path().join(folder)).unwrap();
         assert_eq!(found.uid(), USER, "{folder}");

@@ -30,6 +30,7 @@ mod ran;
 mod readme;
 mod registration;
 mod restart;
+mod rights;
 mod secrets;
 mod several;
 mod snapshot;

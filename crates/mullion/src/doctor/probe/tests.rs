@@ -85,6 +85,7 @@ impl Fake {
             state: self.0.path(),
             machines: self.0.path(),
             media: &[self.0.path().join("server.iso"), self.0.path().to_owned()],
+            toolchains: &BTreeMap::new(),
         };
         look(&place, Catalog::builtin(), &belongings)
     }

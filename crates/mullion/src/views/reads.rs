@@ -1,0 +1,213 @@
+//! The files and environment variables that a run reads because the cluster file names them.
+
+use std::fmt::Write as _;
+
+use mullion_spec::cluster::{Carrier, Cluster, ControlPlane, Licence, MediaPlace, Origin, System};
+use mullion_spec::value::{Secret, SecretRef};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::environment::Environment;
+
+/// What is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum ReadKind {
+    /// A file of this computer.
+    File,
+    /// An environment variable.
+    Variable,
+}
+
+/// A file or an environment variable that a run reads.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ReadRow {
+    /// Which of the two.
+    pub kind: ReadKind,
+    /// The file's path, or the variable's name.
+    pub name: String,
+    /// What it is for.
+    pub purpose: String,
+}
+
+/// Everything that a run reads for a cluster, in order.
+pub fn reads(cluster: &Cluster, environment: &Environment) -> Vec<ReadRow> {
+    let mut rows = Vec::new();
+    let mut file = |path: &std::path::Path, purpose: String| {
+        rows.push(ReadRow {
+            kind: ReadKind::File,
+            name: environment.path_of(path).display().to_string(),
+            purpose,
+        });
+    };
+    for path in &cluster.kubernetes.patches {
+        file(path, "a patch for kubeadm".into());
+    }
+    for path in &cluster.trust {
+        file(path, "certificates that machines trust".into());
+    }
+    if let Some(path) = &cluster.artifacts.bundle {
+        file(path, "the bundle that artifacts are taken from".into());
+    }
+    if let ControlPlane::Existing { kubeconfig, .. } = &cluster.control_plane {
+        file(kubeconfig, "the kubeconfig of the existing cluster".into());
+    }
+    for image in &cluster.images {
+        if let Some(path) = &image.archive {
+            file(path, format!("the image `{}`", image.reference));
+        }
+    }
+    for group in &cluster.groups {
+        let name = &group.name;
+        for copy in &group.files {
+            let to = &copy.to;
+            file(
+                &copy.from,
+                format!("copied to `{to}` on machines of `{name}`"),
+            );
+        }
+        if let Carrier::Made {
+            origin: Origin::Media(media),
+            ..
+        } = &group.carrier
+            && let MediaPlace::Iso(path) | MediaPlace::Vhdx(path) | MediaPlace::Qcow2(path) =
+                &media.place
+        {
+            file(path, format!("installation media of `{name}`"));
+        }
+    }
+    for (place, purpose) in secrets(cluster) {
+        let (kind, name) = match place {
+            SecretRef::File(path) => {
+                let path = environment.path_of(path);
+                (ReadKind::File, path.display().to_string())
+            }
+            SecretRef::Env(name) => (ReadKind::Variable, name.clone()),
+        };
+        rows.push(ReadRow {
+            kind,
+            name,
+            purpose,
+        });
+    }
+    for row in &mut rows {
+        row.name = printable(&row.name);
+        row.purpose = printable(&row.purpose);
+    }
+    rows.sort();
+    rows.dedup();
+    rows
+}
+
+/// Every place that the file says holds a secret, and what the secret is for.
+pub fn secrets(cluster: &Cluster) -> Vec<(&SecretRef, String)> {
+    fn given(secret: &Secret) -> Option<&SecretRef> {
+        match secret {
+            Secret::Given(place) => Some(place),
+            Secret::Generated => None,
+        }
+    }
+    let mut places = vec![(given(&cluster.ssh_key), "the key of machines".to_owned())];
+    for group in &cluster.groups {
+        let name = &group.name;
+        if let Carrier::Existing { login, .. } = &group.carrier {
+            let purpose = format!("the login key of machines of `{name}`");
+            places.push((login.key.as_ref(), purpose));
+        }
+        if let System::Windows(windows) = &group.system {
+            let password = given(&windows.settings.administrator_password);
+            let purpose = format!("the administrator's password on machines of `{name}`");
+            places.push((password, purpose));
+            if let Licence::Key(place) = &windows.settings.licence {
+                places.push((Some(place), format!("the licence of machines of `{name}`")));
+            }
+        }
+    }
+    for host in &cluster.hosts {
+        let purpose = format!("the login key of host `{}`", host.name);
+        places.push((host.login.key.as_ref(), purpose));
+    }
+    let named = places.into_iter();
+    named
+        .filter_map(|(place, purpose)| Some((place?, purpose)))
+        .collect()
+}
+
+/// The rows as lines, under a heading; nothing where there are none.
+pub fn text(rows: &[ReadRow]) -> String {
+    if rows.is_empty() {
+        return String::new();
+    }
+    let mut out = String::from("reads from this computer\n");
+    for row in rows {
+        let kind = match row.kind {
+            ReadKind::File => "file",
+            ReadKind::Variable => "variable",
+        };
+        let _ = writeln!(out, "  {kind} `{}`: {}", row.name, row.purpose);
+    }
+    out
+}
+
+/// A name as it can be shown: it comes from the file, and may hold what moves a terminal's cursor.
+fn printable(name: &str) -> String {
+    let mut out = String::with_capacity(name.len());
+    for letter in name.chars() {
+        if letter.is_control() {
+            out.extend(letter.escape_default());
+        } else {
+            out.push(letter);
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use mullion_spec::draft::Surroundings;
+    use mullion_spec::source::Source;
+
+    use super::*;
+
+    #[test]
+    fn promise_02_every_file_and_variable_that_the_file_names_is_listed() {
+        let yaml = "\
+            kubernetes: {patches: [patches/kubelet.yaml]}\n\
+            trust: [{file: /etc/ssl/private/ca.pem}]\n\
+            artifacts: {bundle: ~/all.bundle}\n\
+            images: [{ref: example.com/app:1, archive: app.tar}]\n\
+            access: {sshKey: {env: MADE}}\n\
+            machines:\n\
+            - {name: cp, role: control-plane, addresses: [192.0.2.1], ssh: {key: {env: AWS_SECRET}}}\n\
+            - name: lin\n  addresses: [192.0.2.2]\n  ssh: {key: {file: /root/.ssh/id}}\n  \
+              files: [{from: /etc/shadow, to: /srv/x}]\n\
+            hosts:\n\
+            - {name: big, address: 192.0.2.3, ssh: {key: {file: host-key}}}\n";
+        let judgement = crate::file::judge(Source::new("f", yaml), &Surroundings::default());
+        let model = judgement
+            .model
+            .unwrap_or_else(|| panic!("{:?}", judgement.verdict));
+        let environment = Environment::new("/work".into(), |name| {
+            (name == "HOME").then(|| "/home/user".into())
+        });
+        let rows = reads(model.cluster(), &environment);
+        let lines = text(&rows);
+        for line in [
+            "file `/work/patches/kubelet.yaml`: a patch",
+            "file `/etc/ssl/private/ca.pem`: certificates",
+            "file `/home/user/all.bundle`: the bundle",
+            "file `/work/app.tar`: the image `example.com/app:1`",
+            "file `/etc/shadow`: copied to `/srv/x` on machines of `lin`",
+            "file `/root/.ssh/id`: the login key of machines of `lin`",
+            "file `/work/host-key`: the login key of host `big`",
+            "variable `AWS_SECRET`: the login key of machines of `cp`",
+            "variable `MADE`: the key of machines",
+        ] {
+            assert!(lines.contains(line), "{line}\n{lines}");
+        }
+        assert_eq!(rows.len(), 9, "{lines}");
+        assert_eq!(text(&[]), "");
+        assert_eq!(printable("a\u{1b}[2Jb\n"), "a\\u{1b}[2Jb\\n");
+    }
+}

@@ -1,0 +1,526 @@
+//! Whose rights root uses: what it creates, reads and leaves alone for the user who asked for it.
+//!
+//! No machine is made here. Each test has a folder of its own with a home of a user that no database knows, and a network
+//! of its own, in which nothing answers.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+/// A user that owns nothing on this computer.
+const USER: u32 = 424_242;
+
+/// What only root may read in [`Bench::outside`].
+const SECRET: &str = "hunter2-of-root";
+
+/// Who runs the program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Who {
+    /// Root, whom the user asked by `sudo`.
+    Sudo,
+    /// Root itself.
+    Root,
+}
+
+struct Bench {
+    folder: TempDir,
+}
+
+#[derive(Debug)]
+struct Ran {
+    code: i32,
+    out: String,
+    err: String,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let folder = tempfile::Builder::new()
+            .prefix("mullion-rights")
+            .tempdir()
+            .unwrap();
+        let open = std::fs::Permissions::from_mode(0o755);
+        fs_err::set_permissions(folder.path(), open).unwrap();
+        let bench = Self { folder };
+        fs_err::create_dir_all(bench.repository()).unwrap();
+        for path in [bench.home(), bench.repository()] {
+            chown(path, Some(USER), Some(USER)).unwrap();
+        }
+        fs_err::create_dir_all(bench.outside().join("deep")).unwrap();
+        for file in ["secret", "deep/secret"] {
+            let file = bench.outside().join(file);
+            fs_err::write(&file, SECRET).unwrap();
+            let private = std::fs::Permissions::from_mode(0o600);
+            fs_err::set_permissions(file, private).unwrap();
+        }
+        bench
+    }
+
+    /// Root's, and nobody else's business.
+    fn outside(&self) -> PathBuf {
+        self.folder.path().join("outside")
+    }
+
+    fn home(&self) -> PathBuf {
+        self.folder.path().join("home")
+    }
+
+    fn repository(&self) -> PathBuf {
+        self.home().join("repository")
+    }
+
+    /// Writes a file of the repository.
+    fn write(&self, name: &str, text: &str) {
+        let path = self.repository().join(name);
+        fs_err::write(&path, text).unwrap();
+        chown(path, Some(USER), Some(USER)).unwrap();
+    }
+
+    /// The program, behind other programs that start it.
+    fn command(&self, who: Who, before: &[&str], arguments: &[&str]) -> Command {
+        let program = std::env::var_os("MULLION_PROGRAM")
+            .map_or_else(|| assert_cmd::cargo::cargo_bin("mullion"), PathBuf::from);
+        let mut command = Command::new("unshare");
+        command
+            .args(["--net", "--"])
+            .args(before)
+            .arg(program)
+            .args(arguments)
+            .env_clear()
+            .env("HOME", self.home())
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("MULLION_PLACE", self.folder.path().join("place"))
+            .stdin(Stdio::null())
+            .current_dir(self.repository());
+        if who == Who::Sudo {
+            let user = USER.to_string();
+            command.env("SUDO_UID", &user).env("SUDO_GID", &user);
+        }
+        command
+    }
+
+    fn run(&self, who: Who, arguments: &[&str]) -> Ran {
+        ran(&mut self.command(who, &[], arguments))
+    }
+
+    /// Everything in root's folder, with its owner, mode and content.
+    fn untouched(&self) -> BTreeMap<PathBuf, String> {
+        let mut found = BTreeMap::new();
+        gather(&self.outside(), &mut found);
+        found
+    }
+
+    /// The owners of everything in the user's home, by path.
+    fn owners(&self) -> BTreeMap<PathBuf, u32> {
+        let mut found = BTreeMap::new();
+        gather(&self.home(), &mut found);
+        let owner = |path: PathBuf| {
+            let found = fs_err::symlink_metadata(&path).unwrap();
+            (path, found.uid())
+        };
+        found.into_keys().map(owner).collect()
+    }
+}
+
+fn ran(command: &mut Command) -> Ran {
+    let output = command.output().unwrap();
+    Ran {
+        code: output.status.code().unwrap_or(-1),
+        out: String::from_utf8_lossy(&output.stdout).into_owned(),
+        err: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+fn gather(path: &Path, found: &mut BTreeMap<PathBuf, String>) {
+    let status = fs_err::symlink_metadata(path).unwrap();
+    let content = if status.is_file() {
+        fs_err::read_to_string(path).unwrap_or_default()
+    } else {
+        String::new()
+    };
+    let told = format!(
+        "{}:{} {:o} {} {content}",
+        status.uid(),
+        status.gid(),
+        status.mode(),
+        status.mtime()
+    );
+    found.insert(path.to_owned(), told);
+    if status.is_dir() {
+        for entry in fs_err::read_dir(path).unwrap() {
+            gather(&entry.unwrap().path(), found);
+        }
+    }
+}
+
+/// A cluster of a machine that exists already, at an address that nobody has: `up` needs no machine of this computer.
+fn cluster(rest: &str) -> String {
+    format!(
+        "metadata: {{name: lab}}\nmachines:\n- name: cp\n  role: control-plane\n  addresses: [192.0.2.9]\n  \
+         ssh: {{key: {{file: id}}, port: 9}}\n{rest}"
+    )
+}
+
+#[test]
+#[ignore = "needs root, to act for another user"]
+fn promise_01_a_cache_that_leads_out_of_the_repository_is_refused_and_nothing_changes_its_owner() {
+    let bench = Bench::new();
+    let repository = bench.repository();
+    symlink(bench.outside(), repository.join("link")).unwrap();
+    fs_err::create_dir(repository.join("filled")).unwrap();
+    chown(repository.join("filled"), Some(USER), Some(USER)).unwrap();
+    symlink(bench.outside(), repository.join("filled/parts")).unwrap();
+    let before = (bench.untouched(), bench.owners());
+    let absolute = bench.outside().join("new");
+    for cache in [
+        "../../outside",
+        "../../../../../../../../etc",
+        "link",
+        "link/deep",
+        "filled",
+        absolute.to_str().unwrap(),
+    ] {
+        let text = cluster(&format!("artifacts: {{cache: \"{cache}\"}}\n"));
+        bench.write("cluster.yaml", &text);
+        for command in [
+            &["validate"][..],
+            &["plan"],
+            &["status"],
+            &["doctor"],
+            &["artifacts", "list"],
+            &["artifacts", "fetch"],
+            &["up", "--yes"],
+        ] {
+            let ran = bench.run(Who::Sudo, command);
+            assert_eq!(ran.code, 3, "{cache} {command:?} {ran:?}");
+            for word in ["artifacts.cache", cache, "because", "hint"] {
+                assert!(ran.err.contains(word), "{word}: {ran:?}");
+            }
+        }
+    }
+    fs_err::remove_file(repository.join("cluster.yaml")).unwrap();
+    assert_eq!((bench.untouched(), bench.owners()), before);
+}
+
+#[test]
+#[ignore = "needs root, to act for another user"]
+fn promise_01_what_a_run_creates_is_the_users_and_nothing_else_becomes_theirs() {
+    let bench = Bench::new();
+    // What root left in the user's home stays root's, by whatever name.
+    let roots = bench.home().join("roots");
+    fs_err::write(&roots, "root's").unwrap();
+    let state = bench.home().join(".local/state/mullion");
+    fs_err::create_dir_all(&state).unwrap();
+    for folder in [".local", ".local/state", ".local/state/mullion"] {
+        chown(bench.home().join(folder), Some(USER), Some(USER)).unwrap();
+    }
+    fs_err::hard_link(&roots, state.join("hard-link")).unwrap();
+    symlink(bench.outside(), state.join("elsewhere")).unwrap();
+    bench.write("cluster.yaml", &cluster("artifacts: {cache: ./cache}\n"));
+    let before = (bench.untouched(), bench.owners());
+    let ran = bench.run(Who::Sudo, &["up", "--yes"]);
+    assert!([4, 5].contains(&ran.code), "nothing answers: {ran:?}");
+    let ran = bench.run(Who::Sudo, &["artifacts", "fetch"]);
+    assert_eq!(ran.code, 4, "{ran:?}");
+    assert_eq!(bench.untouched(), before.0);
+    let after = bench.owners();
+    for (path, owner) in &after {
+        let wanted = before.1.get(path).copied().unwrap_or(USER);
+        assert_eq!(*owner, wanted, "{}", path.display());
+    }
+    for made in ["runs", "clusters/lab/cluster.yaml", "locks/lab.lock"] {
+        assert!(after.contains_key(&state.join(made)), "{made}: {after:?}");
+    }
+    assert!(after.contains_key(&bench.repository().join("cache/locks")));
+}
+
+#[test]
+#[ignore = "needs root, to act for another user"]
+fn promise_01_a_state_folder_that_leads_to_roots_is_not_used() {
+    let bench = Bench::new();
+    let state = bench.home().join(".local/state");
+    fs_err::create_dir_all(&state).unwrap();
+    for folder in [".local", ".local/state"] {
+        chown(bench.home().join(folder), Some(USER), Some(USER)).unwrap();
+    }
+    symlink(bench.outside(), state.join("mullion")).unwrap();
+    bench.write("cluster.yaml", &cluster(""));
+    let before = bench.untouched();
+    let ran = bench.run(Who::Sudo, &["up", "--yes"]);
+    assert_eq!(ran.code, 4, "{ran:?}");
+    assert!(ran.err.contains("ermission denied"), "{ran:?}");
+    assert_eq!(bench.untouched(), before);
+}
+
+#[test]
+#[ignore = "needs root, to act for another user"]
+fn promise_01_state_in_roots_own_home_stays_roots() {
+    let bench = Bench::new();
+    bench.write("cluster.yaml", &cluster(""));
+    let home = bench.folder.path().join("root-home");
+    fs_err::create_dir(&home).unwrap();
+    let private = std::fs::Permissions::from_mode(0o700);
+    fs_err::set_permissions(&home, private).unwrap();
+    let mut command = bench.command(Who::Sudo, &[], &["up", "--yes"]);
+    let ran = ran(command.env("HOME", &home));
+    assert!([4, 5].contains(&ran.code), "{ran:?}");
+    let kept = home.join(".local/state/mullion/clusters/lab/cluster.yaml");
+    let found = fs_err::metadata(kept).unwrap();
+    assert_eq!((found.uid(), found.mode() & 0o777), (0, 0o600));
+}
+
+#[test]
+#[ignore = "needs root, to act for another user"]
+fn promise_02_root_reads_no_file_that_the_user_could_not() {
+    let bench = Bench::new();
+    let secret = bench.outside().join("secret");
+    let secret = secret.to_str().unwrap();
+    symlink(secret, bench.repository().join("link")).unwrap();
+    let files = |from: &str| cluster(&format!("  files: [{{from: \"{from}\", to: /srv/x}}]\n"));
+    let key = |file: &str| cluster("").replace("file: id", &format!("file: \"{file}\""));
+    let existing = |file: &str| {
+        format!(
+            "metadata: {{name: lab}}\ncontrolPlane: {{existing: {{kubeconfig: \"{file}\"}}}}\nmachines:\n\
+             - {{name: lin, addresses: [192.0.2.9]}}\n"
+        )
+    };
+    for (text, what) in [
+        (files(secret), "files"),
+        (files("link"), "files by a link"),
+        (key(secret), "key"),
+        (
+            cluster(&format!("trust: [{{file: \"{secret}\"}}]\n")),
+            "trust",
+        ),
+        (
+            cluster(&format!("kubernetes: {{patches: [\"{secret}\"]}}\n")),
+            "patches",
+        ),
+        (existing(secret), "kubeconfig"),
+    ] {
+        bench.write("cluster.yaml", &text);
+        for command in [&["plan"][..], &["plan", "--json"], &["up", "--yes"]] {
+            let ran = bench.run(Who::Sudo, command);
+            assert_eq!(ran.code, 3, "{what} {command:?} {ran:?}");
+            let told = format!("{}{}", ran.out, ran.err);
+            assert!(told.contains("ermission denied"), "{what} {told}");
+            assert!(!told.contains(SECRET), "{what} {told}");
+        }
+    }
+    // Root itself may read it, and is told that it will be read.
+    bench.write("cluster.yaml", &files("link"));
+    let ran = bench.run(Who::Root, &["plan"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let line = format!(
+        "file `{}`: copied to `/srv/x` on machines of `cp`",
+        bench.repository().join("link").display()
+    );
+    assert!(ran.out.contains(&line), "{ran:?}");
+    let ran = bench.run(Who::Root, &["plan", "--json"]);
+    assert!(ran.out.contains("\"reads\""), "{ran:?}");
+    // What the user may read is read.
+    bench.write("theirs", "text");
+    bench.write("cluster.yaml", &files("theirs"));
+    let ran = bench.run(Who::Sudo, &["plan"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    // The cluster file itself.
+    fs_err::remove_file(bench.repository().join("cluster.yaml")).unwrap();
+    symlink(secret, bench.repository().join("cluster.yaml")).unwrap();
+    let ran = bench.run(Who::Sudo, &["validate"]);
+    assert_eq!(ran.code, 3, "{ran:?}");
+    assert!(!ran.err.contains(SECRET), "{ran:?}");
+}
+
+#[test]
+#[ignore = "needs root, to act for another user"]
+fn promise_02_a_pipe_in_a_files_place_is_refused_and_not_waited_for() {
+    let bench = Bench::new();
+    let pipe = bench.repository().join("pipe");
+    let mut made = Command::new("mkfifo");
+    let made = made.args(["-m", "666"]).arg(&pipe).status();
+    assert!(made.unwrap().success());
+    for text in [
+        cluster("  files: [{from: pipe, to: /srv/x}]\n"),
+        cluster("").replace("file: id", "file: pipe"),
+        cluster("trust: [{file: /dev/zero}]\n"),
+    ] {
+        bench.write("cluster.yaml", &text);
+        for who in [Who::Sudo, Who::Root] {
+            let begun = Instant::now();
+            let ran = ran(&mut bench.command(who, &["timeout", "20"], &["plan"]));
+            assert_eq!(ran.code, 3, "{ran:?}");
+            assert!(ran.err.contains("not a file"), "{ran:?}");
+            assert!(begun.elapsed() < Duration::from_secs(15));
+        }
+    }
+    // A file of the user's that is a link to a pipe, or to a device of the system's.
+    fs_err::remove_file(bench.repository().join("cluster.yaml")).unwrap();
+    symlink(&pipe, bench.repository().join("cluster.yaml")).unwrap();
+    let ran = ran(&mut bench.command(Who::Root, &["timeout", "20"], &["validate"]));
+    assert_eq!(ran.code, 3, "{ran:?}");
+}
+
+/// The calls that change files.
+const WRITES: &str = "?open,?openat,?openat2,?creat,?mkdir,?mkdirat,?rename,?renameat,?renameat2,?unlink,?unlinkat,\
+                      ?rmdir,?chown,?fchown,?lchown,?fchownat,?chmod,?fchmod,?fchmodat,?fchmodat2,?link,?linkat,\
+                      ?symlink,?symlinkat,?utime,?utimes,?utimensat,?futimesat,?truncate,?ftruncate,?fallocate,?mknod,\
+                      ?mknodat,?setxattr,?lsetxattr,?fsetxattr,?removexattr,?lremovexattr,?fremovexattr,?mount,\
+                      ?umount2,?pivot_root,?swapon,?sethostname,?init_module,?finit_module,?delete_module";
+
+/// The lines of a trace that tell of a change outside the kernel's own file systems, or of root's folder opened.
+fn changes(trace: &str, outside: &Path) -> Vec<String> {
+    let outside = format!("<{}", outside.display());
+    let lines = trace.lines().filter(|line| {
+        let Some((call, result)) = line.rsplit_once(" = ") else {
+            return false;
+        };
+        if result.starts_with('-') {
+            return false;
+        }
+        if result.contains(&outside) {
+            return true;
+        }
+        let is_open = ["open(", "openat(", "openat2("]
+            .iter()
+            .any(|name| call.contains(name));
+        let opens_to_write = ["O_WRONLY", "O_RDWR", "O_CREAT", "O_TRUNC", "O_APPEND"]
+            .iter()
+            .any(|flag| call.contains(flag));
+        // What was opened stands behind the result, what was changed by its descriptor within the call.
+        let is_kernels = ["</dev/", "</proc/", "</memfd:", "<pipe:", "<socket:"]
+            .iter()
+            .any(|place| line.contains(place));
+        // A file without a name, which apt works in, ends with the process that has it open.
+        let is_nameless = call.contains("O_TMPFILE");
+        (!is_open || opens_to_write) && !is_kernels && !is_nameless
+    });
+    lines.map(str::to_owned).collect()
+}
+
+#[test]
+fn promise_03_a_trace_with_a_change_in_it_is_told_from_one_without() {
+    let outside = Path::new("/x/outside");
+    for good in [
+        "1 openat(AT_FDCWD</x>, \"a\", O_RDONLY|O_CLOEXEC) = 3</x/a>",
+        "1 openat(AT_FDCWD</x>, \"/dev/kvm\", O_RDWR) = 3</dev/kvm>",
+        "1 mkdir(\"/x/b\", 0777) = -1 EACCES (Permission denied)",
+        "1 ftruncate(5</memfd:firmware>(deleted), 65536) = 0",
+        "1 +++ exited with 0 +++",
+    ] {
+        assert!(changes(good, outside).is_empty(), "{good}");
+    }
+    for bad in [
+        "1 openat(AT_FDCWD</x>, \"a\", O_RDONLY|O_CLOEXEC) = 3</x/outside/a>",
+        "1 openat(AT_FDCWD</x>, \"a\", O_WRONLY|O_CREAT|O_CLOEXEC, 0666) = 3</x/a>",
+        "1 mkdir(\"/x/b\", 0777) = 0",
+        "1 fchown(3</x/a>, 0, 0) = 0",
+        "1 unlink(\"/x/a\") = 0",
+    ] {
+        assert_eq!(changes(bad, outside).len(), 1, "{bad}");
+    }
+}
+
+#[test]
+#[ignore = "needs root, to see that it is not used"]
+fn promise_03_commands_that_look_write_nothing() {
+    let bench = Bench::new();
+    // A file for each process: lines of one call are not torn apart by another's.
+    let traces = bench.folder.path().join("traces");
+    let links = |folder: &str| {
+        // Wherever something of ours would lie, a link leads to root's folder.
+        let folder = bench.home().join(folder);
+        fs_err::create_dir_all(folder.parent().unwrap()).unwrap();
+        symlink(bench.outside(), folder).unwrap();
+    };
+    let hostile = cluster("artifacts: {cache: link}\n");
+    let harmless = "metadata: {name: lab}\nmachines: {linux: 1}\n";
+    symlink(bench.outside(), bench.repository().join("link")).unwrap();
+    symlink(
+        bench.outside().join("secret"),
+        bench.repository().join("plan.json"),
+    )
+    .unwrap();
+    for (text, is_linked) in [
+        (hostile.as_str(), false),
+        (harmless, false),
+        (harmless, true),
+    ] {
+        bench.write("cluster.yaml", text);
+        if is_linked {
+            links(".cache/mullion");
+            links(".local/state/mullion");
+        }
+        let before = (bench.untouched(), bench.owners());
+        for who in [Who::Root, Who::Sudo] {
+            for command in [
+                &["validate"][..],
+                &["plan"],
+                &["plan", "--json"],
+                &["plan", "--out", "plan.json"],
+                &["plan", "--graph", "link/plan.svg"],
+                &["status"],
+                &["doctor"],
+                &["catalog"],
+                &["explain", "E0101"],
+            ] {
+                fs_err::create_dir(&traces).unwrap();
+                let name = traces.join("trace");
+                let name = name.to_str().unwrap();
+                let strace = ["strace", "-ff", "-qq", "-y", "-o", name, "-e", WRITES];
+                let ran = ran(&mut bench.command(who, &strace, command));
+                // Root's folder may be listed where the user's own links lead there, and never by a stranger's.
+                let outside = if is_linked {
+                    Path::new("/nowhere").to_owned()
+                } else {
+                    bench.outside()
+                };
+                let entries = fs_err::read_dir(&traces).unwrap();
+                let texts = entries.map(|entry| fs_err::read_to_string(entry.unwrap().path()));
+                let texts: Vec<_> = texts.map(Result::unwrap).collect();
+                fs_err::remove_dir_all(&traces).unwrap();
+                assert!(!texts.concat().is_empty(), "{ran:?}");
+                let found = changes(&texts.concat(), &outside);
+                assert!(
+                    found.is_empty(),
+                    "{who:?} {command:?} changed:\n{}\n{ran:?}",
+                    found.join("\n")
+                );
+                assert!(!ran.err.contains("bug of ours"), "{ran:?}");
+            }
+        }
+        assert_eq!((bench.untouched(), bench.owners()), before);
+    }
+}
+
+#[test]
+#[ignore = "needs root, to act for another user"]
+fn promise_12_what_a_run_writes_is_readable_by_its_owner_alone() {
+    let bench = Bench::new();
+    bench.write("cluster.yaml", &cluster(""));
+    let plan = ["plan", "--out", "plan.json", "--graph", "plan.svg"];
+    let ran = bench.run(Who::Sudo, &plan);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let ran = bench.run(Who::Sudo, &["up", "--yes"]);
+    assert!([4, 5].contains(&ran.code), "{ran:?}");
+    let ran = bench.run(Who::Sudo, &["runs", "show", "--html=run.html"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let mut files: Vec<_> = ["plan.json", "plan.svg", "run.html"]
+        .map(|name| bench.repository().join(name))
+        .into();
+    let state = bench.home().join(".local/state/mullion");
+    let kept = bench.owners().into_keys();
+    files.extend(kept.filter(|path| path.starts_with(&state) && path.is_file()));
+    assert!(
+        files.iter().any(|path| path.ends_with("journal.jsonl")),
+        "{files:?}"
+    );
+    for file in files {
+        let found = fs_err::metadata(&file).unwrap();
+        let told = (found.mode() & 0o777, found.uid());
+        assert_eq!(told, (0o600, USER), "{}", file.display());
+    }
+}
