@@ -14,6 +14,7 @@ pub(crate) const TABLE: &[&str] = &[
     "mullion-lint",
     "mullion-agent",
     "mullion-standin",
+    "mullion-program",
     "mullion-ssh",
     "mullion-artifacts",
     "mullion-template",

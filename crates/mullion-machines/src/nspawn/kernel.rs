@@ -192,9 +192,9 @@ impl Kernel {
                 namespaces.contains(namespace)
             }
         });
-        record.networks.retain(|namespace, _| {
-            *namespace == self.namespace || namespaces.contains(namespace)
-        });
+        record
+            .networks
+            .retain(|namespace, _| *namespace == self.namespace || namespaces.contains(namespace));
         if !others.is_empty() {
             return record.write_if_there(&self.record);
         }
@@ -463,12 +463,18 @@ mod tests {
         kernel
             .put_back(&cluster("a"), &[cluster("b")].into(), Forwarding::Ours)
             .unwrap();
-        assert_eq!((read(INSTANCES), read(FORWARDING)), ("8192".into(), "1".into()));
+        assert_eq!(
+            (read(INSTANCES), read(FORWARDING)),
+            ("8192".into(), "1".into())
+        );
         assert!(kernel.names(&cluster("b")).unwrap() && !kernel.names(&cluster("a")).unwrap());
         kernel
             .put_back(&cluster("b"), &none(), Forwarding::Ours)
             .unwrap();
-        assert_eq!((read(INSTANCES), read(FORWARDING)), ("128".into(), "0".into()));
+        assert_eq!(
+            (read(INSTANCES), read(FORWARDING)),
+            ("128".into(), "0".into())
+        );
         assert!(!kernel.record.exists());
     }
 
@@ -530,19 +536,28 @@ mod tests {
             .put_back(&cluster("a"), &none(), Forwarding::Ours)
             .unwrap();
         let read = |name: &str| kernel.read(name).unwrap().unwrap();
-        assert_eq!((read(INSTANCES), read(FORWARDING)), ("128".into(), "0".into()));
+        assert_eq!(
+            (read(INSTANCES), read(FORWARDING)),
+            ("128".into(), "0".into())
+        );
     }
 
     #[test]
     fn promise_08_a_record_that_cannot_be_read_is_refused_and_kept() {
         let folder = tempfile::tempdir().unwrap();
         let kernel = kernel(folder.path());
-        for text in [r#"{"clusters":{},"settings":{},"networks":{},"more":1}"#, "{"] {
+        for text in [
+            r#"{"clusters":{},"settings":{},"networks":{},"more":1}"#,
+            "{",
+        ] {
             fs_err::write(&kernel.record, text).unwrap();
             let made = kernel.prepare(&cluster("a"), WayOut::Open).unwrap_err();
             assert!(made.hint().is_some(), "{made:?}");
             let ended = kernel.put_back(&cluster("a"), &none(), Forwarding::Ours);
-            assert!(matches!(ended, Err(DriverError::Record { .. })), "{ended:?}");
+            assert!(
+                matches!(ended, Err(DriverError::Record { .. })),
+                "{ended:?}"
+            );
             assert_eq!(fs_err::read_to_string(&kernel.record).unwrap(), text);
             assert_eq!(kernel.read(INSTANCES).unwrap().unwrap(), "128");
         }

@@ -33,9 +33,7 @@ pub(super) fn look(cluster: &ClusterName) -> Result<Seen, DriverError> {
     let own = links.iter().find(is_own);
     // The kernel shows its rules to root alone.
     let access = match own {
-        Some(link) if rustix::process::geteuid().is_root() => {
-            Some(firewall::access(&link.ifname)?)
-        }
+        Some(link) if rustix::process::geteuid().is_root() => Some(firewall::access(&link.ifname)?),
         _ => None,
     };
     Ok(Seen {
@@ -104,9 +102,9 @@ fn left_over(cluster: &ClusterName, kernel: &Kernel) -> Result<Option<String>, D
             "{bridge} is gone, and its rules, nft's table, are left"
         )));
     }
-    Ok(kernel.names(cluster)?.then(|| {
-        format!("{bridge} is gone, and what it changed in the kernel's settings is left")
-    }))
+    Ok(kernel
+        .names(cluster)?
+        .then(|| format!("{bridge} is gone, and what it changed in the kernel's settings is left")))
 }
 
 /// Makes a cluster's network, or finishes it where it was begun.
@@ -356,7 +354,11 @@ mod tests {
         exec::play::by(|name, args| {
             let is_route = name == "ip" && args.contains(&"route");
             let routes = r#"[{"dst":"default","dev":"eth0"}]"#;
-            Ok(if is_route { routes.to_owned() } else { String::new() })
+            Ok(if is_route {
+                routes.to_owned()
+            } else {
+                String::new()
+            })
         });
         let bridge = names::bridge(&cluster());
         let forwarding = |kind: &str, name: &str, flags: &[&str]| {
@@ -379,7 +381,11 @@ mod tests {
             ("veth", "container"),
             ("what-comes-next", "x0"),
         ] {
-            assert_eq!(forwarding(kind, name, &["UP"]), Forwarding::Shared, "{name}");
+            assert_eq!(
+                forwarding(kind, name, &["UP"]),
+                Forwarding::Shared,
+                "{name}"
+            );
         }
         assert_eq!(forwarding("bridge", "virbr0", &[]), Forwarding::Shared);
         // What a module of the kernel makes and nobody uses, and another name for a physical interface.

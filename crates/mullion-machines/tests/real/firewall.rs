@@ -147,13 +147,15 @@ fn promise_08_machines_are_reachable_from_the_lan_only_if_the_file_says_so() {
         driver().make_network(&wish(), &Unattended).unwrap();
         inside();
         // The LAN knows the way, as any computer in it can be told. So does a network of another cluster.
-        run("ip netns exec outside ip route add 10.77.0.0/24 via 10.215.0.1
+        run(
+            "ip netns exec outside ip route add 10.77.0.0/24 via 10.215.0.1
              ip netns add neighbour
              ip link add next type veth peer name near netns neighbour
              ip address add 10.216.0.1/24 dev next && ip link set next up
              ip netns exec neighbour ip address add 10.216.0.2/24 dev near
              ip netns exec neighbour ip link set near up
-             ip netns exec neighbour ip route add default via 10.216.0.1");
+             ip netns exec neighbour ip route add default via 10.216.0.1",
+        );
         let machine = within("machine", || TcpListener::bind("10.77.0.11:6443").unwrap());
         let api = machine.local_addr().unwrap();
         let from = |name| connects(Some(name), api);
@@ -172,12 +174,11 @@ fn promise_08_machines_are_reachable_from_the_lan_only_if_the_file_says_so() {
         assert_eq!(reach(MachineAccess::Lan), (true, true));
         assert_eq!(reach(MachineAccess::Host), (false, false));
         // Rules of others that let them in do not override it.
-        run("iptables -I FORWARD -j ACCEPT && iptables -t nat -A PREROUTING -p tcp --dport 99 -j DNAT --to-destination 10.77.0.11:6443");
+        run(
+            "iptables -I FORWARD -j ACCEPT && iptables -t nat -A PREROUTING -p tcp --dport 99 -j DNAT --to-destination 10.77.0.11:6443",
+        );
         assert!(!from("outside"));
-        assert!(!connects(
-            Some("outside"),
-            "10.215.0.1:99".parse().unwrap()
-        ));
+        assert!(!connects(Some("outside"), "10.215.0.1:99".parse().unwrap()));
         // A guard that somebody weakened is not taken for one.
         let bridge = bridge();
         run(&format!(
@@ -190,8 +191,10 @@ fn promise_08_machines_are_reachable_from_the_lan_only_if_the_file_says_so() {
         assert!(!from("outside"));
         // A socket keeps its namespace.
         drop(machine);
-        run("ip netns delete machine; ip netns delete neighbour; ip link delete next 2>/dev/null
-             nft delete table ip filter; nft delete table ip nat");
+        run(
+            "ip netns delete machine; ip netns delete neighbour; ip link delete next 2>/dev/null
+             nft delete table ip filter; nft delete table ip nat",
+        );
         driver().remove_network(&cluster(), &Unattended).unwrap();
         assert_eq!(traces(), before);
         no_outside();

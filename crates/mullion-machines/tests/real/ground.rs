@@ -234,7 +234,7 @@ impl Ground {
             other: NetworkWish {
                 cluster: format!("{}-other", self.cluster).parse().unwrap(),
                 network: format!("10.214.{}.0/24", self.number).parse().unwrap(),
-            access: MachineAccess::Host,
+                access: MachineAccess::Host,
             },
             machines: [self.wish("cp1", 11), self.wish("lin1", 12)],
         }

@@ -28,7 +28,7 @@ pub(crate) fn wish() -> NetworkWish {
     NetworkWish {
         cluster: cluster(),
         network: "10.77.0.0/24".parse().unwrap(),
-            access: MachineAccess::Host,
+        access: MachineAccess::Host,
     }
 }
 
