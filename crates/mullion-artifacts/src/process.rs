@@ -3,19 +3,22 @@
 use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use mullion_plan::Attend;
-use rustix::process::{Pid, Signal, kill_process_group};
+use mullion_program::{Limit, end_group};
+use rustix::process::Signal;
 
 /// How many of a tool's last lines are kept.
 const TAIL: usize = 20;
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 /// How long a tool has to take down what it set up before it is ended at once.
 const GRACE: Duration = Duration::from_secs(10);
+/// The most that is kept of what a tool writes to standard output.
+const MOST: u64 = 64 << 20;
 
 /// What a tool that ran to its end left behind.
 #[derive(Debug)]
@@ -50,6 +53,14 @@ pub enum ToolError {
         /// What it wrote to standard output, where some tools say why.
         stdout: Box<[u8]>,
     },
+    /// It did not end in time, and was ended.
+    #[error("`{tool}` did not end within {limit} and was ended")]
+    TooSlow {
+        /// Its name.
+        tool: String,
+        /// The time that it had.
+        limit: Limit,
+    },
     /// It was called off, and has ended.
     #[error("`{tool}` was called off")]
     CalledOff {
@@ -63,7 +74,7 @@ impl ToolError {
     pub(crate) fn tail(&self) -> &[String] {
         match self {
             Self::Failed { tail, .. } => tail,
-            Self::Start { .. } | Self::CalledOff { .. } => &[],
+            Self::Start { .. } | Self::TooSlow { .. } | Self::CalledOff { .. } => &[],
         }
     }
 }
@@ -164,15 +175,20 @@ fn run_to(
         .stderr(Stdio::piped())
         // A group of its own, so that it can be ended with everything that it started.
         .process_group(0);
+    let (begun, limit) = (Instant::now(), limit(tool));
     let ended_before = ended_for_memory();
     let mut child = command.spawn().map_err(start)?;
-    let stdout = child.stdout.take().map(|mut out| {
+    let (hand_over, stdout) = mpsc::channel();
+    if let Some(mut out) = child.stdout.take() {
         thread::spawn(move || {
             let mut all = Vec::new();
-            let _ = out.read_to_end(&mut all);
-            all
-        })
-    });
+            let _ = out.by_ref().take(MOST).read_to_end(&mut all);
+            // The rest is read all the same: a full pipe would stop the tool.
+            let _ = io::copy(&mut out, &mut io::sink());
+            // The tool may have been ended meanwhile.
+            let _ = hand_over.send(all);
+        });
+    }
     let (send, lines) = mpsc::channel();
     if let Some(err) = child.stderr.take() {
         thread::spawn(move || {
@@ -205,8 +221,15 @@ fn run_to(
             }
         }
         if attendant.is_called_off() {
-            end(&mut child);
+            end_group(&mut child, GRACE);
             return Err(called_off());
+        }
+        if ended.is_none() && begun.elapsed() > limit {
+            end_group(&mut child, GRACE);
+            return Err(ToolError::TooSlow {
+                tool: tool.to_owned(),
+                limit: Limit(limit),
+            });
         }
         if ended.is_none() {
             ended = child
@@ -218,8 +241,7 @@ fn run_to(
         if let Some((status, since)) = ended
             && (said_all || since.elapsed() > Duration::from_secs(1))
         {
-            let stdout = stdout.and_then(|thread| thread.join().ok());
-            let stdout = stdout.unwrap_or_default();
+            let stdout = stdout.recv_timeout(GRACE).unwrap_or_default();
             if status.success() {
                 return Ok(Ran { stdout });
             }
@@ -235,25 +257,16 @@ fn run_to(
     }
 }
 
-/// Asks a tool and all it started to end, then ends them.
-fn end(child: &mut Child) {
-    let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    let signal = |signal| {
-        if let Some(group) = group {
-            // It may have ended by itself meanwhile.
-            let _ = kill_process_group(group, signal);
-        }
-    };
-    signal(Signal::TERM);
-    let asked = Instant::now();
-    while asked.elapsed() < GRACE {
-        if matches!(child.try_wait(), Ok(Some(_))) {
-            break;
-        }
-        thread::sleep(LOOK_AGAIN);
+/// How long a tool may take: those that compile or fetch have hours, on a slow computer behind a slow line.
+fn limit(tool: &str) -> Duration {
+    #[cfg(test)]
+    if tool == "hangs" {
+        return Duration::from_millis(200);
     }
-    signal(Signal::KILL);
-    let _ = child.wait();
+    match tool {
+        "go build" | "go mod download" | "mmdebstrap" => Duration::from_hours(6),
+        _ => Duration::from_mins(30),
+    }
 }
 
 #[cfg(test)]
@@ -339,6 +352,20 @@ mod tests {
             error.to_string(),
             "`no-such-tool-anywhere` could not be started"
         );
+    }
+
+    #[test]
+    fn promise_08_a_tool_that_hangs_is_ended_and_named_with_its_limit() {
+        let begun = Instant::now();
+        let error = run("hangs", &mut shell("sleep 60"), &Unattended, &mut |_| {
+            Worth::Telling
+        })
+        .unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "`hangs` did not end within 200ms and was ended"
+        );
+        assert!(begun.elapsed() < Duration::from_secs(10));
     }
 
     struct Impatient(Instant);

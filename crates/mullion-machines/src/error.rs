@@ -151,6 +151,14 @@ pub enum DriverError {
         /// The last lines it wrote.
         tail: String,
     },
+    /// A program of this computer did not end in time.
+    #[error("`{command}` did not end within {limit} and was ended")]
+    TooSlow {
+        /// The command.
+        command: String,
+        /// The time that it had.
+        limit: mullion_program::Limit,
+    },
     /// A program of this computer said what we do not understand.
     #[error("`{command}` said what we do not understand")]
     Answer {
@@ -219,7 +227,7 @@ impl DriverError {
                 ErrorClass::NotOurs
             }
             // A machine that shuts down, or was killed in the middle, may be gone the next time.
-            Self::DoesNotEnd { .. } | Self::Left(_) => ErrorClass::Conflict,
+            Self::DoesNotEnd { .. } | Self::Left(_) | Self::TooSlow { .. } => ErrorClass::Conflict,
             _ => ErrorClass::Refused,
         }
     }
@@ -260,6 +268,9 @@ impl DriverError {
             )),
             Self::Ended { machine, .. } => Some(format!(
                 "the last lines of its console tell why; `mullion console {machine}` shows more of them"
+            )),
+            Self::TooSlow { command, .. } => Some(format!(
+                "run `{command}` as root to see what it waits for, then run it again"
             )),
             Self::Record { path, .. } => Some(format!(
                 "a newer version of Mullion may have written it: use that one; or remove `{}`, and the settings stay as they are",

@@ -151,7 +151,7 @@ pub struct RawNetwork {
     /// Addresses of machines that are made; another free /24 is taken when null.
     #[serde(rename = "machineCIDR")]
     pub machine_cidr: Option<String>,
-    /// From where machines that are made can be reached: host (this computer alone) | lan (other networks too).
+    /// From where machines that are made can be reached: host (this computer alone) | lan (other networks too, as machines beside them that exist already need).
     pub machine_access: MachineAccess,
     /// The cluster's DNS domain.
     pub domain: String,

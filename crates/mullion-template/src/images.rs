@@ -5,7 +5,6 @@
 //! mount stays behind.
 
 use std::collections::BTreeSet;
-use std::io::{BufRead as _, BufReader};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -14,6 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use mullion_plan::Attend;
+use mullion_program::{Ended, end_group, run, run_unless};
 use mullion_rights::Opened;
 
 use crate::error::TemplateError;
@@ -22,8 +22,17 @@ use crate::linux::tell;
 /// How long containerd may take to answer, or to end.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// How long one answer may take; an import takes as long as it takes.
+/// How long one answer may take.
 const ASKED_WITHIN: &str = "60s";
+
+/// How long the program that asks may take; it ends by itself before.
+const ENDED_WITHIN: Duration = Duration::from_secs(90);
+
+/// How long the import of one archive may take: a gigabyte takes a minute on a slow disk.
+const IMPORTED_WITHIN: Duration = Duration::from_mins(30);
+
+/// How long a program has to undo what it began before it is ended at once.
+const GRACE: Duration = Duration::from_secs(2);
 
 /// How often it is asked whether it does.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -199,29 +208,23 @@ impl Containerd {
             .to_string_lossy();
         tell(attendant, format!("importing {name}"));
         let mut command = self.ctr(&["images", "import"]);
-        let child = command
-            // What was opened, whatever the path leads to by now.
-            .arg(archive.address())
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn();
-        let mut child = child.map_err(|cause| TemplateError::Start {
-            program: "ctr".into(),
-            cause,
-        })?;
-        // Its few lines fit into the pipe: they are read when it has ended.
-        let status = await_end(&mut child, None, attendant)?;
-        if status.success() {
-            return Ok(());
-        }
-        let lines = child.stderr.take().map(|errors| {
-            let lines = BufReader::new(errors).lines();
-            lines.map_while(Result::ok).collect::<Vec<_>>()
-        });
+        let is_cancelled = || attendant.is_called_off();
+        // What was opened, whatever the path leads to by now.
+        let ended = run_unless(
+            command.arg(archive.address()),
+            b"",
+            IMPORTED_WITHIN,
+            &is_cancelled,
+        );
+        let tail = match ended.map_err(ctr_not_started)? {
+            Ended::Exited(exited) if exited.status.success() => return Ok(()),
+            Ended::Exited(exited) => last(&lines_of(&exited.stderr)),
+            Ended::TooSlow(limit) => format!("it did not end within {limit} and was ended"),
+            Ended::Cancelled => return Err(TemplateError::CalledOff),
+        };
         Err(TemplateError::Image {
             path: archive.path().to_owned(),
-            tail: last(&lines.unwrap_or_default()),
+            tail,
         })
     }
 
@@ -274,27 +277,32 @@ impl Containerd {
     }
 
     fn ask(&self, args: &[&str]) -> Result<String, TemplateError> {
-        let output = self
-            .ctr(&["--timeout", ASKED_WITHIN])
-            .args(args)
-            .stdin(Stdio::null())
-            .output();
-        let output = output.map_err(|cause| TemplateError::Start {
-            program: "ctr".into(),
-            cause,
-        })?;
-        if output.status.success() {
-            return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
-        }
-        let lines: Vec<_> = String::from_utf8_lossy(&output.stderr)
-            .lines()
-            .map(str::to_owned)
-            .collect();
+        let mut command = self.ctr(&["--timeout", ASKED_WITHIN]);
+        let tail = match run(command.args(args), b"", ENDED_WITHIN).map_err(ctr_not_started)? {
+            Ended::Exited(exited) if exited.status.success() => {
+                return Ok(String::from_utf8_lossy(&exited.stdout).into_owned());
+            }
+            Ended::Exited(exited) => last(&lines_of(&exited.stderr)),
+            Ended::TooSlow(limit) => format!("it did not end within {limit} and was ended"),
+            Ended::Cancelled => return Err(TemplateError::CalledOff),
+        };
         Err(TemplateError::Ctr {
             command: args.join(" "),
-            tail: last(&lines),
+            tail,
         })
     }
+}
+
+fn ctr_not_started(cause: std::io::Error) -> TemplateError {
+    TemplateError::Start {
+        program: "ctr".into(),
+        cause,
+    }
+}
+
+fn lines_of(text: &[u8]) -> Vec<String> {
+    let text = String::from_utf8_lossy(text);
+    text.lines().map(str::to_owned).collect()
 }
 
 impl Drop for Containerd {
@@ -309,17 +317,16 @@ impl Drop for Containerd {
 /// Waits for a program's end; one that is called off is ended, and so is one that is not at its end by then.
 pub(crate) fn await_end(
     child: &mut Child,
-    deadline: Option<Instant>,
+    deadline: Instant,
     attendant: &dyn Attend,
 ) -> Result<ExitStatus, TemplateError> {
     loop {
-        if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-            let _ = child.kill();
+        if Instant::now() >= deadline {
+            end_group(child, GRACE);
             return Ok(child.wait()?);
         }
         if attendant.is_called_off() {
-            let _ = child.kill();
-            let _ = child.wait();
+            end_group(child, GRACE);
             return Err(TemplateError::CalledOff);
         }
         if let Some(status) = child.try_wait()? {

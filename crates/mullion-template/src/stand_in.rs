@@ -315,7 +315,7 @@ fn initialise(
             program: "setpriv".into(),
             cause,
         })?;
-    let status = await_end(&mut child, Some(Instant::now() + PATIENCE), attendant)?;
+    let status = await_end(&mut child, Instant::now() + PATIENCE, attendant)?;
     if !status.success() || !prefix.join("system.reg").is_file() {
         return Err(TemplateError::Wine {
             status,

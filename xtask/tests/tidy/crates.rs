@@ -15,6 +15,7 @@ pub(crate) const TABLE: &[&str] = &[
     "mullion-agent",
     "mullion-standin",
     "mullion-rights",
+    "mullion-program",
     "mullion-ssh",
     "mullion-artifacts",
     "mullion-template",

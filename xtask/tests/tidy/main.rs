@@ -13,6 +13,7 @@ mod files;
 mod length;
 mod names;
 mod paths;
+mod programs;
 mod purity;
 mod rust;
 mod shells;
@@ -53,6 +54,10 @@ const RULES: &[Rule] = &[
         drivers::named_in_place,
     ),
     ("nothing goes through PowerShell", shells::no_powershell),
+    (
+        "every program that the product starts has something that ends it",
+        programs::limited,
+    ),
     (
         "a crate's documentation ends with its current limitations",
         crate_docs::limitations,

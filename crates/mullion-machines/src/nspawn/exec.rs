@@ -1,9 +1,10 @@
-//! Programs of this computer: started with a known environment, their failures told with their last lines.
+//! Runs programs of this computer: with a known environment and a limit of time. A failure has their last lines.
 
-use std::io::{ErrorKind, Write as _};
-use std::os::unix::process::CommandExt as _;
-use std::process::{Command, Stdio};
+use std::io::ErrorKind;
+use std::process::Command;
+use std::time::Duration;
 
+use mullion_program::Ended;
 use serde::de::DeserializeOwned;
 
 use crate::error::DriverError;
@@ -32,34 +33,50 @@ pub(super) fn run_with(name: &str, args: &[&str], input: &str) -> Result<String,
     if let Some(played) = play::answer(name, args) {
         return played;
     }
-    let mut child = program(name)
-        .args(args)
-        // What a terminal sends when somebody presses Ctrl-C is for us alone: a change that was begun is ended.
-        .process_group(0)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
+    let limit = limit(name);
+    let ended = mullion_program::run(program(name).args(args), input.as_bytes(), limit)
         .map_err(|error| not_started(name, error))?;
-    if let Some(mut stdin) = child.stdin.take() {
-        // A program that does not read on tells why by its exit.
-        let _ = stdin.write_all(input.as_bytes());
+    let exited = match ended {
+        Ended::Exited(exited) => exited,
+        Ended::TooSlow(limit) => {
+            return Err(DriverError::TooSlow {
+                command: shown(name, args),
+                limit,
+            });
+        }
+        Ended::Cancelled => return Err(DriverError::CalledOff),
+    };
+    let failed = |tail: String| DriverError::Program {
+        command: shown(name, args),
+        tail,
+    };
+    if exited.is_cut {
+        return Err(failed("it wrote more than can be read".into()));
     }
-    let output = child.wait_with_output()?;
-    if output.status.success() {
-        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    if exited.status.success() {
+        return Ok(String::from_utf8_lossy(&exited.stdout).into_owned());
     }
-    let errors = String::from_utf8_lossy(&output.stderr);
+    let errors = String::from_utf8_lossy(&exited.stderr);
     let lines: Vec<_> = errors.lines().collect();
     let tail = lines[lines.len().saturating_sub(TAIL)..].join("; ");
-    Err(DriverError::Program {
-        command: shown(name, args),
-        tail: if tail.is_empty() {
-            output.status.to_string()
-        } else {
-            tail
-        },
-    })
+    Err(failed(if tail.is_empty() {
+        exited.status.to_string()
+    } else {
+        tail
+    }))
+}
+
+/// How long a program may take.
+fn limit(name: &str) -> Duration {
+    #[cfg(test)]
+    if let Some(limit) = play::limit() {
+        return limit;
+    }
+    match name {
+        // They wait for services, which have 90 seconds to end.
+        "systemctl" | "systemd-run" => Duration::from_mins(5),
+        _ => Duration::from_mins(1),
+    }
 }
 
 /// Runs a program and reads the JSON that it wrote.
@@ -89,13 +106,15 @@ fn shown(name: &str, args: &[&str]) -> String {
 /// Programs that a test plays, instead of those of this computer.
 #[cfg(test)]
 pub(super) mod play {
-    use std::cell::RefCell;
+    use std::cell::{Cell, RefCell};
+    use std::time::Duration;
 
     use crate::error::DriverError;
 
     type Player = Box<dyn Fn(&str, &[&str]) -> Result<String, DriverError>>;
 
     thread_local! {
+        static LIMIT: Cell<Option<Duration>> = const { Cell::new(None) };
         static PLAYER: RefCell<Option<Player>> = const { RefCell::new(None) };
     }
 
@@ -104,6 +123,15 @@ pub(super) mod play {
         player: impl Fn(&str, &[&str]) -> Result<String, DriverError> + 'static,
     ) {
         PLAYER.set(Some(Box::new(player)));
+    }
+
+    /// From now on programs of this thread have this long.
+    pub(super) fn within(limit: Duration) {
+        LIMIT.set(Some(limit));
+    }
+
+    pub(super) fn limit() -> Option<Duration> {
+        LIMIT.get()
     }
 
     pub(super) fn answer(name: &str, args: &[&str]) -> Option<Result<String, DriverError>> {
@@ -124,6 +152,17 @@ mod tests {
         );
         let silent = run("sh", &["-c", "exit 3"]).unwrap_err();
         assert!(silent.to_string().contains("exit status: 3"), "{silent}");
+    }
+
+    #[test]
+    fn promise_08_a_program_that_hangs_is_named_with_its_limit() {
+        play::within(Duration::from_millis(100));
+        let error = run("sh", &["-c", "sleep 50"]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "`sh -c sleep 50` did not end within 100ms and was ended"
+        );
+        assert!(error.hint().is_some());
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! Settings that a cluster keeps from its beginning, and a node from its joining.
 
 use mullion_plan::{
-    ClusterFacts, Dice, Documents, Fingerprint, Observed, Obstacle, Plan, Until, Wanted, plan,
-    plan_reset, run,
+    Action, ClusterFacts, Dice, Documents, Fingerprint, Observed, Obstacle, Plan, Prior, Until,
+    Wanted, plan, plan_reset, run,
 };
+use mullion_spec::words::MachineAccess;
 
-use crate::scene::{look, only_obstacle, planned, reason, up};
+use crate::scene::{ids, look, only_obstacle, planned, reason, up};
 use crate::sketch::{Sketch, read, wanted};
 
 /// A change of the cluster's facts, and the words that it comes to.
@@ -162,4 +163,43 @@ fn patches_that_changed_are_laid_down_and_said_to_wait_for_a_join() {
         reason(&plan(&with("two"), &look(&world, &sketch)), "apply/lin1"),
         "blueprint changed: contents of kubeadm patches"
     );
+}
+
+#[test]
+fn promise_08_from_where_machines_are_reachable_changes_in_place() {
+    let sketch = Sketch::small();
+    let world = up(&sketch);
+    let mut observed = look(&world, &sketch);
+    let access = |plan: &Plan| match &plan.steps()[0].action {
+        Action::MakeNetwork { access, prior, .. } => (*access, *prior),
+        other => panic!("{other:?}"),
+    };
+    // The file opens it: the network is made again, and no machine is touched.
+    let plan = edited(
+        &sketch,
+        "network: {",
+        "network: {machineAccess: lan, ",
+        &observed,
+    );
+    assert_eq!(ids(&plan), ["host-network/@local", "verify/smoke"]);
+    assert_eq!(access(&plan), (MachineAccess::Lan, Prior::Different));
+    let step = &plan.steps()[0];
+    let title = step.action.title(None);
+    assert!(title.ends_with("reachable from other networks"), "{title}");
+    // A cluster of an older version has no guard: the first plan adds it, and nothing else.
+    for host in observed.hosts.values_mut() {
+        host.network_access = Some(MachineAccess::Lan);
+    }
+    let plan = planned(&sketch, &observed);
+    assert_eq!(ids(&plan), ["host-network/@local", "verify/smoke"]);
+    assert_eq!(access(&plan), (MachineAccess::Host, Prior::Different));
+    assert_eq!(
+        reason(&plan, "host-network/@local"),
+        "`network.machineAccess` is `host`, and the firewall lets other networks in"
+    );
+    // Facts of an older version, or of a user who may not read the rules, say nothing of it.
+    for host in observed.hosts.values_mut() {
+        host.network_access = None;
+    }
+    assert!(planned(&sketch, &observed).steps().is_empty());
 }

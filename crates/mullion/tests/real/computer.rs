@@ -104,8 +104,10 @@ pub(crate) fn restart(lab: &Lab, machines: &[&str]) {
     }
     let bridge = short(&lab.name);
     tool("ip", &["link", "delete", "dev", &bridge]);
-    if tool("nft", &["list", "tables"]).contains(&bridge) {
-        tool("nft", &["delete", "table", "ip", &bridge]);
+    for family in ["ip", "inet"] {
+        if tool("nft", &["list", "tables", family]).contains(&bridge) {
+            tool("nft", &["delete", "table", family, &bridge]);
+        }
     }
     let mine = lab.machine("");
     for line in fs_err::read_to_string("/proc/self/mountinfo")

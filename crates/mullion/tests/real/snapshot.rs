@@ -9,6 +9,9 @@ use serde_json::Value;
 use crate::computer::{Others, folder, hierarchies, processes, shown};
 use crate::lab::place;
 
+/// What keeps the kernel's settings from before the first cluster.
+const RECORD: &str = "mullion-kernel.json";
+
 /// What there is, by kind, one line each.
 pub(crate) struct Snapshot {
     lines: BTreeMap<&'static str, BTreeSet<String>>,
@@ -48,7 +51,9 @@ impl Snapshot {
     /// What came and what went between this look and a later one, clusters of somebody else aside.
     pub(crate) fn differences(&self, later: &Self) -> Vec<String> {
         let is_ours = |line: &&String| !self.others.have(line) && !later.others.have(line);
-        let is_shared = self.others.have_clusters || later.others.have_clusters;
+        // The record of a cluster that ended before, in a way that could not put the settings back: the next one does.
+        let had_record = self.lines["file below /run"].contains(RECORD);
+        let is_shared = self.others.have_clusters || later.others.have_clusters || had_record;
         let mut found = Vec::new();
         for (kind, before) in &self.lines {
             // Both are put back with the last cluster of the computer.

@@ -63,7 +63,15 @@ exec env -i container=other PATH=/usr/sbin:/usr/bin:/sbin:/bin /lib/systemd/syst
 struct Within {
     outer: Child,
     first: String,
+    /// Settings of the kernel that it shares with this computer. Its record of them goes with it, so the test keeps one.
+    settings: Vec<(&'static str, String)>,
 }
+
+/// Limits that machines raise for the whole kernel.
+const LIMITS: [&str; 2] = [
+    "/proc/sys/fs/inotify/max_user_instances",
+    "/proc/sys/fs/inotify/max_user_watches",
+];
 
 impl Within {
     /// Starts one that has these folders of ours.
@@ -96,6 +104,9 @@ impl Within {
         let mut within = Self {
             outer,
             first: String::new(),
+            settings: LIMITS
+                .map(|path| (path, fs_err::read_to_string(path).unwrap()))
+                .into(),
         };
         within.first = until("its first process is there", SETTLE, || {
             let found = Command::new("pgrep")
@@ -140,6 +151,10 @@ impl Drop for Within {
     fn drop(&mut self) {
         let _ = self.outer.kill();
         let _ = self.outer.wait();
+        for (path, before) in &self.settings {
+            // Also where its cluster was not taken down: nothing else would put it back.
+            let _ = fs_err::write(path, before);
+        }
         let patience = Instant::now() + Duration::from_secs(10);
         for hierarchy in hierarchies() {
             let group = hierarchy.join(GROUP);
