@@ -23,7 +23,8 @@
 //!
 //! - System containers on this computer, stand-ins for Windows among them, and machines that exist already. Other
 //!   drivers come later.
-//! - A machine's processors and memory are limits; its disk size is written down and not enforced.
+//! - A machine's processors, memory and tasks are limits; its disk size is one where the file system has project
+//!   quotas, and else it is written down and not enforced.
 //! - Starting machines as units of the computer's systemd is built and not proven: the computers that this was
 //!   tried on have another first process.
 //! - Packets of machines to the outside go through nftables; a computer without `nft` gives them no way out.
