@@ -3,9 +3,7 @@
 //! What a driver says that it cannot do is held to another promise: it is refused, and nothing changes.
 
 use ipnet::IpNet;
-use mullion_plan::{
-    Attend, Breach, ClusterUid, Identity, News, Power, Trouble, Unattended,
-};
+use mullion_plan::{Attend, Breach, ClusterUid, Identity, News, Power, Trouble, Unattended};
 use mullion_spec::value::{ClusterName, MachineName};
 
 use crate::driver::{Driver, Stop};
@@ -44,11 +42,7 @@ pub type Factory<'a> = &'a (dyn Fn() -> Box<dyn Driver> + Sync);
 /// Tries everything that the contract promises, and ends in the world it began in.
 ///
 /// `spoiler` is for drivers that make machines: others have no label of their own.
-pub fn conforms(
-    factory: Factory<'_>,
-    spoiler: Spoiler<'_>,
-    trial: &Trial,
-) -> Result<(), Breach> {
+pub fn conforms(factory: Factory<'_>, spoiler: Spoiler<'_>, trial: &Trial) -> Result<(), Breach> {
     let capabilities = factory().capabilities();
     if capabilities.makes_machines && capabilities.networks && capabilities.power {
         makes(factory, spoiler, trial)
@@ -386,10 +380,19 @@ impl Suite<'_> {
                 let refused = [
                     ("make", driver.make(wish, &Unattended)),
                     ("start", driver.start(cluster, name, &Unattended)),
-                    ("stop", driver.stop(cluster, name, Stop::AtOnce, &Unattended)),
+                    (
+                        "stop",
+                        driver.stop(cluster, name, Stop::AtOnce, &Unattended),
+                    ),
                     ("remove", driver.remove(cluster, name, &Unattended)),
-                    ("authorize", driver.authorize(cluster, name, "ssh-ed25519 AAAA")),
-                    ("set_hosts", driver.set_hosts(cluster, name, &Hosts::default())),
+                    (
+                        "authorize",
+                        driver.authorize(cluster, name, "ssh-ed25519 AAAA"),
+                    ),
+                    (
+                        "set_hosts",
+                        driver.set_hosts(cluster, name, &Hosts::default()),
+                    ),
                     ("door", driver.door(cluster, name).map(|_| ())),
                 ];
                 for (verb, result) in refused {
@@ -463,9 +466,11 @@ impl Suite<'_> {
                 || format!("{refused:?}"),
             )?;
         }
-        require(self.find()? == before, "a refused verb has no effect", || {
-            "what is found differs".into()
-        })
+        require(
+            self.find()? == before,
+            "a refused verb has no effect",
+            || "what is found differs".into(),
+        )
     }
 
     fn side_by_side(&self) -> Result<(), Breach> {

@@ -5,9 +5,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use ipnet::{IpNet, Ipv4Net};
-use mullion_plan::{
-    HostFacts, Identity, MachineFacts, Place, Power, Size, TemplateId, Trouble,
-};
+use mullion_plan::{HostFacts, Identity, MachineFacts, Place, Power, Size, TemplateId, Trouble};
 use mullion_spec::value::{ClusterName, MachineName};
 use mullion_spec::words;
 

@@ -130,9 +130,9 @@ impl Hands<'_> {
             }
         }
         // One that exists already and does not answer was not seen at all.
-        observed.machines.retain(|_, facts| {
-            facts.made || facts.inside.is_some() || facts.trouble.is_some()
-        });
+        observed
+            .machines
+            .retain(|_, facts| facts.made || facts.inside.is_some() || facts.trouble.is_some());
     }
 
     /// Whether a machine is this cluster's by what is written inside it, or why it must be left as it is.

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use ipnet::Ipv4Net;
 use mullion_machines::{DriverError, Hosts, MachineWish, NetworkWish, Stop};
 use mullion_plan::{
-    Attend, Blueprint, ClusterUid, ErrorClass, News, Part, Place, Prior, Size, StepError, TemplateId,
-    UserCommand,
+    Attend, Blueprint, ClusterUid, ErrorClass, News, Part, Place, Prior, Size, StepError,
+    TemplateId, UserCommand,
 };
 use mullion_render::login_variables;
 use mullion_spec::cluster::Group;

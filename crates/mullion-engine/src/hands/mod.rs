@@ -43,8 +43,8 @@ use mullion_catalog::Model;
 use mullion_kube::Api;
 use mullion_machines::{Driver, Hosts};
 use mullion_plan::{
-    Action, Attend, ClusterUid, Discover, DiscoverError, ErrorClass, Membership, Observed, Part, PartKind,
-    Perform, Plan, Roster, Step, StepError, StepId, Undo, Wanted,
+    Action, Attend, ClusterUid, Discover, DiscoverError, ErrorClass, Membership, Observed, Part,
+    PartKind, Perform, Plan, Roster, Step, StepError, StepId, Undo, Wanted,
 };
 use mullion_spec::cluster::Cluster;
 use mullion_spec::value::{ClusterName, MachineName};

@@ -322,7 +322,9 @@ mod tests {
             for name in [TAKEN, ID, FILE, PATHS, KUBECONFIG, PRIVATE_KEY] {
                 let path = state.folder().join(name);
                 let line = format!("{make} '{}'", path.display());
-                let made = std::process::Command::new("sh").args(["-c", &line]).status();
+                let made = std::process::Command::new("sh")
+                    .args(["-c", &line])
+                    .status();
                 assert!(made.unwrap().success());
             }
             for (name, result) in all(&state) {

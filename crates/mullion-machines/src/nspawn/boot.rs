@@ -110,9 +110,7 @@ pub(super) fn start(home: &Home, label: &Label, attendant: &dyn Attend) -> Resul
     loop {
         let is_over = match &mut child {
             Some(child) => child.try_wait()?.is_some(),
-            None => {
-                begun.elapsed() > Duration::from_secs(2) && Running::find(&body)?.is_none()
-            }
+            None => begun.elapsed() > Duration::from_secs(2) && Running::find(&body)?.is_none(),
         };
         if is_over || begun.elapsed() > FIRST_PROCESS {
             end(home, names, Stop::AtOnce, attendant)?;

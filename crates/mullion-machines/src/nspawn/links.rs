@@ -163,7 +163,11 @@ mod tests {
 
     #[test]
     fn promise_06_a_bridge_with_a_label_that_cannot_be_read_is_in_the_way() {
-        for rest in [";", ";id=7;owner=0", ";uid=00000000000000000000000000000007"] {
+        for rest in [
+            ";",
+            ";id=7;owner=0",
+            ";uid=00000000000000000000000000000007",
+        ] {
             let alias = format!("{LABEL}dev{rest}");
             let link = serde_json::json!({ "ifname": "mul01", "ifalias": alias });
             let link: Link = serde_json::from_value(link).unwrap();

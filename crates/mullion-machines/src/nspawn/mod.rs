@@ -40,8 +40,8 @@ use self::place::{Ground, Guise, Home, Label, LabelVersion, Marked};
 use self::process::{Body, Running, Scan};
 use crate::driver::{Capabilities, Driver, Look, Privilege, Stop};
 use crate::error::DriverError;
-use crate::quirks::cgroup_mounts;
 use crate::found::{Door, Found, Sighting};
+use crate::quirks::cgroup_mounts;
 use crate::wish::{Hosts, MachineWish, NetworkWish, gateway};
 
 /// The driver of system containers on this computer.
@@ -222,7 +222,10 @@ fn left_alone(machine: &MachineName, trouble: Trouble) -> DriverError {
 fn used_elsewhere(body: &Body) -> Option<Trouble> {
     let upper = body.intruder()?;
     Some(Trouble::UsedElsewhere {
-        by: format!("a machine of the same name that runs from `{}`", upper.display()),
+        by: format!(
+            "a machine of the same name that runs from `{}`",
+            upper.display()
+        ),
     })
 }
 

@@ -121,7 +121,8 @@ pub(super) fn make(wish: &NetworkWish) -> Result<(), DriverError> {
                 found: there.id,
                 own: Some(own.id.clone()),
                 owner: Some(there.owner),
-                file: "the state folder's `clusters/NAME/id`".replace("NAME", wish.cluster.as_str()),
+                file: "the state folder's `clusters/NAME/id`"
+                    .replace("NAME", wish.cluster.as_str()),
             })
         });
         if let Some(trouble) = other {

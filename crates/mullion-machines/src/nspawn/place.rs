@@ -418,7 +418,10 @@ mod tests {
             "null",
             &whole[..whole.len() / 2],
             r#"{"version":1}"#,
-            &whole.replace("\"whole\"", "\"identity\":{\"id\":\"x\",\"owner\":0},\"whole\""),
+            &whole.replace(
+                "\"whole\"",
+                "\"identity\":{\"id\":\"x\",\"owner\":0},\"whole\"",
+            ),
             r#"{"version":"somebody.else/v1"}"#,
             &whole.replace("\"lin1\"", "\"lin2\""),
             &whole.replace("\"dev\"", "\"other\""),

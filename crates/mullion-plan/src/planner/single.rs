@@ -87,9 +87,7 @@ pub fn plan_reboot(observed: &Observed, machine: &MachineName) -> Plan {
 
 /// The plan where the machine must be left as it is.
 fn blocked(observed: &Observed, machine: &MachineName) -> Option<Plan> {
-    let is_it = |obstacle: &Obstacle| {
-        matches!(obstacle, Obstacle::LeftAlone { machine: Some(name), .. } if name == machine)
-    };
+    let is_it = |obstacle: &Obstacle| matches!(obstacle, Obstacle::LeftAlone { machine: Some(name), .. } if name == machine);
     let obstacles: BTreeSet<_> = left_alone_in(observed).filter(is_it).collect();
     (!obstacles.is_empty()).then(|| Plan::blocked(obstacles))
 }
