@@ -4,7 +4,7 @@ use mullion_wire::{Event, Facts, Request, UserCommand, write_line};
 
 use super::fixtures::*;
 use crate::system::Ended;
-use crate::system::memory::Memory;
+use crate::system::memory::{Memory, Node};
 
 fn facts(machine: &Memory) -> Facts {
     let (_, events) = ask_well(machine, &Request::Facts);
@@ -277,6 +277,28 @@ fn a_damaged_or_newer_state_is_told_and_not_overwritten() {
         let told = ask_badly(&machine, &apply(&blueprint()));
         assert!(told.contains(words), "{told}");
         assert_eq!(machine.file("/var/lib/mullion/state.json").unwrap(), state);
+    }
+}
+
+#[test]
+fn promise_06_a_state_that_is_no_file_is_told_and_not_taken_for_missing() {
+    let windows = Memory::windows("win1");
+    for (machine, path) in [
+        (machine(), "/var/lib/mullion/state.json"),
+        (windows, "C:/Program Files/mullion/state.json"),
+    ] {
+        let link = Node::Link {
+            target: "/nowhere".into(),
+        };
+        for node in [Node::Folder { mode: 0o700 }, link] {
+            machine.put(path, node);
+            let before = machine.nodes();
+            for request in [Request::Facts, Request::Revert] {
+                let told = ask_badly(&machine, &request);
+                assert!(told.contains(path), "{told}");
+            }
+            assert_eq!(machine.nodes(), before);
+        }
     }
 }
 

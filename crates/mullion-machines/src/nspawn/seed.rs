@@ -228,11 +228,11 @@ impl Inside {
     /// A file's text; nothing where it is not there.
     pub(super) fn read(&self, path: &str) -> Result<String, DriverError> {
         let places = match self {
-            Self::Running(root) => vec![root.try_clone()?],
-            Self::Stopped { upper, lower } => vec![folder(upper)?, folder(lower)?],
+            Self::Running(root) => vec![root.try_clone()],
+            Self::Stopped { upper, lower } => vec![folder(upper), folder(lower)],
         };
         for root in places {
-            match open(&root, path) {
+            match root.and_then(|root| open(&root, path)) {
                 Ok(file) => return Ok(read(file, path)?),
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
                 Err(error) => return Err(error.into()),

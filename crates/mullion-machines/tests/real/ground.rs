@@ -332,6 +332,36 @@ pub(crate) fn login_with(ground: &Ground, door: &Door, key: &Path, command: &str
     }
 }
 
+/// Every group of a machine in this computer's hierarchies.
+pub(crate) fn groups(ground: &Ground, machine: &MachineName) -> Vec<String> {
+    let name = format!("{}/{machine}", ground.cluster);
+    let digest = mullion_wire::Sha256Digest::of(name.as_bytes());
+    let name = format!("mul{}", &digest.as_str()[..8]);
+    let found = Command::new("find")
+        .args(["/sys/fs/cgroup", "-type", "d", "-path"])
+        .arg(format!("*/mullion/{name}*"))
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&found.stdout).into_owned();
+    text.lines().map(str::to_owned).collect()
+}
+
+/// The processes in the groups of a machine.
+pub(crate) fn members(ground: &Ground, machine: &MachineName) -> Vec<i32> {
+    let mut pids: Vec<i32> = groups(ground, machine)
+        .iter()
+        .map(|group| fs_err::read_to_string(format!("{group}/cgroup.procs")).unwrap_or_default())
+        .flat_map(|text| {
+            text.lines()
+                .filter_map(|line| line.parse().ok())
+                .collect::<Vec<_>>()
+        })
+        .collect();
+    pids.sort_unstable();
+    pids.dedup();
+    pids
+}
+
 /// Tells a process that it has name spaces of its own.
 const APART: &str = "MULLION_TEST_APART";
 

@@ -1,6 +1,9 @@
 //! Machines and clusters that nobody could look at, and what is kept, shared or awaited because of it.
 
-use mullion_plan::{Action, Blow, Dice, Observed, Prior, Stage, StepId, Until, plan, run};
+use mullion_plan::{
+    Action, Blow, ClusterUid, Dice, MachineFacts, Observed, Obstacle, Prior, Stage, StepId,
+    Trouble, Until, plan, run,
+};
 
 use crate::scene::{ids, look, of_machine, planned, reason, up};
 use crate::sketch::{Sketch, blinded, read, wanted};
@@ -52,6 +55,61 @@ fn the_first_of_several_control_planes_that_nobody_could_look_at_begins_the_clus
         let first = run(&plan, &world, Until::End, &mut Dice::new(2));
         assert!(first.failed.is_empty(), "{:?}", first.failed);
         assert!(planned(&sketch, &look(&world, &sketch)).is_empty());
+    }
+}
+
+#[test]
+fn promise_06_a_machine_that_cannot_be_told_whose_it_is_stops_everything() {
+    let sketch = Sketch::small();
+    let world = up(&sketch);
+    let whole = look(&world, &sketch);
+    let troubles = [
+        Trouble::Unreadable {
+            file: "/place/machine.json".into(),
+            why: "is damaged".into(),
+        },
+        Trouble::Newer {
+            file: "/place/machine.json".into(),
+            version: "mullion.dev/machine/v2".into(),
+        },
+        Trouble::OtherCluster {
+            found: ClusterUid::of(1),
+            own: None,
+            owner: Some(1000),
+            file: "/state/id".into(),
+        },
+    ];
+    for trouble in troubles {
+        // As drivers tell it: nothing of the label is known.
+        let mut observed = whole.clone();
+        let facts = observed.machines.values_mut().next().unwrap();
+        facts.ours = false;
+        facts.whole = false;
+        facts.inside = None;
+        facts.trouble = Some(trouble.clone());
+        let name = observed.machines.keys().next().unwrap().clone();
+        let plan = planned(&sketch, &observed);
+        let obstacle = Obstacle::LeftAlone {
+            machine: Some(name),
+            trouble: trouble.clone(),
+        };
+        assert!(plan.steps().is_empty());
+        assert!(plan.obstacles().contains(&obstacle), "{plan:?}");
+        // Also one that the file does not have, and a network.
+        let mut observed = whole.clone();
+        let facts = observed.machines.values().next().unwrap().clone();
+        let stray = MachineFacts {
+            ours: false,
+            trouble: Some(trouble.clone()),
+            ..facts
+        };
+        observed.machines.insert("stray".parse().unwrap(), stray);
+        assert!(!planned(&sketch, &observed).obstacles().is_empty());
+        let mut observed = whole.clone();
+        for host in observed.hosts.values_mut() {
+            host.trouble = Some(trouble.clone());
+        }
+        assert!(!planned(&sketch, &observed).obstacles().is_empty());
     }
 }
 
