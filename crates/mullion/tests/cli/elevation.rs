@@ -139,7 +139,11 @@ fn what_root_writes_for_a_user_is_theirs() {
         .args(["artifacts", "fetch"])
         .output();
     let ran = ran(output.unwrap());
-    assert_eq!(ran.code, 4, "nothing can be reached: {}{}", ran.out, ran.err);
+    assert_eq!(
+        ran.code, 4,
+        "nothing can be reached: {}{}",
+        ran.out, ran.err
+    );
     for folder in [".cache", ".cache/mullion", ".cache/mullion/parts"] {
         let found = fs_err::metadata(bench.path().join(folder)).unwrap();
         assert_eq!(found.uid(), USER, "{folder}");
