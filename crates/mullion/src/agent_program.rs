@@ -14,6 +14,8 @@ pub fn find(program: Option<&Path>) -> Result<Cow<'static, [u8]>, Failure> {
     if !EMBEDDED.is_empty() {
         return Ok(Cow::Borrowed(EMBEDDED));
     }
+    // Our own program, wherever it is installed.
+    let _rights = mullion_rights::as_root();
     let beside = program.and_then(Path::parent).and_then(|folder| {
         // A test's program is one folder deeper than what it tests.
         let folders = [Some(folder), folder.parent()];

@@ -11,6 +11,9 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
+use crate::lab::Lab;
+use crate::trial::Trial;
+
 /// A user that owns nothing on this computer.
 const USER: u32 = 424_242;
 
@@ -271,6 +274,60 @@ fn promise_01_state_in_roots_own_home_stays_roots() {
     let kept = home.join(".local/state/mullion/clusters/lab/cluster.yaml");
     let found = fs_err::metadata(kept).unwrap();
     assert_eq!((found.uid(), found.mode() & 0o777), (0, 0o600));
+}
+
+/// A cache of the user's with the files of this computer's own.
+fn share_cache(with: &Path) {
+    let home = std::env::var_os("HOME").unwrap();
+    let usual = || Path::new(&home).join(".cache");
+    let cache = std::env::var_os("XDG_CACHE_HOME").map_or_else(usual, PathBuf::from);
+    fs_err::create_dir(with).unwrap();
+    let mut copy = Command::new("sh");
+    copy.args([
+        "-c",
+        "cp -al \"$0\" \"$1\" 2>/dev/null || cp -a --reflink=auto \"$0\" \"$1\"",
+    ]);
+    let copied = copy.arg(cache.join("mullion")).arg(with).status();
+    assert!(copied.unwrap().success());
+    fs_err::remove_dir_all(with.join("mullion/locks")).unwrap();
+}
+
+#[test]
+#[ignore = "needs root and real machines; cargo xtask test runs it"]
+fn promise_01_a_cluster_is_made_with_the_users_files() {
+    let mut trial = Trial::begin("promise_01_a_cluster_is_made_with_the_users_files");
+    let text = "metadata: {name: NAME}\nnetwork: {machineCIDR: null}\nmachines: [{name: cp, role: control-plane}]\n";
+    let mut lab = Lab::new("sudo", text);
+    share_cache(&lab.path("cache"));
+    let user = USER.to_string();
+    for (name, value) in [
+        ("HOME", lab.path("").to_str().unwrap()),
+        ("XDG_CACHE_HOME", lab.path("cache").to_str().unwrap()),
+        ("SUDO_UID", &user),
+        ("SUDO_GID", &user),
+    ] {
+        lab.environment.push((name.into(), value.into()));
+    }
+    // The folders are the user's, and the files in the cache root's, as another user's in a shared one are.
+    let mut own = Command::new("find");
+    let own = own.arg(lab.path("")).args(["-type", "d", "-exec", "chown"]);
+    assert!(own.args([&user, "{}", "+"]).status().unwrap().success());
+    let _ = lab.up();
+    lab.is_up(&["cp1"]);
+    trial.lap("a cluster comes up for a user who asked for root");
+    let mut found = BTreeMap::new();
+    gather(&lab.state(), &mut found);
+    for path in found.into_keys() {
+        let status = fs_err::symlink_metadata(&path).unwrap();
+        let told = (status.uid(), status.mode() & 0o077);
+        assert_eq!(told, (USER, 0), "{}", path.display());
+    }
+    let machine = fs_err::metadata(lab.machine("cp1")).unwrap();
+    assert_eq!(machine.uid(), 0, "machines are root's");
+    let _ = lab.has_nothing_to_do();
+    let _ = lab.down();
+    trial.nothing_is_left();
+    trial.lap("it goes, and nothing is left");
 }
 
 #[test]

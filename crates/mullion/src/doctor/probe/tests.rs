@@ -260,7 +260,7 @@ fn programs_are_found_where_they_can_be_run_and_asked_for_their_version() {
     }
     let answer = |name: &str, arguments: &[String]| match (name, arguments) {
         ("go", [version]) if version == "version" => said(0, "go version go1.19.8 linux/amd64\n"),
-        ("apt-cache", [policy, package]) if policy == "policy" => said(
+        ("apt-cache", [.., policy, package]) if policy == "policy" => said(
             0,
             &format!("{package}:\n  Installed: (none)\n  Candidate: 2:1.19~1\n"),
         ),
