@@ -137,7 +137,9 @@ impl Session {
         let pending: Vec<_> = own.iter().filter(|request| is_pending(request)).collect();
         let mut known = serving.clone();
         if !pending.is_empty() {
-            known.taken.extend(self.addresses_of_others(node, serving).await?);
+            known
+                .taken
+                .extend(self.addresses_of_others(node, serving).await?);
         }
         for request in pending {
             match request::check(&request.spec, node, &known) {

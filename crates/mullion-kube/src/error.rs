@@ -142,7 +142,9 @@ impl KubeError {
     /// What class of failure it is: that decides whether it is tried again.
     pub fn class(&self) -> ErrorClass {
         match self {
-            Self::Silent { .. } | Self::Failing { .. } | Self::Snapshot { .. } => ErrorClass::Unreachable,
+            Self::Silent { .. } | Self::Failing { .. } | Self::Snapshot { .. } => {
+                ErrorClass::Unreachable
+            }
             Self::Refused { answer, .. } if answer.is_by_roles() => ErrorClass::Unreachable,
             Self::Conflict { .. } => ErrorClass::Conflict,
             Self::NotOurs { .. } => ErrorClass::NotOurs,

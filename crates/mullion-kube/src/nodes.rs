@@ -192,13 +192,11 @@ pub(crate) fn has_resources(node: &Node) -> Look {
 }
 
 /// The change that gives a node the labels and taints that it lacks; `None` where it lacks none.
-fn role(
-    node: &Node,
-    labels: &BTreeMap<String, String>,
-    taints: &BTreeSet<Taint>,
-) -> Option<Value> {
+fn role(node: &Node, labels: &BTreeMap<String, String>, taints: &BTreeSet<Taint>) -> Option<Value> {
     let has = node.labels();
-    let lacks = labels.iter().filter(|(key, value)| has.get(*key) != Some(value));
+    let lacks = labels
+        .iter()
+        .filter(|(key, value)| has.get(*key) != Some(value));
     let lacks: Map<String, Value> = lacks
         .map(|(key, value)| (key.clone(), value.clone().into()))
         .collect();

@@ -94,7 +94,9 @@ impl<'a> Snapshot<'a> {
             return Err(Cause::words("a part is missing"));
         }
         self.remaining = Some(remaining);
-        self.out.write_all(&blob).map_err(|error| Cause::of(&error))?;
+        self.out
+            .write_all(&blob)
+            .map_err(|error| Cause::of(&error))?;
         self.size += blob.len() as u64;
         let missing = 20_usize.saturating_sub(self.head.len());
         self.head.extend(blob.iter().take(missing));
@@ -114,7 +116,10 @@ impl<'a> Snapshot<'a> {
         if self.size % PAGE != DIGEST as u64 || self.size < PAGE {
             return refuse("it does not have the size of a snapshot");
         }
-        if !MAGIC.iter().any(|magic| self.head.get(16..20) == Some(magic)) {
+        if !MAGIC
+            .iter()
+            .any(|magic| self.head.get(16..20) == Some(magic))
+        {
             return refuse("it is not a database of etcd");
         }
         if self.digest.finalize().as_slice() != self.tail {
@@ -182,10 +187,16 @@ mod tests {
         assert_eq!(read(&without_one).unwrap_err(), "a part is missing");
         let mut changed = bytes.clone();
         changed[600] ^= 1;
-        assert_eq!(read(&lines(&changed, 100)).unwrap_err(), "its digest is not right");
+        assert_eq!(
+            read(&lines(&changed, 100)).unwrap_err(),
+            "its digest is not right"
+        );
         let mut other = vec![7; 512];
         other.extend_from_slice(&Sha256::digest(&other));
-        assert_eq!(read(&lines(&other, 100)).unwrap_err(), "it is not a database of etcd");
+        assert_eq!(
+            read(&lines(&other, 100)).unwrap_err(),
+            "it is not a database of etcd"
+        );
         assert!(read(&lines(&[], 100)).is_err());
         let error = [json!({"error": {"message": "no leader"}}).to_string()];
         assert!(read(&error).unwrap_err().contains("no leader"));

@@ -367,7 +367,9 @@ impl Action {
                 prior: Prior::Different,
                 ..
             } => format!("give node {on} the labels of its role"),
-            Self::Register { .. } => format!("restart kubelet on {on} so that it registers its node again"),
+            Self::Register { .. } => {
+                format!("restart kubelet on {on} so that it registers its node again")
+            }
             Self::ApplyObjects { set, .. } => format!("apply objects {set}"),
             Self::RemoveObjects { set } => format!("delete objects {set}"),
             Self::ApproveCertificates => format!("approve the certificates of {on}"),

@@ -73,7 +73,10 @@ mod tests {
 
     #[test]
     fn promise_04_the_last_member_is_never_done_without() {
-        assert_eq!(facts(&[("cp1", true, true)]).may_lose("cp1"), Err(Risk::Last));
+        assert_eq!(
+            facts(&[("cp1", true, true)]).may_lose("cp1"),
+            Err(Risk::Last)
+        );
         // One that is still being filled holds nothing that could be relied on.
         let filled = facts(&[("cp1", true, true), ("cp2", false, true)]);
         assert_eq!(filled.may_lose("cp1"), Err(Risk::Last));
@@ -88,13 +91,21 @@ mod tests {
             facts(&[("cp1", true, a), ("cp2", true, b), ("cp3", true, c)])
         };
         assert_eq!(of([true, true, true]).may_lose("cp3"), Ok(()));
-        assert_eq!(of([true, true, false]).may_lose("cp3"), Ok(()), "the dead one");
+        assert_eq!(
+            of([true, true, false]).may_lose("cp3"),
+            Ok(()),
+            "the dead one"
+        );
         let risk = Risk::NoMajority {
             healthy: 1,
             others: 2,
         };
         assert_eq!(of([true, false, true]).may_lose("cp3"), Err(risk));
-        assert_eq!(of([true, false, false]).may_lose("cp3"), Err(risk), "two of three are dead");
+        assert_eq!(
+            of([true, false, false]).may_lose("cp3"),
+            Err(risk),
+            "two of three are dead"
+        );
         let two = facts(&[("cp1", true, true), ("cp2", true, true)]);
         assert_eq!(two.may_lose("cp2"), Ok(()));
         let lame = facts(&[("cp1", true, false), ("cp2", true, true)]);

@@ -21,7 +21,8 @@ pub(super) fn register(work: &mut Work<'_, '_>) -> Result<(), AgentError> {
         let missing = format!("{}/kubelet.conf", work.system.paths().kubernetes);
         return Err(AgentError::Incomplete { missing });
     }
-    work.report.doing("restart kubelet, which registers its node");
+    work.report
+        .doing("restart kubelet, which registers its node");
     reset::stop_kubelet(work)?;
     let stopped = reset::stop_network(work)?;
     {

@@ -609,7 +609,10 @@ fn promise_04_only_a_node_registers() {
     let begun = half.log().len();
     let _ = ask_badly(&half, &register());
     let log = half.log();
-    assert!(!log[begun..].iter().any(|line| line.contains("kubelet")), "{log:?}");
+    assert!(
+        !log[begun..].iter().any(|line| line.contains("kubelet")),
+        "{log:?}"
+    );
 }
 
 #[test]

@@ -158,7 +158,8 @@ impl Hands<'_> {
         let host = roster.endpoint.rsplit_once(':').map(|(host, _)| host);
         let host = host.unwrap_or_default().trim_matches(['[', ']']);
         // With one control plane the endpoint is its own address, and it serves there itself.
-        let is_own = roster.address(machine) == Some(host) && self.seats().any(|seat| seat == *machine);
+        let is_own =
+            roster.address(machine) == Some(host) && self.seats().any(|seat| seat == *machine);
         if !host.is_empty() && !is_own {
             taken.push(Taken::new(host, "the cluster's endpoint"));
         }

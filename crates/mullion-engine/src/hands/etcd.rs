@@ -233,7 +233,10 @@ mod tests {
         let text = "YQ==\nYg==\nYw==\nhttps://10.99.0.2:2379,https://127.0.0.1:2379\n";
         let door = read_door(text).unwrap();
         assert_eq!(door.server, "https://10.99.0.2:2379");
-        assert_eq!((door.authority.as_str(), door.key.reveal()), ("YQ==", "Yw=="));
+        assert_eq!(
+            (door.authority.as_str(), door.key.reveal()),
+            ("YQ==", "Yw==")
+        );
         for bad in [
             "",
             "YQ==\nYg==\nYw==\n",

@@ -332,7 +332,10 @@ mod tests {
         }
         // An older agent says so itself: its word counts where its clock is right.
         let words = Some("kubelet's certificate expired 3649 days ago");
-        assert_eq!(expired(&facts(None, words, now + 10), now).as_deref(), words);
+        assert_eq!(
+            expired(&facts(None, words, now + 10), now).as_deref(),
+            words
+        );
         assert_eq!(expired(&facts(None, words, now + 3650 * day), now), None);
     }
 

@@ -105,7 +105,10 @@ fn a_sender_outside_the_nodes_group_is_refused() {
             groups,
             ..spec(fixture!("lin1"))
         };
-        assert_eq!(check(&request, "lin1", &Serving::default()), Err(Unfit::Group));
+        assert_eq!(
+            check(&request, "lin1", &Serving::default()),
+            Err(Unfit::Group)
+        );
     }
 }
 

@@ -1,8 +1,8 @@
 use k8s_openapi::ByteString;
 
 use super::*;
-use crate::{KubeError, Serving};
 use crate::certificates::SIGNER;
+use crate::{KubeError, Serving};
 
 const FOLDER: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
 

@@ -40,7 +40,10 @@ fn promise_12_a_join_token_can_authenticate_and_nothing_else() {
     let stored = fake.at(&format!("{SECRETS}/bootstrap-token-{}", token.id));
     let data = stored.unwrap()["stringData"].clone();
     let data = data.as_object().unwrap();
-    let usages: Vec<_> = data.keys().filter(|key| key.starts_with("usage-")).collect();
+    let usages: Vec<_> = data
+        .keys()
+        .filter(|key| key.starts_with("usage-"))
+        .collect();
     assert_eq!(usages, ["usage-bootstrap-authentication"]);
     assert_eq!(
         data["auth-extra-groups"],

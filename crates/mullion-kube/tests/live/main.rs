@@ -395,7 +395,11 @@ fn certificates(server: &Server, api: &Api) {
     // Nothing is written down, and requests are long gone: that the kubelet serves is proof enough.
     server.create(&json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "lin2"}}));
     let nobody: IpAddr = "127.213.7.10".parse().unwrap();
-    assert!(!api.approve_certificates("lin2", &serving(&[nobody])).unwrap().is_so());
+    assert!(
+        !api.approve_certificates("lin2", &serving(&[nobody]))
+            .unwrap()
+            .is_so()
+    );
     let both = serving(&[nobody, KUBELET.parse().unwrap()]);
     assert_eq!(
         api.approve_certificates("lin2", &both).unwrap(),

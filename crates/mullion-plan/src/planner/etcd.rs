@@ -68,7 +68,10 @@ impl<'a> Etcd<'a> {
                 voting: true,
                 healthy: true,
             };
-            let by_machines = cluster.members.iter().map(|name| (name.to_string(), member));
+            let by_machines = cluster
+                .members
+                .iter()
+                .map(|name| (name.to_string(), member));
             let members: BTreeMap<_, _> = match facts {
                 None => by_machines.collect(),
                 Some(facts) => facts.members.into_iter().map(healed).collect(),

@@ -129,9 +129,7 @@ fn rejoin(
             return link.into_iter().collect();
         }
         // Its static pods go with its node, so only etcd itself can tell that it is no member.
-        None if is_still_joined(item, cluster)
-            && (fits || (is_seat && cluster.etcd.is_none())) =>
-        {
+        None if is_still_joined(item, cluster) && (fits || (is_seat && cluster.etcd.is_none())) => {
             let reason = format!("{name} has joined, and its Node object is gone");
             return vec![register(item, taints, Prior::Absent, reason)];
         }

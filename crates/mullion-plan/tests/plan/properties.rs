@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 
 use mullion_plan::{
-    Action, Blow, Dice, Discover, Fault, Observed, Obstacle, Outcome, Perform, Plan, STAGES, Stage, Until,
-    Wanted, World, conforms, plan, run,
+    Action, Blow, Dice, Discover, Fault, Observed, Obstacle, Outcome, Perform, Plan, STAGES, Stage,
+    Until, Wanted, World, conforms, plan, run,
 };
 
 use crate::scramble::scramble;
@@ -59,7 +59,10 @@ fn assert_saves(plan: &Plan, observed: &Observed) {
         let facts = machine.and_then(|machine| observed.machines.get(machine));
         let inside = facts.and_then(|facts| facts.inside.as_ref());
         if step.action == Action::Reset && inside.is_some_and(|inside| inside.control_plane) {
-            let save = step.needs.iter().any(|need| need.as_str().starts_with("snapshot/"));
+            let save = step
+                .needs
+                .iter()
+                .any(|need| need.as_str().starts_with("snapshot/"));
             assert!(save, "{} needs {:?}", step.id, step.needs);
         }
     }
@@ -224,12 +227,7 @@ fn machines_that_die_or_fall_silent_come_back() {
             let Some(machine) = machines.get(dice.pick(machines.len())) else {
                 break;
             };
-            let blow = [
-                Blow::PowerLoss,
-                Blow::Blip,
-                Blow::Wipe,
-                Blow::DeleteNode,
-            ][dice.pick(4)];
+            let blow = [Blow::PowerLoss, Blow::Blip, Blow::Wipe, Blow::DeleteNode][dice.pick(4)];
             world.strike(machine, blow);
         }
         let next = plan_now(&world, &wanted);

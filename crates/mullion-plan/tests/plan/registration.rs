@@ -63,7 +63,10 @@ fn promise_04_a_deleted_node_is_registered_again_and_nothing_is_reset() {
         run_whole(&plan, &world);
         let after = look(&world, &sketch);
         assert!(planned(&sketch, &after).is_empty());
-        assert_eq!(after.cluster, before.cluster, "labels and taints are as before");
+        assert_eq!(
+            after.cluster, before.cluster,
+            "labels and taints are as before"
+        );
         assert_eq!(world.snapshots(), []);
     }
 }
@@ -93,7 +96,11 @@ fn promise_04_a_control_plane_whose_etcd_cannot_be_asked_is_registered_again_too
     cluster.members.clear();
     cluster.etcd = None;
     let plan = planned(&sketch, &observed);
-    assert!(ids(&plan).contains(&"register/cp1"), "{:?}", plan.obstacles());
+    assert!(
+        ids(&plan).contains(&"register/cp1"),
+        "{:?}",
+        plan.obstacles()
+    );
     assert_eq!(resets(&plan), [""; 0]);
 }
 
@@ -104,7 +111,10 @@ fn promise_04_a_registration_that_was_cut_off_is_finished_by_the_next_run() {
     let before = look(&world, &sketch);
     world.strike(&name("cp1"), Blow::DeleteNode);
     let plan = planned(&sketch, &look(&world, &sketch));
-    let place = plan.steps().iter().position(|step| step.id.as_str() == "register/cp1");
+    let place = plan
+        .steps()
+        .iter()
+        .position(|step| step.id.as_str() == "register/cp1");
     world.arm(place.unwrap(), mullion_plan::Fault::Half);
     let _ = run(&plan, &world, Until::End, &mut Dice::new(3));
     let next = planned(&sketch, &look(&world, &sketch));
@@ -179,7 +189,13 @@ fn promise_04_a_control_plane_is_emptied_only_where_a_healthy_majority_stays() {
     let plan = planned(&sketch, &observed);
     assert_eq!(
         of_machine(&plan, "cp2")[..5],
-        ["inspect/cp2", "snapshot/cp2", "reset/cp2", "forget/cp2", "join/cp2"]
+        [
+            "inspect/cp2",
+            "snapshot/cp2",
+            "reset/cp2",
+            "forget/cp2",
+            "join/cp2"
+        ]
     );
     let machine = name("cp2");
     // Its own etcd may be dead: the others are asked.
@@ -295,5 +311,8 @@ fn promise_04_the_only_control_plane_is_not_reset_by_command() {
         let machine = machine.clone();
         assert_eq!(only_obstacle(&plan), &Obstacle::LastMember { machine });
     }
-    assert_eq!(plan_reset(&look(&world, &sketch), &name("lin1")).obstacles(), []);
+    assert_eq!(
+        plan_reset(&look(&world, &sketch), &name("lin1")).obstacles(),
+        []
+    );
 }
