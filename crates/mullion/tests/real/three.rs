@@ -1,5 +1,6 @@
 //! Three control planes, and a machine before them that everybody talks to.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
 use crate::computer::{cut_power, lose};
@@ -67,6 +68,9 @@ fn three_control_planes_behind_a_load_balancer() {
     let _ = lab.has_nothing_to_do();
     trial.lap("up repairs it");
 
+    a_reset_saves_what_etcd_holds(&lab);
+    trial.lap("one is reset: only with a healthy majority, and after a snapshot");
+
     // A machine that is lost with its disk: etcd must let it go before another one can come.
     lose(&lab, "cp3");
     let _ = lab.run(&["up", "--yes"]).good();
@@ -77,6 +81,53 @@ fn three_control_planes_behind_a_load_balancer() {
     let _ = lab.down();
     trial.nothing_is_left();
     trial.lap("down leaves nothing");
+}
+
+/// A control plane is reset while etcd can do without it, and what etcd holds is saved first.
+fn a_reset_saves_what_etcd_holds(lab: &Lab) {
+    const MANIFEST: &str = "/etc/kubernetes/manifests/etcd.yaml";
+    let reset = || lab.run(&["node", "reset", "cp2", "--yes"]);
+    let away = format!("mv {MANIFEST} /root/");
+    let _ = lab.run(&["ssh", "cp1", "--", &away]).good();
+    until("etcd of cp1 ends", SETTLE, || {
+        let ran = lab.run(&["ssh", "cp1", "--", "! pgrep -x etcd"]);
+        if ran.code == 0 {
+            Ok(())
+        } else {
+            Err(ran.to_string())
+        }
+    });
+    let refused = "only 1 of the 2 other members of etcd is healthy";
+    let _ = reset().code(5).says(&[refused]);
+    let back = format!("mv /root/etcd.yaml {MANIFEST}");
+    let _ = lab.run(&["ssh", "cp1", "--", &back]).good();
+    until("etcd of cp1 is back", SETTLE, || {
+        let ran = lab.kubectl(&["get", "--raw=/readyz", "--request-timeout=5s"]);
+        let etcd = lab.run(&["ssh", "cp1", "--", "pgrep -x etcd"]);
+        if ran.code == 0 && etcd.code == 0 {
+            Ok(())
+        } else {
+            Err(format!("{ran}{etcd}"))
+        }
+    });
+    become_ready(lab);
+    // It may lag behind the others for a moment, and is not healthy until then.
+    until("cp2 is reset", SETTLE, || {
+        let ran = reset();
+        if ran.code == 0 && ran.to_string().contains("saved a snapshot of etcd: ") {
+            Ok(())
+        } else {
+            Err(ran.to_string())
+        }
+    });
+    let saved = fs_err::read_dir(lab.kept().join("snapshots")).unwrap();
+    let saved: Vec<_> = saved.map(|entry| entry.unwrap()).collect();
+    assert_eq!(saved.len(), 1, "{saved:?}");
+    let file = saved[0].metadata().unwrap();
+    assert_eq!(file.permissions().mode() & 0o777, 0o600);
+    assert!(file.len() > 100_000, "{} bytes", file.len());
+    become_ready(lab);
+    let _ = lab.has_nothing_to_do();
 }
 
 fn become_ready(lab: &Lab) {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::super::{Files as _, Program, Programs as _, SystemError};
+use super::super::{Files as _, Program, Programs as _, Removed, SystemError};
 use super::Linux;
 use super::rules::{is_pod_link, is_pod_set, without_pods};
 
@@ -44,8 +44,12 @@ pub(super) fn clear(linux: &Linux, on_line: &mut dyn FnMut(&str)) -> Result<(), 
     Ok(())
 }
 
-/// Where flannel says which addresses the node's pods have. Without it no pod gets a network until flannel has run again.
-const SUBNET: &str = "/run/flannel/subnet.env";
+/// Where flannel says which addresses the node's pods have, and what is made of it for the container runtime. Without them
+/// no pod gets a network until flannel has run again.
+const OF_FLANNEL: [&str; 2] = [
+    "/run/flannel/subnet.env",
+    "/etc/cni/net.d/10-flannel.conflist",
+];
 /// The bridge that pods are on. It keeps its address, and pods of another network are not put on it.
 const BRIDGE: &str = "cni0";
 /// The program that holds a pod's network.
@@ -54,10 +58,14 @@ const PAUSE: &str = "pause";
 /// Ends the networks of pods that the API server knows: kubelet makes them again. Where flannel does not run, the pods'
 /// network is not ours, and whoever made it sees to it.
 pub(super) fn renew(linux: &Linux, on_line: &mut dyn FnMut(&str)) -> Result<(), SystemError> {
-    if linux.look(SUBNET)?.is_none() {
+    let mut has_flannel = false;
+    // In this order: the second is made of the first.
+    for path in OF_FLANNEL {
+        has_flannel |= linux.remove(path)? == Removed::Gone;
+    }
+    if !has_flannel {
         return Ok(());
     }
-    linux.remove(SUBNET)?;
     let mut count = 0;
     for name in linux.list("/proc")? {
         let Some(process) = name.parse().ok().and_then(Pid::from_raw) else {
