@@ -3,6 +3,7 @@
 //! # Layout
 //!
 //! ```text
+//! mullion-cache.json                            marks the folder as a cache, with the version of this layout
 //! parts/<os>/<kind>/<name>@<version>/<file>     a program, image or archive
 //! parts/<os>/<kind>/<name>@<version>/record.json   its digest, size and origin
 //! roots/<suite>-<fingerprint>/root.tar          a distribution's root file system, with its record
@@ -17,14 +18,21 @@
 //!   `.new`, or in `.partial` where a later run can go on with it.
 //! - Whoever writes an item holds its lock (`flock`), so that processes and threads may share the folder: whoever
 //!   waited finds it done.
-//! - The folder is the user's, and may hold more than what stands above: that is never touched.
+//! - A folder becomes a cache when it is empty or not there yet, and carries the mark from then on. One that holds
+//!   something else is refused: nothing is written to it, nothing in it counts, and nothing is removed from it. Looking
+//!   writes nothing.
+//! - What a marked folder holds besides what stands above is the user's: that is never touched.
 //! - A file is trusted while its size and time are the recorded ones, and hashed again when they are not.
 
+mod entry;
+mod mark;
 mod purge;
+mod removal;
 
 use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use fs_err as fs;
@@ -33,7 +41,9 @@ use mullion_wire::Sha256Digest;
 
 use crate::digest::hash_file;
 use crate::item::Item;
-use crate::record::{Draft, Modified, Origin, Record, VERSION, Witness};
+pub(crate) use self::entry::{Entry, Lock, sync_folder};
+use self::mark::Standing;
+use crate::record::{Draft, Modified, Origin, Record, VERSION};
 
 const PARTS: &str = "parts";
 const ROOTS: &str = "roots";
@@ -51,6 +61,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 #[derive(Debug, Clone)]
 pub struct Store {
     folder: PathBuf,
+    /// Set once the folder was seen to be a cache: it stays one.
+    is_cache: Arc<OnceLock<()>>,
 }
 
 /// Why the cache could not be used.
@@ -72,9 +84,38 @@ pub enum StoreError {
         /// The cache.
         folder: PathBuf,
     },
+    /// It is a folder with other things in it.
+    #[error("{} is not a cache of Mullion's: `{found}` is in it, and it has no mark", folder.display())]
+    Foreign {
+        /// The folder.
+        folder: PathBuf,
+        /// The first thing in it that no cache has.
+        found: String,
+    },
+    /// A newer version of the program made it.
+    #[error("the cache in {} has the format {format}, which this version of mullion does not know", folder.display())]
+    Newer {
+        /// The cache.
+        folder: PathBuf,
+        /// Its format.
+        format: String,
+    },
     /// The work was called off.
     #[error("called off")]
     CalledOff,
+}
+
+impl StoreError {
+    /// What a person can do about it.
+    pub fn hints(&self) -> Vec<String> {
+        match self {
+            Self::Foreign { .. } => vec![
+                "name a folder in `artifacts.cache` that is empty or does not exist yet, or leave the field out".into(),
+            ],
+            Self::Newer { .. } => vec!["use the mullion that made it, or name another folder".into()],
+            _ => Vec::new(),
+        }
+    }
 }
 
 /// What a second look at every item gave.
@@ -99,15 +140,57 @@ pub enum Soundness {
 }
 
 impl Store {
-    /// The cache in that folder, which is made where it is not there.
+    /// The cache in that folder. Nothing is written yet: the folder is made and marked with the first item.
     pub fn open(folder: &Path) -> Result<Self, StoreError> {
         let store = Self {
             folder: folder.to_owned(),
+            is_cache: Arc::default(),
         };
-        for name in [PARTS, LOCKS, WORK] {
-            fs::create_dir_all(folder.join(name)).map_err(|error| store.broken(error))?;
-        }
+        store.standing()?;
         Ok(store)
+    }
+
+    /// Whether items may be put here and taken from here. Changes nothing.
+    pub fn check_use(&self) -> Result<(), StoreError> {
+        let folder = self.folder.clone();
+        match self.standing()? {
+            Standing::Unused | Standing::Marked | Standing::Unmarked => Ok(()),
+            Standing::Newer(format) => Err(StoreError::Newer { folder, format }),
+            Standing::Foreign(found) => Err(StoreError::Foreign { folder, found }),
+        }
+    }
+
+    fn standing(&self) -> Result<Standing, StoreError> {
+        mark::standing(&self.folder).map_err(|error| self.broken(error))
+    }
+
+    /// Whether records in the folder count.
+    fn is_cache(&self) -> bool {
+        let is_cache = self.is_cache.get().is_some()
+            || matches!(
+                self.standing(),
+                Ok(Standing::Marked | Standing::Unmarked)
+            );
+        if is_cache {
+            let _ = self.is_cache.set(());
+        }
+        is_cache
+    }
+
+    /// Makes the folder a cache before something is written to it.
+    fn prepare(&self) -> Result<(), StoreError> {
+        self.check_use()?;
+        let make = || {
+            make_folder(&self.folder)?;
+            if mark::standing(&self.folder)? != Standing::Marked {
+                mark::mark(&self.folder)?;
+            }
+            for name in [PARTS, LOCKS, WORK] {
+                make_folder(&self.folder.join(name))?;
+            }
+            Ok(())
+        };
+        make().map_err(|error| self.broken(error))
     }
 
     /// The folder itself.
@@ -154,6 +237,9 @@ impl Store {
     /// What is recorded, in order; nothing is looked at but the records.
     pub fn list(&self) -> Vec<Record> {
         let mut found = Vec::new();
+        if !self.is_cache() {
+            return found;
+        }
         for (top, depth) in [(PARTS, 3), (ROOTS, 1), (LAYERS, 1)] {
             gather(&self.folder.join(top), depth, &mut found);
         }
@@ -240,6 +326,7 @@ impl Store {
 
     /// A folder for work under way; it survives, so that what is half done goes on.
     pub(crate) fn work(&self, name: &str) -> Result<PathBuf, StoreError> {
+        self.prepare()?;
         let folder = self.folder.join(WORK).join(crate::item::plain(name));
         fs::create_dir_all(&folder).map_err(|error| self.broken(error))?;
         Ok(folder)
@@ -254,6 +341,9 @@ impl Store {
 
     /// The record of an item, where its file is as recorded.
     fn sound(&self, item: &Item) -> Option<Record> {
+        if !self.is_cache() {
+            return None;
+        }
         let folder = self.place(item);
         let mut record = read_record(&folder.join(RECORD))?;
         if record.item != *item {
@@ -301,6 +391,7 @@ impl Store {
         what: &str,
         attendant: &dyn Attend,
     ) -> Result<Lock, StoreError> {
+        self.prepare()?;
         let name = format!("{}.lock", crate::item::plain(name));
         let path = self.folder.join(LOCKS).join(name);
         let file = fs::OpenOptions::new()
@@ -327,116 +418,13 @@ impl Store {
     }
 }
 
-/// A lock that is held; it ends with this value, or with the process.
-#[derive(Debug)]
-pub(crate) struct Lock {
-    _file: fs::File,
-}
-
-/// An item whose lock is held.
-#[derive(Debug)]
-pub(crate) struct Entry<'a> {
-    store: &'a Store,
-    pub(crate) folder: PathBuf,
-    pub(crate) item: Item,
-    _lock: Lock,
-}
-
-impl Entry<'_> {
-    /// What is there already.
-    pub(crate) fn current(&self) -> Option<Record> {
-        self.store.sound(&self.item)
-    }
-
-    /// The digest of what was fetched here once, and what vouched for it, whatever became of the file since.
-    pub(crate) fn pinned(&self) -> Option<(Sha256Digest, Witness)> {
-        let record = read_record(&self.folder.join(RECORD))?;
-        let (Origin::Upstream { witness, .. } | Origin::Mirror { witness, .. }) = record.origin
-        else {
-            return None;
-        };
-        (record.item == self.item).then_some((record.sha256, witness))
-    }
-
-    /// Where a new file is written. The name is this process's own: a tool that outlived the process that started it
-    /// may still be writing under another.
-    pub(crate) fn temporary(&self, file: &str) -> Result<PathBuf, StoreError> {
-        fs::create_dir_all(&self.folder).map_err(|error| self.store.broken(error))?;
-        let ours = format!(".{}{NEW}", std::process::id());
-        let path = self.folder.join(format!("{file}{ours}"));
-        self.sweep(&ours);
-        match fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(self.store.broken(error)),
-            _ => Ok(path),
-        }
-    }
-
-    /// Removes what other processes left half done. They do not hold the lock, so nobody waits for it.
-    fn sweep(&self, ours: &str) {
-        for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
-            let name = entry.file_name();
-            let name = name.to_string_lossy();
-            if name.ends_with(NEW) && !name.ends_with(ours) {
-                // What cannot be removed is in nobody's way.
-                let _ = fs::remove_file(entry.path());
-            }
-        }
-    }
-
-    /// Where a download goes on.
-    pub(crate) fn partial(&self, file: &str) -> Result<PathBuf, StoreError> {
-        fs::create_dir_all(&self.folder).map_err(|error| self.store.broken(error))?;
-        Ok(self.folder.join(format!("{file}.partial")))
-    }
-
-    /// Hashes a finished file and keeps it.
-    pub(crate) fn hash_and_keep(
-        &self,
-        new: &Path,
-        draft: Draft,
-        attendant: &dyn Attend,
-    ) -> Result<PathBuf, StoreError> {
-        let (sha256, size) = hash_file(new, &mut |_| !attendant.is_called_off())
-            .map_err(|error| self.store.broken(error))?
-            .ok_or(StoreError::CalledOff)?;
-        self.keep(new, draft.finish(sha256, size))
-    }
-
-    /// Gives a finished file its name, then writes its record.
-    pub(crate) fn keep(&self, new: &Path, record: Record) -> Result<PathBuf, StoreError> {
-        self.keep_inner(new, record)
-            .map_err(|error| self.store.broken(error))
-    }
-
-    fn keep_inner(&self, new: &Path, mut record: Record) -> io::Result<PathBuf> {
-        let path = self.folder.join(&record.file);
-        if let Some(part) = record.item.part()
-            && part.kind == mullion_plan::PartKind::Program
-        {
-            set_executable(new)?;
-        }
-        // An older record must not vouch for the new file, should this end between the two renames.
-        match fs::remove_file(self.folder.join(RECORD)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let file = fs::File::open(new)?;
-        file.sync_all()?;
-        fs::rename(new, &path)?;
-        sync_folder(&self.folder)?;
-        record.modified = Modified::of(&fs::metadata(&path)?);
-        write_record(&self.folder, &record)?;
-        Ok(path)
-    }
-}
-
-fn set_executable(path: &Path) -> io::Result<()> {
-    use std::os::unix::fs::PermissionsExt as _;
-    fs::set_permissions(path, std::fs::Permissions::from_mode(0o755))
-}
-
-pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
-    fs::File::open(folder)?.sync_all()
+/// Makes a folder that others may read and nobody else may write to, whatever the caller's mask says.
+fn make_folder(folder: &Path) -> io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o755)
+        .create(folder)
 }
 
 fn read_record(path: &Path) -> Option<Record> {
