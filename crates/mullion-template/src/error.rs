@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitStatus;
 
+use mullion_wire::Sha256Digest;
 use mullion_plan::{ErrorClass, MAKE_ROOM, is_disk_full};
 
 /// Why a template could not be made, found or removed.
@@ -23,6 +24,16 @@ pub enum TemplateError {
         /// What the archive or the disk said.
         #[source]
         cause: std::io::Error,
+    },
+    /// A file of the cache is not the one that was recorded.
+    #[error("`{}` has the SHA-256 {found}, but {expected} is recorded", path.display())]
+    Changed {
+        /// The file.
+        path: PathBuf,
+        /// The recorded digest.
+        expected: Sha256Digest,
+        /// The digest of what was read.
+        found: Sha256Digest,
     },
     /// The root file system lacks what a machine needs.
     #[error(
@@ -97,7 +108,10 @@ impl TemplateError {
         }
         match self {
             Self::Start { .. } => Some("`mullion doctor --fix` installs what is missing".into()),
-            Self::Unpack { .. } | Self::NotBootable { .. } | Self::MissingProgram(_) => Some(
+            Self::Changed { .. }
+            | Self::Unpack { .. }
+            | Self::NotBootable { .. }
+            | Self::MissingProgram(_) => Some(
                 "`mullion artifacts verify` tells what in the cache is damaged; what is removed there is made anew"
                     .into(),
             ),
