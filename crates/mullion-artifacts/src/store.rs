@@ -39,10 +39,12 @@ use fs_err as fs;
 use mullion_plan::{Attend, News, Part, Unit};
 use mullion_wire::Sha256Digest;
 
-use crate::digest::hash_file;
-use crate::item::Item;
 pub(crate) use self::entry::{Entry, Lock, sync_folder};
 use self::mark::Standing;
+use crate::digest::hash_file;
+use crate::hold;
+use crate::item::Item;
+use crate::ledger::Ledger;
 use crate::record::{Draft, Modified, Origin, Record, VERSION};
 
 const PARTS: &str = "parts";
@@ -61,8 +63,21 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 #[derive(Debug, Clone)]
 pub struct Store {
     folder: PathBuf,
+    custody: Option<Custody>,
     /// Set once the folder was seen to be a cache: it stays one.
     is_cache: Arc<OnceLock<()>>,
+}
+
+/// Who answers for what is in a cache.
+#[derive(Debug, Clone)]
+pub struct Custody {
+    /// What this computer knows of artifacts.
+    pub ledger: Ledger,
+    /// Whether the cluster file names the folder. Such a file may come from elsewhere, and a cache with it: one that was
+    /// not made here does not count until the user takes it over.
+    pub is_named: bool,
+    /// User and group of who asked for root, where that is how this process came to be root.
+    pub owner: Option<(u32, u32)>,
 }
 
 /// Why the cache could not be used.
@@ -92,6 +107,18 @@ pub enum StoreError {
         /// The first thing in it that no cache has.
         found: String,
     },
+    /// The file names it, and it was not made here.
+    #[error("the cache in {} was not made on this computer", folder.display())]
+    Elsewhere {
+        /// The cache.
+        folder: PathBuf,
+    },
+    /// Others can change what root would run.
+    #[error("users other than root and who asked for root can write to the cache in {}", folder.display())]
+    Exposed {
+        /// The cache.
+        folder: PathBuf,
+    },
     /// A newer version of the program made it.
     #[error("the cache in {} has the format {format}, which this version of mullion does not know", folder.display())]
     Newer {
@@ -112,6 +139,15 @@ impl StoreError {
             Self::Foreign { .. } => vec![
                 "name a folder in `artifacts.cache` that is empty or does not exist yet, or leave the field out".into(),
             ],
+            Self::Elsewhere { .. } => vec![
+                "if you trust everything in it, `mullion artifacts adopt` takes it over; else name another folder in \
+                 `artifacts.cache`"
+                    .into(),
+            ],
+            Self::Exposed { folder } => vec![format!(
+                "take the right to write from others: `chmod -R go-w {0}`, and `chown -R` where it is another user's",
+                folder.display()
+            )],
             Self::Newer { .. } => vec!["use the mullion that made it, or name another folder".into()],
             _ => Vec::new(),
         }
@@ -144,17 +180,49 @@ impl Store {
     pub fn open(folder: &Path) -> Result<Self, StoreError> {
         let store = Self {
             folder: folder.to_owned(),
+            custody: None,
             is_cache: Arc::default(),
         };
         store.standing()?;
         Ok(store)
     }
 
+    /// The same, held to what this computer knows.
+    pub fn open_with(folder: &Path, custody: Custody) -> Result<Self, StoreError> {
+        let mut store = Self::open(folder)?;
+        store.custody = Some(custody);
+        Ok(store)
+    }
+
+    /// What this computer knows of artifacts, where the caller gave it.
+    pub fn ledger(&self) -> Option<&Ledger> {
+        self.custody.as_ref().map(|custody| &custody.ledger)
+    }
+
+    /// Makes a cache count that was not made here: the user trusts what is in it.
+    pub fn adopt(&self) -> Result<(), StoreError> {
+        match self.check_use() {
+            Err(StoreError::Elsewhere { .. }) | Ok(()) => {}
+            refused => return refused,
+        }
+        self.make_cache()
+    }
+
     /// Whether items may be put here and taken from here. Changes nothing.
     pub fn check_use(&self) -> Result<(), StoreError> {
         let folder = self.folder.clone();
         match self.standing()? {
-            Standing::Unused | Standing::Marked | Standing::Unmarked => Ok(()),
+            Standing::Unused => Ok(()),
+            Standing::Marked(_) | Standing::Unmarked(_) if self.is_exposed()? => {
+                Err(StoreError::Exposed { folder })
+            }
+            standing @ (Standing::Marked(_) | Standing::Unmarked(_)) => {
+                if self.counts(&standing) {
+                    Ok(())
+                } else {
+                    Err(StoreError::Elsewhere { folder })
+                }
+            }
             Standing::Newer(format) => Err(StoreError::Newer { folder, format }),
             Standing::Foreign(found) => Err(StoreError::Foreign { folder, found }),
         }
@@ -164,13 +232,57 @@ impl Store {
         mark::standing(&self.folder).map_err(|error| self.broken(error))
     }
 
+    /// Whether a cache is one of this computer's: it is in the user's own place, or was made or taken over here.
+    fn counts(&self, standing: &Standing) -> bool {
+        let Some(custody) = self.custody.as_ref().filter(|custody| custody.is_named) else {
+            return true;
+        };
+        match standing {
+            Standing::Marked(id) => custody.ledger.knows_cache(id),
+            // Older versions made the folders also where nothing was put into them.
+            Standing::Unmarked(content) => *content == mark::Content::None,
+            _ => false,
+        }
+    }
+
+    /// Whether this process is root, and others can change what is in the folder.
+    fn is_exposed(&self) -> Result<bool, StoreError> {
+        if !rustix::process::geteuid().is_root() {
+            return Ok(false);
+        }
+        use std::os::unix::fs::MetadataExt as _;
+        let owner = self.custody.as_ref().and_then(|custody| custody.owner);
+        for name in ["", PARTS, ROOTS, LAYERS, TOOLCHAINS, GO_CACHES, WORK] {
+            let found = match fs::metadata(self.folder.join(name)) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                found => found.map_err(|error| self.broken(error))?,
+            };
+            let is_theirs = |id: u32, theirs: Option<u32>| id == 0 || Some(id) == theirs;
+            let has_group = found.mode() & 0o020 != 0;
+            let is_safe = found.mode() & 0o002 == 0
+                && is_theirs(found.uid(), owner.map(|(user, _)| user))
+                && (!has_group || is_theirs(found.gid(), owner.map(|(_, group)| group)));
+            if !is_safe {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether this process is root, and another user can change what is in the folder: who asked for root.
+    pub(crate) fn is_written_by_others(&self) -> bool {
+        use std::os::unix::fs::MetadataExt as _;
+        rustix::process::geteuid().is_root()
+            && fs::metadata(&self.folder).is_ok_and(|found| found.uid() != 0)
+    }
+
     /// Whether records in the folder count.
     fn is_cache(&self) -> bool {
         let is_cache = self.is_cache.get().is_some()
-            || matches!(
-                self.standing(),
-                Ok(Standing::Marked | Standing::Unmarked)
-            );
+            || self.standing().is_ok_and(|standing| {
+                matches!(standing, Standing::Marked(_) | Standing::Unmarked(_))
+                    && self.check_use().is_ok()
+            });
         if is_cache {
             let _ = self.is_cache.set(());
         }
@@ -180,10 +292,20 @@ impl Store {
     /// Makes the folder a cache before something is written to it.
     fn prepare(&self) -> Result<(), StoreError> {
         self.check_use()?;
+        self.make_cache()
+    }
+
+    fn make_cache(&self) -> Result<(), StoreError> {
         let make = || {
             make_folder(&self.folder)?;
-            if mark::standing(&self.folder)? != Standing::Marked {
-                mark::mark(&self.folder)?;
+            let id = match mark::standing(&self.folder)? {
+                Standing::Marked(id) => id,
+                _ => mark::mark(&self.folder)?,
+            };
+            if let Some(ledger) = self.ledger()
+                && !ledger.knows_cache(&id)
+            {
+                ledger.note_cache(&id, &self.folder)?;
             }
             for name in [PARTS, LOCKS, WORK] {
                 make_folder(&self.folder.join(name))?;
@@ -349,9 +471,17 @@ impl Store {
         if record.item != *item {
             return None;
         }
+        // What was fetched before is the same now. A ledger that cannot be read vouches for nothing.
+        if let Some(ledger) = self.ledger()
+            && hold::is_fetched(&record)
+            && let Some(pin) = ledger.pin(item).ok()?
+            && pin.sha256 != record.sha256
+        {
+            return None;
+        }
         let path = folder.join(&record.file);
-        let metadata = fs::metadata(&path).ok()?;
-        if metadata.len() != record.size {
+        let metadata = fs::symlink_metadata(&path).ok()?;
+        if !metadata.is_file() || metadata.len() != record.size {
             return None;
         }
         let modified = Modified::of(&metadata);
@@ -364,8 +494,6 @@ impl Store {
             return None;
         }
         record.modified = modified;
-        // Only saves hashing it the next time; a cache that may not be written is as good.
-        let _ = write_record(&folder, &record);
         Some(record)
     }
 

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::process::ExitStatus;
 
-use mullion_wire::Sha256Digest;
 use mullion_plan::{ErrorClass, MAKE_ROOM, is_disk_full};
+use mullion_wire::Sha256Digest;
 
 /// Why a template could not be made, found or removed.
 #[derive(Debug, thiserror::Error)]

@@ -245,10 +245,7 @@ fn write_settings(root: &Tree, face: &Face, cri_port: u16) -> Result<(), Templat
         "etc/passwd",
         &format!("{USER}:x:0:0:{USER}:/root:{PROGRAM}\n"),
     )?;
-    root.append(
-        "etc/shadow",
-        &format!("{USER}:*:20000:0:99999:7:::\n"),
-    )?;
+    root.append("etc/shadow", &format!("{USER}:*:20000:0:99999:7:::\n"))?;
     root.append("etc/shells", &format!("{PROGRAM}\n"))?;
     let sshd = "etc/ssh/sshd_config";
     let text = root.read(sshd)?;
@@ -337,7 +334,9 @@ fn on_drive(root: &Tree, path: &str) -> Result<PathBuf, TemplateError> {
         };
         let wanted = name.to_string_lossy().to_lowercase();
         let names = root.names(&at).unwrap_or_default();
-        let there = names.into_iter().find(|found| found.to_lowercase() == wanted);
+        let there = names
+            .into_iter()
+            .find(|found| found.to_lowercase() == wanted);
         match there {
             Some(there) => at.push(there),
             None => at.push(name),

@@ -141,11 +141,7 @@ impl Tree {
     }
 
     /// Makes a link; what was there is replaced.
-    pub(crate) fn link(
-        &self,
-        target: impl AsRef<Path>,
-        path: impl AsRef<Path>,
-    ) -> io::Result<()> {
+    pub(crate) fn link(&self, target: impl AsRef<Path>, path: impl AsRef<Path>) -> io::Result<()> {
         let (above, name) = self.place(path.as_ref())?;
         unlink(above.as_fd(), &name)?;
         Ok(rustix::fs::symlinkat(target.as_ref(), &above, &name)?)

@@ -36,7 +36,10 @@ fn wish(name: &str) -> LinuxTemplate {
         },
         root_tar: parts.join("root.tar").into(),
         programs: programs.collect(),
-        images: files(&parts.join("images")).into_iter().map(Into::into).collect(),
+        images: files(&parts.join("images"))
+            .into_iter()
+            .map(Into::into)
+            .collect(),
     }
 }
 

@@ -12,6 +12,7 @@ use mullion_engine::{
 };
 use mullion_plan::Plan;
 
+use crate::commands::artifacts::tell_notices;
 use crate::console::{Console, Format, Presence};
 use crate::elevation::give_back;
 use crate::environment::Environment;
@@ -162,6 +163,7 @@ pub fn conduct(
             None => failure,
         }
     })?;
+    tell_notices(console, hands.sources())?;
     // What later runs are estimated by; a run is not worse for lacking it.
     let _ = timings::remember(&environment.state, &report);
     Ok(report)

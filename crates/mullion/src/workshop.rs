@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use mullion_artifacts::{GoCaches, GoSource, Sources};
+use mullion_artifacts::{Custody, GoCaches, GoSource, Ledger, Sources};
 use mullion_catalog::Model;
 use mullion_engine::hands::{Agent, ClusterState, Hands, Outfit, UserFile, key_name};
 use mullion_spec::cluster::{Carrier, Cluster, ControlPlane, Licence, Login, System};
@@ -46,6 +46,7 @@ fn outfit(model: &Model, environment: &Environment) -> Result<Outfit, Failure> {
     Ok(Outfit {
         state: environment.state.clone(),
         cache: environment.cache_of(cluster),
+        custody: custody(cluster, environment),
         place: environment.place.clone(),
         agent: Agent::new(agent, env!("CARGO_PKG_VERSION")),
         windows: windows_parts::find()?,
@@ -61,6 +62,15 @@ fn outfit(model: &Model, environment: &Environment) -> Result<Outfit, Failure> {
         keys: keys(model, environment)?,
         existing,
     })
+}
+
+/// Who answers for what is in the cache of a cluster.
+pub fn custody(cluster: &Cluster, environment: &Environment) -> Custody {
+    Custody {
+        ledger: Ledger::new(environment.state.join("artifacts")),
+        is_named: environment.cache_of(cluster) != environment.cache,
+        owner: environment.owner.map(|owner| (owner.user, owner.group)),
+    }
 }
 
 /// Where parts may come from: what the file says, and this computer's own way out for what it does not.
@@ -85,6 +95,7 @@ pub fn sources(model: &Model, environment: &Environment) -> Sources {
     let trust = cluster.trust.iter().map(|path| environment.path_of(path));
     let mut sources = Sources::of(&cluster.artifacts, &proxy, trust.collect());
     sources.bundle = sources.bundle.map(|path| environment.path_of(&path));
+    sources.digests = sources.digests.map(|path| environment.path_of(&path));
     sources.go = GoSource {
         program: find_program("go", environment),
         module_proxy: None,

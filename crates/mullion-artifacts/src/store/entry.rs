@@ -30,23 +30,36 @@ pub(crate) struct Entry<'a> {
 impl Entry<'_> {
     /// What is there already.
     pub(crate) fn current(&self) -> Option<Record> {
-        self.store.sound(&self.item)
+        let record = self.store.sound(&self.item)?;
+        let kept = read_record(&self.record_path());
+        if kept.is_some_and(|kept| kept.modified != record.modified) {
+            // Only saves hashing it the next time; a cache that may not be written is as good.
+            let _ = write_record(&self.folder, &record);
+        }
+        Some(record)
     }
 
-    /// The digest of what was fetched here once, and what vouched for it, whatever became of the file since.
-    pub(crate) fn pinned(&self) -> Option<(Sha256Digest, Witness)> {
-        let record = read_record(&self.folder.join(RECORD))?;
-        let (Origin::Upstream { witness, .. } | Origin::Mirror { witness, .. }) = record.origin
+    /// Where its record is.
+    pub(crate) fn record_path(&self) -> PathBuf {
+        self.folder.join(RECORD)
+    }
+
+    /// The digest of what was fetched here once, what vouched for it and where it came from, whatever became of the file
+    /// since.
+    pub(crate) fn pinned(&self) -> Option<(Sha256Digest, Witness, String)> {
+        let record = read_record(&self.record_path())?;
+        let (Origin::Upstream { witness, address } | Origin::Mirror { witness, address }) =
+            record.origin
         else {
             return None;
         };
-        (record.item == self.item).then_some((record.sha256, witness))
+        (record.item == self.item).then_some((record.sha256, witness, address))
     }
 
     /// Where a new file is written. The name is this process's own: a tool that outlived the process that started it
     /// may still be writing under another.
     pub(crate) fn temporary(&self, file: &str) -> Result<PathBuf, StoreError> {
-        fs::create_dir_all(&self.folder).map_err(|error| self.store.broken(error))?;
+        self.make_folder()?;
         let ours = format!(".{}{NEW}", std::process::id());
         let path = self.folder.join(format!("{file}{ours}"));
         self.sweep(&ours);
@@ -54,6 +67,10 @@ impl Entry<'_> {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(self.store.broken(error)),
             _ => Ok(path),
         }
+    }
+
+    fn make_folder(&self) -> Result<(), StoreError> {
+        super::make_folder(&self.folder).map_err(|error| self.store.broken(error))
     }
 
     /// Removes what other processes left half done. They do not hold the lock, so nobody waits for it.
@@ -70,7 +87,7 @@ impl Entry<'_> {
 
     /// Where a download goes on.
     pub(crate) fn partial(&self, file: &str) -> Result<PathBuf, StoreError> {
-        fs::create_dir_all(&self.folder).map_err(|error| self.store.broken(error))?;
+        self.make_folder()?;
         Ok(self.folder.join(format!("{file}.partial")))
     }
 

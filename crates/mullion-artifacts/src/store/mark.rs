@@ -21,6 +21,16 @@ const FORMATS: &str = "mullion.dev/cache/";
 #[derive(Debug, Serialize, Deserialize)]
 struct Mark {
     format: String,
+    /// By which the computer that made the cache knows it.
+    #[serde(default)]
+    id: String,
+}
+
+/// Whether there is anything in a cache but empty folders.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Content {
+    None,
+    Some,
 }
 
 /// What a folder is, before anything is written to it.
@@ -28,10 +38,10 @@ struct Mark {
 pub(super) enum Standing {
     /// There is no such folder, or nothing is in it.
     Unused,
-    /// It carries the mark.
-    Marked,
+    /// It carries the mark, with this id.
+    Marked(String),
     /// It has the layout of a cache that was made before there were marks.
-    Unmarked,
+    Unmarked(Content),
     /// A newer version of the program marked it.
     Newer(String),
     /// It is somebody's folder; the name of what is in it that no cache has.
@@ -45,7 +55,7 @@ pub(super) fn standing(folder: &Path) -> io::Result<Standing> {
         Ok(found) if found.is_file() && found.len() <= MARK_LIMIT => {
             let mark: Option<Mark> = serde_json::from_slice(&fs::read(&path)?).ok();
             return Ok(match mark {
-                Some(mark) if mark.format == FORMAT => Standing::Marked,
+                Some(mark) if mark.format == FORMAT => Standing::Marked(mark.id),
                 Some(mark) if mark.format.starts_with(FORMATS) => Standing::Newer(mark.format),
                 _ => Standing::Foreign(MARK.into()),
             });
@@ -64,22 +74,46 @@ pub(super) fn standing(folder: &Path) -> io::Result<Standing> {
         return Ok(Standing::Unused);
     }
     Ok(match stranger(folder, &names)? {
-        None => Standing::Unmarked,
+        None => Standing::Unmarked(content(folder)?),
         Some(name) => Standing::Foreign(name),
     })
 }
 
-/// Marks a folder, which is made where it is not there.
-pub(super) fn mark(folder: &Path) -> io::Result<()> {
+fn content(folder: &Path) -> io::Result<Content> {
+    for name in [PARTS, ROOTS, LAYERS, TOOLCHAINS, GO_CACHES, WORK] {
+        let found = match names(&folder.join(name)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            found => found?,
+        };
+        if !found.is_empty() {
+            return Ok(Content::Some);
+        }
+    }
+    Ok(Content::None)
+}
+
+/// Marks a folder, and gives the id that it is known by from now on.
+pub(super) fn mark(folder: &Path) -> io::Result<String> {
+    let id = crate::key::random_id()?;
     let thread = crate::item::plain(&format!("{:?}", std::thread::current().id()));
     let new = folder.join(format!("{MARK}.{thread}.{}{NEW}", std::process::id()));
     let mark = Mark {
         format: FORMAT.into(),
+        id: id.clone(),
     };
     let mut text = serde_json::to_vec(&mark).map_err(io::Error::other)?;
     text.push(b'\n');
     fs::write(&new, text)?;
-    fs::rename(&new, folder.join(MARK))
+    // Of two processes that mark it, both use the first mark.
+    let linked = fs::hard_link(&new, folder.join(MARK));
+    fs::remove_file(&new)?;
+    match linked {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => match standing(folder)? {
+            Standing::Marked(id) => Ok(id),
+            _ => Err(error),
+        },
+        linked => linked.map(|()| id),
+    }
 }
 
 pub(super) fn is_half_mark(name: &str) -> bool {
@@ -197,7 +231,10 @@ fn strange_item(folder: &Path, above: &str) -> io::Result<Option<String>> {
 }
 
 /// The first name in a folder that is not as it should be.
-fn strange_child(folder: &Path, is_ours: &dyn Fn(&str, bool) -> bool) -> io::Result<Option<String>> {
+fn strange_child(
+    folder: &Path,
+    is_ours: &dyn Fn(&str, bool) -> bool,
+) -> io::Result<Option<String>> {
     for name in names(folder)? {
         let found = fs::symlink_metadata(folder.join(&name))?;
         if !(found.is_dir() || found.is_file()) || !is_ours(&name, found.is_dir()) {

@@ -16,9 +16,10 @@ impl Store {
     /// Whether [`Store::purge`] may remove anything here: the folder is marked as a cache, or was made as one before there
     /// were marks. Changes nothing.
     pub fn check_purge(&self) -> Result<(), StoreError> {
-        match self.standing()? {
-            Standing::Unused => Ok(()),
-            _ => self.check_use(),
+        match self.check_use() {
+            // Whose it is does not matter where all that is removed is what Mullion makes.
+            Err(StoreError::Exposed { .. }) => Ok(()),
+            result => result,
         }
     }
 
@@ -32,7 +33,7 @@ impl Store {
             return Ok(Vec::new());
         }
         // From here on the mark is what vouches for the folder.
-        self.prepare()?;
+        self.make_cache()?;
         let _locks = self.lock_all()?;
         let folder = Folder::open(&self.folder).map_err(|error| self.broken(error))?;
         let Some(folder) = folder else {

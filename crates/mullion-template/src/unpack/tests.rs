@@ -41,7 +41,11 @@ impl Stage {
     fn add(&mut self, kind: EntryType, name: &str, link: Option<&Path>, data: &[u8]) -> &mut Self {
         let mut header = Header::new_gnu();
         header.set_entry_type(kind);
-        header.set_mode(if kind == EntryType::Directory { 0o755 } else { 0o4755 });
+        header.set_mode(if kind == EntryType::Directory {
+            0o755
+        } else {
+            0o4755
+        });
         header.set_uid(u64::from(rustix::process::geteuid().as_raw()));
         header.set_gid(u64::from(rustix::process::getegid().as_raw()));
         header.set_mtime(1_000_000);
@@ -196,7 +200,13 @@ fn promise_10_what_is_written_into_a_root_file_system_stays_in_it() {
     let _ = tree.remove("etc/inner");
     let _ = tree.write("etc/shadow", "evil", 0o4755);
     stage.assert_outside_is_untouched();
-    assert!(dressed.is_err() || stage.root("").join(outside.strip_prefix("/").unwrap()).is_dir());
+    assert!(
+        dressed.is_err()
+            || stage
+                .root("")
+                .join(outside.strip_prefix("/").unwrap())
+                .is_dir()
+    );
     // What would run on this computer is the tree's own.
     assert!(tree.real("etc/shadow").is_err());
 }

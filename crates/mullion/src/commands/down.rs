@@ -48,7 +48,9 @@ pub fn down(
     let plan = plan_down(&observed, rest, &silent);
     let name = &model.cluster().name;
     // Refused before anything is removed.
-    let purged = wishes.purge.then(|| hands.purged_folders().map_err(|error| unpurged(&error)));
+    let purged = wishes
+        .purge
+        .then(|| hands.purged_folders().map_err(|error| unpurged(&error)));
     let purged = purged.transpose()?;
     if let Some(what) = removals(name, &plan, purged.as_ref()) {
         consent(console, &what, wishes.yes)?;

@@ -61,9 +61,17 @@ fn promise_05_a_folder_with_the_users_own_files_is_neither_used_nor_purged() {
         &["work/thesis.tex", "parts/engine.step", "layers/map.svg"],
         &["cluster.yaml"],
         // The folders of an older cache, and in one of them something that this program does not write there.
-        &["parts/linux/program/kubectl@1.0/kubectl", "locks/a.lock", "work/home/a"],
+        &[
+            "parts/linux/program/kubectl@1.0/kubectl",
+            "locks/a.lock",
+            "work/home/a",
+        ],
         &["parts/engine.step", "locks/a.lock", "work/home/a"],
-        &["parts/linux/program/a@1/b.partial", "locks/a.lock", "work/thesis.tex"],
+        &[
+            "parts/linux/program/a@1/b.partial",
+            "locks/a.lock",
+            "work/thesis.tex",
+        ],
     ];
     for files in names {
         let folder = tempfile::tempdir().unwrap();
@@ -148,7 +156,10 @@ fn promise_05_a_purge_takes_what_mullion_made_and_names_what_stays() {
 fn promise_05_a_purge_follows_no_link() {
     let folder = tempfile::tempdir().unwrap();
     let outside = folder.path().join("outside");
-    write(&outside, &["home/a", "linux/program/a@1/record.json", "b.lock", "go1/c"]);
+    write(
+        &outside,
+        &["home/a", "linux/program/a@1/record.json", "b.lock", "go1/c"],
+    );
     let before = everything(&outside);
     let place = folder.path().join("cache");
     let store = Store::open(&place).unwrap();
