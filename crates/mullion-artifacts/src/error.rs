@@ -190,8 +190,8 @@ impl SupplyError {
 
     /// What a person can do about it.
     pub fn hints(&self) -> Vec<String> {
-        let bundle = "on a computer with a way out run `mullion artifacts bundle`, carry the file here and name it in \
-                      `artifacts.bundle`";
+        let bundle = "on a computer with a way out run `mullion artifacts bundle`, carry the file here and take it in with \
+                      `mullion artifacts import`";
         match self {
             _ if is_disk_full(self, self.tail().iter().map(String::as_str)) => {
                 vec![MAKE_ROOM.into()]

@@ -67,12 +67,11 @@ fn a_mirror_that_has_it_not_leaves_it_to_upstream() {
     let mirror = Server::start(|_, _| Reply::new(404, ""));
     let upstream = Server::start(|_, request| Reply::file(request, b"upstream's", "\"x\""));
     let artifacts = [program("kubeadm", Some(upstream.address("/kubeadm")))];
-    let mut mirrored = sources();
+    let ground = Ground::new();
+    let mut mirrored = ground.listing(&[("kubeadm", b"upstream's")]);
     mirrored.mirror = Some(mirror.address(""));
     assert_eq!(
-        Ground::new()
-            .read(&artifacts, &wanted(), &mirrored)
-            .unwrap(),
+        ground.read(&artifacts, &wanted(), &mirrored).unwrap(),
         b"upstream's"
     );
     assert_eq!(mirror.seen().len(), 2);
