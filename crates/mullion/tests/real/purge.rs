@@ -63,6 +63,7 @@ fn promise_05_down_purge_names_the_folder_and_leaves_what_is_not_mullions() {
 fn promise_10_a_bundle_a_cache_and_a_mirror_that_come_with_a_file_are_not_believed() {
     let plain = lab("plain", "{mirror: \"http://127.0.0.1:9/\"}");
     let _ = plain.run(&["validate"]).code(3).says(&["E0211", "digests"]);
+    plain.write("metadata: {name: NAME}\nmachines: {linux: 1}\n");
     // A cache of another computer, which the repository holds.
     let lab = lab("shipped", "{cache: cache}");
     for name in ["parts", "locks", "work"] {
