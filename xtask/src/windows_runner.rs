@@ -97,7 +97,7 @@ fn wish(root: &Path, drive: Vec<DriveFile>) -> Result<StandInTemplate, XtaskErro
     Ok(StandInTemplate {
         linux: LinuxTemplate {
             id,
-            root_tar,
+            root_tar: root_tar.into(),
             programs: Vec::new(),
             images: Vec::new(),
         },

@@ -79,6 +79,12 @@ pub enum BuildError {
         #[source]
         source: Box<FetchError>,
     },
+    /// The Go in the cache is not the one that was fetched.
+    #[error("the Go in {} was changed after it was fetched", folder.display())]
+    ToolchainChanged {
+        /// Its folder.
+        folder: PathBuf,
+    },
     /// The keys of a distribution are not on this computer.
     #[error("the keys that vouch for the packages of {suite} are not in {}", file.display())]
     Keys {

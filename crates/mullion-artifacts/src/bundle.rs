@@ -4,32 +4,48 @@
 //!
 //! ```text
 //! mullion-bundle.json          the index: version, and a record of every item
+//! mullion-bundle.sig           the signature of the index, and the key it was made with
 //! <item's folder>/<file>       the items, in the order of the index
 //! ```
 //!
 //! The index comes first, so that reading it reads no more; the digests in it are held against every file that is
 //! taken out.
+//!
+//! A digest that comes with the file it is of proves nothing about who wrote both. An item is taken where this computer
+//! signed the index, or one whose key the user trusts, or where its digest is known here by other ways. Otherwise the
+//! user imports the bundle, and says what to hold it to: [`import`].
+
+mod seal;
 
 use std::collections::BTreeSet;
 use std::io::{self, BufWriter, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use fs_err as fs;
+use mullion_catalog::ArtifactRef;
 use mullion_plan::{Attend, News, Unit};
 use mullion_rights::{Opened, as_invoker};
 use mullion_wire::Sha256Digest;
 use serde::{Deserialize, Serialize};
 use tar::{Archive, Builder, EntryType, Header};
 
+use self::seal::Seal;
+pub use self::seal::Signer;
 use crate::digest::{Asking, Hashing, is_stop};
+use crate::digest_list::DigestList;
 use crate::error::SupplyError;
+use crate::hold::{self, Known};
 use crate::item::{Item, plain};
 use crate::job::Job;
-use crate::record::{Record, VERSION};
+use crate::key::PublicKey;
+use crate::ledger::Ledger;
+use crate::record::{Origin, Record, VERSION, Witness};
 use crate::store::{Entry, Store, sync_folder};
 
 const INDEX: &str = "mullion-bundle.json";
 const INDEX_LIMIT: u64 = 64 << 20;
+const SEAL: &str = "mullion-bundle.sig";
+const SEAL_LIMIT: u64 = 4096;
 
 /// What a bundle says of itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -88,6 +104,44 @@ pub enum BundleError {
         /// The digest of what is there.
         found: Sha256Digest,
     },
+    /// Its signature is not of its index.
+    #[error("the bundle {} is damaged: its signature is not of its index", file.display())]
+    BadSignature {
+        /// The bundle.
+        file: PathBuf,
+    },
+    /// Nothing vouches for what is in it.
+    #[error("the bundle {} vouches for itself: it is {signer}, and no digest of {item} is known here", file.display())]
+    Unvouched {
+        /// The bundle.
+        file: PathBuf,
+        /// The first item that nothing vouches for.
+        item: Box<Item>,
+        /// Who signed it.
+        signer: Box<Signer>,
+    },
+    /// Another key was given than the one that it is signed with.
+    #[error("the bundle {} is {signer}, and not by the key that was given", file.display())]
+    OtherKey {
+        /// The bundle.
+        file: PathBuf,
+        /// Who signed it.
+        signer: Box<Signer>,
+    },
+    /// An item has another digest than what is known of it.
+    #[error("{item} in the bundle {} has the SHA-256 {found}, but {known} is known by {by}", file.display())]
+    NewDigest {
+        /// The bundle.
+        file: PathBuf,
+        /// The item.
+        item: Box<Item>,
+        /// Its digest.
+        found: Sha256Digest,
+        /// The one that is known.
+        known: Sha256Digest,
+        /// Who says so.
+        by: String,
+    },
     /// Something that should go into it is not in the cache.
     #[error("{item} is not in the cache, so it cannot go into a bundle")]
     Missing {
@@ -97,6 +151,28 @@ pub enum BundleError {
     /// The work was called off.
     #[error("called off")]
     CalledOff,
+}
+
+impl BundleError {
+    /// What a person can do about it.
+    pub fn hints(&self) -> Vec<String> {
+        match self {
+            Self::Unvouched { file, .. } | Self::OtherKey { file, .. } => {
+                let file = file.display();
+                vec![
+                    format!(
+                        "`mullion artifacts key` on the computer that wrote it prints its public key; then \
+                         `mullion artifacts import {file} --bundle-key KEY`"
+                    ),
+                    format!("or hold it to a list of digests: `mullion artifacts import {file} --digests FILE`"),
+                ]
+            }
+            Self::NewDigest { .. } => vec![
+                "a version has one digest: do not use the bundle before you know why it has another".into(),
+            ],
+            _ => vec!["write the bundle again with `mullion artifacts bundle`".into()],
+        }
+    }
 }
 
 /// What every version of the index has.
@@ -124,11 +200,11 @@ impl Bundle<'_> {
         Ok(Archive::new(file))
     }
 
-    /// Reads the index, and leaves the entries behind it to be read.
+    /// Reads the index, and leaves the entries behind it to be read. Gives its bytes, too.
     fn index(
         &self,
         entry: Option<io::Result<tar::Entry<'_, fs::File>>>,
-    ) -> Result<Index, BundleError> {
+    ) -> Result<(Index, Vec<u8>), BundleError> {
         let none = || BundleError::NotABundle {
             file: self.0.to_owned(),
         };
@@ -148,8 +224,61 @@ impl Bundle<'_> {
                 found: version,
             });
         }
-        serde_json::from_slice(&bytes).map_err(|_| none())
+        let index: Index = serde_json::from_slice(&bytes).map_err(|_| none())?;
+        Ok((index, bytes))
     }
+
+    /// Reads the index and its signature, and gives the first entry behind them where that was read already.
+    fn open_index<'e>(
+        &self,
+        entries: &mut tar::Entries<'e, fs::File>,
+    ) -> Result<(Index, Option<PublicKey>, FirstEntry<'e>), BundleError> {
+        let (index, bytes) = self.index(entries.next())?;
+        let Some(Ok(mut next)) = entries.next() else {
+            return Ok((index, None, None));
+        };
+        if next.path().ok().as_deref() != Some(Path::new(SEAL)) {
+            return Ok((index, None, Some(next)));
+        }
+        let mut text = Vec::new();
+        next.by_ref()
+            .take(SEAL_LIMIT)
+            .read_to_end(&mut text)
+            .map_err(|error| self.io(error))?;
+        let seal: Option<Seal> = serde_json::from_slice(&text).ok();
+        // A signature that does not fit is worse than none.
+        let key = seal.and_then(|seal| seal.key(&bytes));
+        let key = key.ok_or_else(|| BundleError::BadSignature {
+            file: self.0.to_owned(),
+        })?;
+        Ok((index, Some(key), None))
+    }
+
+    fn signer(
+        &self,
+        key: Option<PublicKey>,
+        ledger: Option<&Ledger>,
+    ) -> Result<Signer, BundleError> {
+        match key {
+            None => Ok(Signer::Nobody),
+            Some(key) => seal::signer(key, ledger).map_err(|error| self.io(error)),
+        }
+    }
+
+    fn cut_off(&self, item: &Item) -> BundleError {
+        BundleError::CutOff {
+            file: self.0.to_owned(),
+            item: Box::new(item.clone()),
+        }
+    }
+}
+
+type FirstEntry<'e> = Option<tar::Entry<'e, fs::File>>;
+
+/// The length of all items together, as the index claims it.
+fn total(index: &Index) -> u64 {
+    let sizes = index.items.iter().map(|record| record.size);
+    sizes.fold(0, u64::saturating_add)
 }
 
 /// What is in a bundle, by its own word.
@@ -157,7 +286,16 @@ pub fn read_index(file: &Path) -> Result<Index, BundleError> {
     let bundle = Bundle(file);
     let mut archive = bundle.open()?;
     let mut entries = archive.entries().map_err(|error| bundle.io(error))?;
-    bundle.index(entries.next())
+    Ok(bundle.index(entries.next())?.0)
+}
+
+/// Who signed a bundle; an error where its signature is not of its index.
+pub fn signer_of(file: &Path, ledger: Option<&Ledger>) -> Result<Signer, BundleError> {
+    let bundle = Bundle(file);
+    let mut archive = bundle.open()?;
+    let mut entries = archive.entries().map_err(|error| bundle.io(error))?;
+    let (_, key, _) = bundle.open_index(&mut entries)?;
+    bundle.signer(key, ledger)
 }
 
 /// Reads a whole bundle and holds every file against the index.
@@ -165,27 +303,134 @@ pub fn verify(file: &Path, attendant: &dyn Attend) -> Result<Index, BundleError>
     let bundle = Bundle(file);
     let mut archive = bundle.open()?;
     let mut entries = archive.entries().map_err(|error| bundle.io(error))?;
-    let index = bundle.index(entries.next())?;
-    let total = index.items.iter().map(|record| record.size).sum();
-    let mut done = 0;
+    let (index, _, first) = bundle.open_index(&mut entries)?;
+    let mut entries = first.into_iter().map(Ok).chain(entries);
+    let total = total(&index);
+    let mut done = 0_u64;
     for record in &index.items {
-        let cut_off = || BundleError::CutOff {
-            file: file.to_owned(),
-            item: Box::new(record.item.clone()),
-        };
+        let cut_off = || bundle.cut_off(&record.item);
         let entry = entries.next().ok_or_else(cut_off)?.map_err(|_| cut_off())?;
         let mut go_on = |read| {
             attendant.hear(News::Amount {
-                done: done + read,
+                done: done.saturating_add(read),
                 total: Some(total),
                 unit: Unit::Bytes,
             });
             !attendant.is_called_off()
         };
         copy_checked(&bundle, record, entry, io::sink(), &mut go_on)?;
-        done += record.size;
+        done = done.saturating_add(record.size);
     }
     Ok(index)
+}
+
+/// What an imported bundle is held to.
+#[derive(Debug, Clone)]
+pub enum Vouch {
+    /// What is known here already.
+    Known,
+    /// The public key of the computer that wrote it. It is trusted from now on.
+    Key(PublicKey),
+    /// A list of digests.
+    Digests(DigestList),
+}
+
+/// Puts everything in a bundle into the cache. Everything in it is vouched for before anything is taken.
+pub fn import(
+    store: &Store,
+    file: &Path,
+    vouch: &Vouch,
+    attendant: &dyn Attend,
+) -> Result<Index, BundleError> {
+    let bundle = Bundle(file);
+    let mut archive = bundle.open()?;
+    let mut entries = archive.entries().map_err(|error| bundle.io(error))?;
+    let (index, key, first) = bundle.open_index(&mut entries)?;
+    let signer = bundle.signer(key, store.ledger())?;
+    if let Vouch::Key(given) = vouch
+        && signer.key() != Some(given)
+    {
+        return Err(BundleError::OtherKey {
+            file: file.to_owned(),
+            signer: Box::new(signer),
+        });
+    }
+    for record in &index.items {
+        check_import(store, &bundle, record, &signer, vouch)?;
+    }
+    let mut entries = first.into_iter().map(Ok).chain(entries);
+    let used = |error| bundle.io(io::Error::other(error));
+    for record in &index.items {
+        let cut_off = || bundle.cut_off(&record.item);
+        let found = entries.next().ok_or_else(cut_off)?.map_err(|_| cut_off())?;
+        let entry = store.lock(&record.item, attendant).map_err(used)?;
+        if entry
+            .current()
+            .is_some_and(|there| there.sha256 == record.sha256)
+        {
+            continue;
+        }
+        let (new, record) = take_out(&bundle, &entry, record.clone(), found, attendant)?;
+        note(store, &bundle, &record).map_err(|error| bundle.io(error))?;
+        entry.keep(&new, record).map_err(used)?;
+    }
+    if let (Vouch::Key(key), Some(ledger)) = (vouch, store.ledger()) {
+        ledger.trust(key).map_err(|error| bundle.io(error))?;
+    }
+    Ok(index)
+}
+
+/// Sees that something vouches for an item, and that nothing speaks against it.
+fn check_import(
+    store: &Store,
+    bundle: &Bundle<'_>,
+    record: &Record,
+    signer: &Signer,
+    vouch: &Vouch,
+) -> Result<(), BundleError> {
+    let pin = match store.ledger() {
+        Some(ledger) => ledger.pin(&record.item).map_err(|error| bundle.io(error))?,
+        None => None,
+    };
+    let is_known = pin.as_ref().is_some_and(|pin| pin.sha256 == record.sha256);
+    let is_vouched = match vouch {
+        _ if signer.is_trusted() || is_known => true,
+        Vouch::Key(_) => true,
+        Vouch::Digests(list) => list
+            .find(&record.item, &record.file, None)
+            .contains(&&record.sha256),
+        Vouch::Known => false,
+    };
+    if !is_vouched || record.file != plain(&record.file) {
+        return Err(BundleError::Unvouched {
+            file: bundle.0.to_owned(),
+            item: Box::new(record.item.clone()),
+            signer: Box::new(signer.clone()),
+        });
+    }
+    match pin {
+        Some(pin) if hold::is_fetched(record) && pin.sha256 != record.sha256 => {
+            Err(BundleError::NewDigest {
+                file: bundle.0.to_owned(),
+                item: Box::new(record.item.clone()),
+                found: record.sha256.clone(),
+                known: pin.sha256,
+                by: format!("what came from {} before", pin.from),
+            })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Notes the digest of what was fetched by whoever wrote the bundle.
+fn note(store: &Store, bundle: &Bundle<'_>, record: &Record) -> io::Result<()> {
+    let (Some(ledger), Origin::Upstream { witness, .. } | Origin::Mirror { witness, .. }) =
+        (store.ledger(), &record.origin)
+    else {
+        return Ok(());
+    };
+    let from = format!("the bundle {}", bundle.0.display());
+    ledger.note(&record.item, &record.sha256, from, *witness)
 }
 
 /// Copies one file out of a bundle and sees that it is what the index says.
@@ -196,9 +441,13 @@ fn copy_checked<W: io::Write>(
     to: W,
     go_on: &mut dyn FnMut(u64) -> bool,
 ) -> Result<W, BundleError> {
+    if !entry.header().entry_type().is_file() {
+        return Err(bundle.cut_off(&record.item));
+    }
     let mut writer = Hashing::new(to);
     let mut reader = Asking {
-        inner: entry,
+        // An entry may claim to be larger than any disk.
+        inner: entry.take(record.size.saturating_add(1)),
         go_on,
         done: 0,
         next: 0,
@@ -206,10 +455,7 @@ fn copy_checked<W: io::Write>(
     io::copy(&mut reader, &mut writer).map_err(|error| bundle.io(error))?;
     let (writer, found, size) = writer.finish().map_err(|error| bundle.io(error))?;
     if size < record.size {
-        return Err(BundleError::CutOff {
-            file: bundle.0.to_owned(),
-            item: Box::new(record.item.clone()),
-        });
+        return Err(bundle.cut_off(&record.item));
     }
     if found != record.sha256 {
         return Err(BundleError::Damaged {
@@ -270,6 +516,8 @@ fn write_new(
 ) -> Result<(), BundleError> {
     let failed = |error| bundle.io(error);
     let text = serde_json::to_vec_pretty(index).map_err(|error| failed(error.into()))?;
+    let key = store.ledger().map(Ledger::signing_key).transpose();
+    let key = key.map_err(failed)?;
     // The user names the file: it is created with their rights.
     let created = {
         let _rights = as_invoker();
@@ -279,7 +527,14 @@ fn write_new(
     let mut head = header(text.len() as u64);
     tar.append_data(&mut head, INDEX, text.as_slice())
         .map_err(failed)?;
-    let total = index.items.iter().map(|record| record.size).sum();
+    if let Some(key) = key {
+        let seal = serde_json::to_vec(&Seal::new(&key, &text));
+        let seal = seal.map_err(|error| failed(error.into()))?;
+        let mut head = header(seal.len() as u64);
+        tar.append_data(&mut head, SEAL, seal.as_slice())
+            .map_err(failed)?;
+    }
+    let total = total(index);
     let mut done = 0;
     for record in &index.items {
         let path = store.place(&record.item).join(&record.file);
@@ -319,21 +574,27 @@ fn header(size: u64) -> Header {
 
 /// Takes an item out of the caller's bundle; none where there is no bundle, or it has no such item.
 pub(crate) fn take(job: &Job<'_>, entry: &Entry<'_>) -> Result<Option<PathBuf>, SupplyError> {
-    take_if(job, entry, &|_| true)
+    take_if(job, entry, None, &|_| true)
 }
 
 /// The same, where the record is to the caller's liking.
 pub(crate) fn take_if(
     job: &Job<'_>,
     entry: &Entry<'_>,
+    artifact: Option<&ArtifactRef>,
     fits: &dyn Fn(&Record) -> bool,
 ) -> Result<Option<PathBuf>, SupplyError> {
     let Some(file) = &job.sources.bundle else {
         return Ok(None);
     };
-    match take_inner(job, entry, &Bundle(file), fits) {
+    let bundle = Bundle(file);
+    let known = hold::known(job, entry, artifact)?;
+    match take_inner(job, entry, &bundle, known.as_ref(), fits) {
         Ok(None) => Ok(None),
-        Ok(Some((new, record))) => Ok(Some(entry.keep(&new, record)?)),
+        Ok(Some((new, record))) => {
+            note(job.store, &bundle, &record).map_err(|source| SupplyError::Ledger { source })?;
+            Ok(Some(entry.keep(&new, record)?))
+        }
         Err(BundleError::CalledOff) => Err(SupplyError::CalledOff),
         Err(source) => Err(SupplyError::Bundle {
             item: Box::new(entry.item.clone()),
@@ -346,6 +607,7 @@ fn take_inner(
     job: &Job<'_>,
     entry: &Entry<'_>,
     bundle: &Bundle<'_>,
+    known: Option<&Known>,
     fits: &dyn Fn(&Record) -> bool,
 ) -> Result<Option<(PathBuf, Record)>, BundleError> {
     let mut archive = bundle.open()?;
@@ -353,19 +615,23 @@ fn take_inner(
     let mut entries = archive
         .entries_with_seek()
         .map_err(|error| bundle.io(error))?;
-    let index = bundle.index(entries.next())?;
+    let (index, key, first) = bundle.open_index(&mut entries)?;
     let wanted = index
         .items
         .into_iter()
         .find(|record| record.item == entry.item && record.file == plain(&record.file));
-    let Some(mut record) = wanted.filter(|record| fits(record)) else {
+    let Some(record) = wanted.filter(|record| fits(record)) else {
         return Ok(None);
     };
-    let cut_off = || BundleError::CutOff {
-        file: bundle.0.to_owned(),
-        item: Box::new(record.item.clone()),
-    };
+    check_taken(
+        bundle,
+        &record,
+        &bundle.signer(key, job.store.ledger())?,
+        known,
+    )?;
+    let cut_off = || bundle.cut_off(&record.item);
     let name = record.item.folder().join(&record.file);
+    let mut entries = first.into_iter().map(Ok).chain(entries);
     let found = loop {
         let next = entries.next().ok_or_else(cut_off)?.map_err(|_| cut_off())?;
         if next.path().ok().as_deref() == Some(&name) {
@@ -373,18 +639,61 @@ fn take_inner(
         }
     };
     job.say(format!("taking {} out of the bundle", record.item));
+    take_out(bundle, entry, record, found, job.attendant).map(Some)
+}
+
+/// Sees that something vouches for an item of a bundle that the file names, and that nothing speaks against it.
+fn check_taken(
+    bundle: &Bundle<'_>,
+    record: &Record,
+    signer: &Signer,
+    known: Option<&Known>,
+) -> Result<(), BundleError> {
+    // What a computer that is trusted built has its own digest.
+    let is_built = signer.is_trusted() && !hold::is_fetched(record);
+    match known {
+        // The user's list is of mirrors: the file that names the bundle names it as well, and may come with both.
+        Some(known) if known.witness != Witness::DigestList => {
+            if known.sha256 == record.sha256 || is_built {
+                return Ok(());
+            }
+            Err(BundleError::NewDigest {
+                file: bundle.0.to_owned(),
+                item: Box::new(record.item.clone()),
+                found: record.sha256.clone(),
+                known: known.sha256.clone(),
+                by: known.by.clone(),
+            })
+        }
+        _ if signer.is_trusted() => Ok(()),
+        _ => Err(BundleError::Unvouched {
+            file: bundle.0.to_owned(),
+            item: Box::new(record.item.clone()),
+            signer: Box::new(signer.clone()),
+        }),
+    }
+}
+
+/// Takes one item out of a bundle, next to its place in the cache.
+fn take_out(
+    bundle: &Bundle<'_>,
+    entry: &Entry<'_>,
+    mut record: Record,
+    found: tar::Entry<'_, fs::File>,
+    attendant: &dyn Attend,
+) -> Result<(PathBuf, Record), BundleError> {
     let new = entry
         .temporary(&record.file)
         .map_err(|error| bundle.io(io::Error::other(error)))?;
-    let to = fs::File::create(&new).map_err(|error| bundle.io(error))?;
+    let to = fs::File::create_new(&new).map_err(|error| bundle.io(error))?;
     let total = record.size;
     let mut go_on = |done| {
-        job.attendant.hear(News::Amount {
+        attendant.hear(News::Amount {
             done,
             total: Some(total),
             unit: Unit::Bytes,
         });
-        !job.attendant.is_called_off()
+        !attendant.is_called_off()
     };
     let result = copy_checked(bundle, &record, found, to, &mut go_on);
     if let Err(error) = result {
@@ -395,5 +704,5 @@ fn take_inner(
         .0
         .file_name()
         .map(|name| name.to_string_lossy().into_owned());
-    Ok(Some((new, record)))
+    Ok((new, record))
 }

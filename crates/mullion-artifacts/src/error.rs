@@ -1,6 +1,11 @@
 //! Why something could not be supplied, and what a person can do about it.
 
+use std::io;
+use std::path::PathBuf;
+
 use mullion_plan::{ErrorClass, MAKE_ROOM, StepError, is_disk_full};
+
+use mullion_wire::Sha256Digest;
 
 use crate::build::BuildError;
 use crate::bundle::BundleError;
@@ -32,6 +37,38 @@ pub enum SupplyError {
         item: Box<Item>,
         /// What every source answered, in the order they were asked.
         tried: Vec<Tried>,
+    },
+    /// A source has something else for a version than what is known of it.
+    #[error("{item} from {from} has the SHA-256 {found}, but by {by} it has {known}")]
+    NewDigest {
+        /// What was asked for.
+        item: Box<Item>,
+        /// Who has it.
+        from: String,
+        /// The digest of what they have.
+        found: Sha256Digest,
+        /// The digest that is known.
+        known: Sha256Digest,
+        /// Who says so.
+        by: String,
+        /// The file in which the known digest stands.
+        file: Option<PathBuf>,
+    },
+    /// What is known of digests could not be read or written.
+    #[error("the digests of what was fetched before cannot be used")]
+    Ledger {
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The user's list of digests could not be read.
+    #[error("the list of digests {} cannot be read", file.display())]
+    Digests {
+        /// The list.
+        file: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
     },
     /// What a source gave is not what it should be.
     #[error("{item} could not be fetched")]
@@ -153,8 +190,8 @@ impl SupplyError {
 
     /// What a person can do about it.
     pub fn hints(&self) -> Vec<String> {
-        let bundle = "on a computer with a way out run `mullion artifacts bundle`, carry the file here and name it in \
-                      `artifacts.bundle`";
+        let bundle = "on a computer with a way out run `mullion artifacts bundle`, carry the file here and take it in with \
+                      `mullion artifacts import`";
         match self {
             _ if is_disk_full(self, self.tail().iter().map(String::as_str)) => {
                 vec![MAKE_ROOM.into()]
@@ -173,7 +210,23 @@ impl SupplyError {
                 ..
             } => vec!["`trust` wants files with certificates in PEM form".into()],
             Self::Build { source, .. } => source.hints(),
-            Self::Bundle { .. } => vec!["write the bundle again with `mullion artifacts bundle`".into()],
+            Self::Bundle { source, .. } => source.hints(),
+            Self::NewDigest { file, .. } => {
+                let mut hints = vec![
+                    "a version has one digest: do not use what was served before you know why it has another".to_owned(),
+                ];
+                hints.extend(file.as_ref().map(|file| {
+                    format!(
+                        "if the new one is right, remove `{}` and run it again",
+                        file.display()
+                    )
+                }));
+                hints
+            }
+            Self::Ledger { .. } => vec![
+                "use the mullion that wrote the file; or remove it, and what is fetched next counts as the first".into(),
+            ],
+            Self::Store(error) => error.hints(),
             _ => Vec::new(),
         }
     }
@@ -230,6 +283,11 @@ impl BuildError {
             Self::Sum { .. } => {
                 vec!["what the module proxy serves is not what is pinned: do not use it; look at GOPROXY".into()]
             }
+            Self::ToolchainChanged { folder } => vec![format!(
+                "find out who changed it, then remove `{}`: it is fetched again",
+                folder.display()
+            )],
+            Self::Store(error) => error.hints(),
             Self::Keys { package, .. } => vec![format!("install {package}")],
             Self::Patch(misfit) => vec![
                 format!("the patch is there because: {}", misfit.reason),

@@ -1,6 +1,6 @@
 //! Programs out of archives.
 
-use std::io;
+use std::io::{self, Read as _};
 use std::path::Path;
 
 use flate2::read::GzDecoder;
@@ -39,11 +39,23 @@ fn of_tar(reader: impl io::Read, name: &str, to: &Path) -> io::Result<bool> {
         let is_it = entry.header().entry_type().is_file()
             && entry.path()?.file_name().is_some_and(|found| found == name);
         if is_it {
-            io::copy(&mut entry, &mut fs::File::create(to)?)?;
+            copy(&mut entry, to)?;
             return Ok(true);
         }
     }
     Ok(false)
+}
+
+/// More than any program has. An archive may claim sizes that no disk has.
+const LIMIT: u64 = 4 << 30;
+
+fn copy(from: &mut impl io::Read, to: &Path) -> io::Result<()> {
+    let mut from = io::Read::by_ref(from).take(LIMIT + 1);
+    let copied = io::copy(&mut from, &mut fs::File::create_new(to)?)?;
+    if copied > LIMIT {
+        return Err(io::Error::other("a program that is larger than any"));
+    }
+    Ok(())
 }
 
 fn of_zip(
@@ -64,7 +76,7 @@ fn of_zip(
                 done: 0,
                 next: 0,
             };
-            io::copy(&mut reader, &mut fs::File::create(to)?)?;
+            copy(&mut reader, to)?;
             return Ok(true);
         }
     }

@@ -9,8 +9,13 @@
 
 use std::path::PathBuf;
 
+use mullion_catalog::ArtifactRef;
+use mullion_wire::Sha256Digest;
+
+use crate::checksum;
 use crate::error::SupplyError;
 use crate::fetch::{Expect, Fetch, FetchError};
+use crate::hold::{self, Known};
 use crate::item::plain;
 use crate::job::Job;
 use crate::record::{Origin, Record, VERSION, Witness};
@@ -20,7 +25,7 @@ const RECORD_LIMIT: u64 = 4 << 20;
 
 /// Takes an item from a mirror that has the shape of a cache; none where it has not.
 pub(crate) fn take(job: &Job<'_>, entry: &Entry<'_>) -> Result<Option<PathBuf>, SupplyError> {
-    match ask(job, entry) {
+    match ask(job, entry, None) {
         None => Ok(None),
         Some(Ok(path)) => Ok(Some(path)),
         Some(Err(SupplyError::Fetch { source, .. })) if source.is_absence() => Ok(None),
@@ -29,12 +34,48 @@ pub(crate) fn take(job: &Job<'_>, entry: &Entry<'_>) -> Result<Option<PathBuf>, 
 }
 
 /// The same, with what the mirror answered; none where there is no mirror.
-pub(crate) fn ask(job: &Job<'_>, entry: &Entry<'_>) -> Option<Result<PathBuf, SupplyError>> {
+pub(crate) fn ask(
+    job: &Job<'_>,
+    entry: &Entry<'_>,
+    artifact: Option<&ArtifactRef>,
+) -> Option<Result<PathBuf, SupplyError>> {
     let mirror = job.sources.mirror.as_deref()?;
-    Some(take_from(job, entry, mirror))
+    Some(take_from(job, entry, artifact, mirror))
 }
 
-fn take_from(job: &Job<'_>, entry: &Entry<'_>, mirror: &str) -> Result<PathBuf, SupplyError> {
+/// That nothing vouches for what a mirror has.
+pub(crate) fn unheld(mirror: &str) -> FetchError {
+    FetchError::Unheld {
+        address: crate::fetch::shown(mirror),
+    }
+}
+
+/// The digest that upstream publishes of an artifact; none where it publishes none, or cannot be asked.
+fn published(
+    fetch: &Fetch<'_>,
+    artifact: Option<&ArtifactRef>,
+) -> Result<Option<(Sha256Digest, String)>, FetchError> {
+    let Some((address, checksum)) =
+        artifact.and_then(|artifact| artifact.address.as_ref().zip(artifact.checksum.as_ref()))
+    else {
+        return Ok(None);
+    };
+    match fetch.text(checksum, RECORD_LIMIT) {
+        Ok(text) => {
+            let file = address.rsplit('/').next().unwrap_or_default();
+            Ok(checksum::find(&text, file).map(|digest| (digest, crate::fetch::shown(checksum))))
+        }
+        Err(error) if error.is_absence() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn take_from(
+    job: &Job<'_>,
+    entry: &Entry<'_>,
+    artifact: Option<&ArtifactRef>,
+    mirror: &str,
+) -> Result<PathBuf, SupplyError> {
     let item = &entry.item;
     let failed = |source| SupplyError::fetch(item, source);
     let folder = format!(
@@ -56,8 +97,22 @@ fn take_from(job: &Job<'_>, entry: &Entry<'_>, mirror: &str) -> Result<PathBuf, 
             expected: "a record",
         }));
     };
-    if let Some((pinned, _)) = entry.pinned() {
-        record.sha256 = pinned;
+    // What the mirror says of itself is held to what is known here, then to what upstream says.
+    let mut known = hold::known(job, entry, artifact)?;
+    if known.is_none()
+        && let Some((sha256, by)) = published(&fetch, artifact).map_err(failed)?
+    {
+        known = Some(Known {
+            sha256,
+            witness: Witness::ChecksumFile,
+            by,
+            file: None,
+        });
+    }
+    match &known {
+        Some(known) => known.hold(item, crate::fetch::shown(&folder), &record.sha256)?,
+        None if hold::may_vouch(mirror) => {}
+        None => return Err(failed(unheld(mirror))),
     }
     let address = format!("{folder}/{}", record.file);
     let partial = entry.partial(&record.file)?;
@@ -72,9 +127,19 @@ fn take_from(job: &Job<'_>, entry: &Entry<'_>, mirror: &str) -> Result<PathBuf, 
     ) {
         record.origin = Origin::Mirror {
             address: crate::fetch::shown(&got.address),
-            witness: Witness::MirrorRecord,
+            witness: match &known {
+                Some(known) => known.witness,
+                None => Witness::MirrorRecord,
+            },
         };
     }
+    if known.is_none() {
+        hold::tell_first_use(job, item, mirror, &record.sha256);
+    }
+    // Also what somebody built: from this mirror it is the same the next time.
+    let witness = known.map_or(Witness::MirrorRecord, |known| known.witness);
+    let from = crate::fetch::shown(&got.address);
+    hold::note(job, item, &record.sha256, &from, witness)?;
     Ok(entry.keep(&partial, record)?)
 }
 

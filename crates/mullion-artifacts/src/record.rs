@@ -89,8 +89,14 @@ pub enum Witness {
     Catalog,
     /// Upstream's checksum file, pinned from now on.
     ChecksumFile,
-    /// The record of a mirror that somebody filled from a cache.
+    /// A list of digests that the user gave.
+    DigestList,
+    /// The record of a mirror that somebody filled from a cache, at its first use; pinned from now on.
     MirrorRecord,
+    /// A mirror's own checksum file, at its first use; pinned from now on.
+    MirrorChecksum,
+    /// The manifest that a mirror's registry has under a tag, at its first use; pinned from now on.
+    MirrorManifest,
     /// The image's manifest, whose digests name every blob.
     Manifest,
     /// Nothing but the connection it came over; pinned from now on.

@@ -16,6 +16,8 @@ pub struct Sources {
     pub bundle: Option<PathBuf>,
     /// A mirror that is asked before upstream: see [`crate::mirror`].
     pub mirror: Option<String>,
+    /// A list of digests, as `sha256sum` writes them, that mirrors are held to.
+    pub digests: Option<PathBuf>,
     /// Whether nothing outside may be asked.
     pub offline: bool,
     /// When programs are built from source.
@@ -35,6 +37,27 @@ pub struct Sources {
     pub patience: Patience,
     /// What could not be reached; shared by the clones of this value.
     pub reach: Reach,
+    /// What the user must see, however quiet they want it; shared by the clones of this value.
+    pub notices: Notices,
+}
+
+/// Lines that the user must see.
+#[derive(Debug, Clone, Default)]
+pub struct Notices(Arc<Mutex<Vec<String>>>);
+
+impl Notices {
+    fn lines(&self) -> MutexGuard<'_, Vec<String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn add(&self, line: String) {
+        self.lines().push(line);
+    }
+
+    /// Takes the lines that came since the last time.
+    pub fn take(&self) -> Vec<String> {
+        std::mem::take(&mut *self.lines())
+    }
 }
 
 /// How Go is found.
@@ -96,6 +119,7 @@ impl Default for Sources {
         Self {
             bundle: None,
             mirror: None,
+            digests: None,
             offline: false,
             build: BuildPolicy::Auto,
             proxy: Proxy::default(),
@@ -105,6 +129,7 @@ impl Default for Sources {
             environment: BTreeMap::new(),
             patience: Patience::default(),
             reach: Reach::default(),
+            notices: Notices::default(),
         }
     }
 }
@@ -115,6 +140,7 @@ impl Sources {
         Self {
             bundle: artifacts.bundle.clone(),
             mirror: artifacts.mirror.clone(),
+            digests: artifacts.digests.clone(),
             offline: artifacts.offline,
             build: artifacts.build,
             proxy: proxy.clone(),

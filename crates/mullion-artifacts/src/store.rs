@@ -3,6 +3,7 @@
 //! # Layout
 //!
 //! ```text
+//! mullion-cache.json                            marks the folder as a cache, with the version of this layout
 //! parts/<os>/<kind>/<name>@<version>/<file>     a program, image or archive
 //! parts/<os>/<kind>/<name>@<version>/record.json   its digest, size and origin
 //! roots/<suite>-<fingerprint>/root.tar          a distribution's root file system, with its record
@@ -17,25 +18,35 @@
 //!   `.new`, or in `.partial` where a later run can go on with it.
 //! - Whoever writes an item holds its lock (`flock`), so that processes and threads may share the folder: whoever
 //!   waited finds it done.
-//! - The folder is the user's, and may hold more than what stands above: that is never touched.
+//! - A folder becomes a cache when it is empty or not there yet, and carries the mark from then on. One that holds
+//!   something else is refused: nothing is written to it, nothing in it counts, and nothing is removed from it. Looking
+//!   writes nothing.
+//! - What a marked folder holds besides what stands above is the user's: that is never touched.
 //! - A file is trusted while its size and time are the recorded ones, and hashed again when they are not.
 
+mod entry;
+mod mark;
 mod purge;
+mod removal;
 
 use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use fs_err as fs;
 use mullion_plan::{Attend, News, Part, Unit};
 use mullion_wire::Sha256Digest;
 
+pub(crate) use self::entry::{Entry, Lock, sync_folder};
+use self::mark::Standing;
 use crate::digest::hash_file;
+use crate::hold;
 use crate::item::Item;
-use crate::record::{Draft, Modified, Origin, Record, VERSION, Witness};
+use crate::ledger::Ledger;
+use crate::record::{Draft, Modified, Origin, Record, VERSION};
 
 const PARTS: &str = "parts";
 const ROOTS: &str = "roots";
@@ -55,6 +66,21 @@ pub struct Store {
     folder: PathBuf,
     /// Whether a look may write: see [`Store::keep_times`].
     keeps_times: Arc<AtomicBool>,
+    custody: Option<Custody>,
+    /// Set once the folder was seen to be a cache: it stays one.
+    is_cache: Arc<OnceLock<()>>,
+}
+
+/// Who answers for what is in a cache.
+#[derive(Debug, Clone)]
+pub struct Custody {
+    /// What this computer knows of artifacts.
+    pub ledger: Ledger,
+    /// Whether the cluster file names the folder. Such a file may come from elsewhere, and a cache with it: one that was
+    /// not made here does not count until the user takes it over.
+    pub is_named: bool,
+    /// User and group of who asked for root, where that is how this process came to be root.
+    pub owner: Option<(u32, u32)>,
 }
 
 /// Why the cache could not be used.
@@ -76,9 +102,59 @@ pub enum StoreError {
         /// The cache.
         folder: PathBuf,
     },
+    /// It is a folder with other things in it.
+    #[error("{} is not a cache of Mullion's: `{found}` is in it, and it has no mark", folder.display())]
+    Foreign {
+        /// The folder.
+        folder: PathBuf,
+        /// The first thing in it that no cache has.
+        found: String,
+    },
+    /// The file names it, and it was not made here.
+    #[error("the cache in {} was not made on this computer", folder.display())]
+    Elsewhere {
+        /// The cache.
+        folder: PathBuf,
+    },
+    /// Others can change what root would run.
+    #[error("users other than root and who asked for root can write to the cache in {}", folder.display())]
+    Exposed {
+        /// The cache.
+        folder: PathBuf,
+    },
+    /// A newer version of the program made it.
+    #[error("the cache in {} has the format {format}, which this version of mullion does not know", folder.display())]
+    Newer {
+        /// The cache.
+        folder: PathBuf,
+        /// Its format.
+        format: String,
+    },
     /// The work was called off.
     #[error("called off")]
     CalledOff,
+}
+
+impl StoreError {
+    /// What a person can do about it.
+    pub fn hints(&self) -> Vec<String> {
+        match self {
+            Self::Foreign { .. } => vec![
+                "name a folder in `artifacts.cache` that is empty or does not exist yet, or leave the field out".into(),
+            ],
+            Self::Elsewhere { .. } => vec![
+                "if you trust everything in it, `mullion artifacts adopt` takes it over; else name another folder in \
+                 `artifacts.cache`"
+                    .into(),
+            ],
+            Self::Exposed { folder } => vec![format!(
+                "take the right to write from others: `chmod -R go-w {0}`, and `chown -R` where it is another user's",
+                folder.display()
+            )],
+            Self::Newer { .. } => vec!["use the mullion that made it, or name another folder".into()],
+            _ => Vec::new(),
+        }
+    }
 }
 
 /// What a second look at every item gave.
@@ -103,12 +179,16 @@ pub enum Soundness {
 }
 
 impl Store {
-    /// The cache in that folder. Looking creates nothing: the first item that is got does.
+    /// The cache in that folder. Nothing is written yet: the folder is made and marked with the first item.
     pub fn open(folder: &Path) -> Result<Self, StoreError> {
-        Ok(Self {
+        let store = Self {
             folder: folder.to_owned(),
             keeps_times: Arc::default(),
-        })
+            custody: None,
+            is_cache: Arc::default(),
+        };
+        store.standing()?;
+        Ok(store)
     }
 
     /// From now on an item whose file has another time than recorded, and the recorded digest, is recorded with its new
@@ -117,12 +197,132 @@ impl Store {
         self.keeps_times.store(true, Ordering::Relaxed);
     }
 
-    /// Creates the folders that every cache has.
-    fn create(&self) -> Result<(), StoreError> {
-        for name in [PARTS, LOCKS, WORK] {
-            fs::create_dir_all(self.folder.join(name)).map_err(|error| self.broken(error))?;
+    /// The same, held to what this computer knows.
+    pub fn open_with(folder: &Path, custody: Custody) -> Result<Self, StoreError> {
+        let mut store = Self::open(folder)?;
+        store.custody = Some(custody);
+        Ok(store)
+    }
+
+    /// What this computer knows of artifacts, where the caller gave it.
+    pub fn ledger(&self) -> Option<&Ledger> {
+        self.custody.as_ref().map(|custody| &custody.ledger)
+    }
+
+    /// Makes a cache count that was not made here: the user trusts what is in it.
+    pub fn adopt(&self) -> Result<(), StoreError> {
+        match self.check_use() {
+            Err(StoreError::Elsewhere { .. }) | Ok(()) => {}
+            refused => return refused,
         }
-        Ok(())
+        self.make_cache()
+    }
+
+    /// Whether items may be put here and taken from here. Changes nothing.
+    pub fn check_use(&self) -> Result<(), StoreError> {
+        let folder = self.folder.clone();
+        match self.standing()? {
+            Standing::Unused => Ok(()),
+            Standing::Marked(_) | Standing::Unmarked(_) if self.is_exposed()? => {
+                Err(StoreError::Exposed { folder })
+            }
+            standing @ (Standing::Marked(_) | Standing::Unmarked(_)) => {
+                if self.counts(&standing) {
+                    Ok(())
+                } else {
+                    Err(StoreError::Elsewhere { folder })
+                }
+            }
+            Standing::Newer(format) => Err(StoreError::Newer { folder, format }),
+            Standing::Foreign(found) => Err(StoreError::Foreign { folder, found }),
+        }
+    }
+
+    fn standing(&self) -> Result<Standing, StoreError> {
+        mark::standing(&self.folder).map_err(|error| self.broken(error))
+    }
+
+    /// Whether a cache is one of this computer's: it is in the user's own place, or was made or taken over here.
+    fn counts(&self, standing: &Standing) -> bool {
+        let Some(custody) = self.custody.as_ref().filter(|custody| custody.is_named) else {
+            return true;
+        };
+        match standing {
+            Standing::Marked(id) => custody.ledger.knows_cache(id),
+            // Older versions made the folders also where nothing was put into them.
+            Standing::Unmarked(content) => *content == mark::Content::None,
+            _ => false,
+        }
+    }
+
+    /// Whether this process is root, and others can change what is in the folder.
+    fn is_exposed(&self) -> Result<bool, StoreError> {
+        if !rustix::process::geteuid().is_root() {
+            return Ok(false);
+        }
+        use std::os::unix::fs::MetadataExt as _;
+        let owner = self.custody.as_ref().and_then(|custody| custody.owner);
+        for name in ["", PARTS, ROOTS, LAYERS, TOOLCHAINS, GO_CACHES, WORK] {
+            let found = match fs::metadata(self.folder.join(name)) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                found => found.map_err(|error| self.broken(error))?,
+            };
+            let is_theirs = |id: u32, theirs: Option<u32>| id == 0 || Some(id) == theirs;
+            let has_group = found.mode() & 0o020 != 0;
+            let is_safe = found.mode() & 0o002 == 0
+                && is_theirs(found.uid(), owner.map(|(user, _)| user))
+                && (!has_group || is_theirs(found.gid(), owner.map(|(_, group)| group)));
+            if !is_safe {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether this process is root, and another user can change what is in the folder: who asked for root.
+    pub(crate) fn is_written_by_others(&self) -> bool {
+        use std::os::unix::fs::MetadataExt as _;
+        rustix::process::geteuid().is_root()
+            && fs::metadata(&self.folder).is_ok_and(|found| found.uid() != 0)
+    }
+
+    /// Whether records in the folder count.
+    fn is_cache(&self) -> bool {
+        let is_cache = self.is_cache.get().is_some()
+            || self.standing().is_ok_and(|standing| {
+                matches!(standing, Standing::Marked(_) | Standing::Unmarked(_))
+                    && self.check_use().is_ok()
+            });
+        if is_cache {
+            let _ = self.is_cache.set(());
+        }
+        is_cache
+    }
+
+    /// Makes the folder a cache before something is written to it.
+    fn prepare(&self) -> Result<(), StoreError> {
+        self.check_use()?;
+        self.make_cache()
+    }
+
+    fn make_cache(&self) -> Result<(), StoreError> {
+        let make = || {
+            make_folder(&self.folder)?;
+            let id = match mark::standing(&self.folder)? {
+                Standing::Marked(id) => id,
+                _ => mark::mark(&self.folder)?,
+            };
+            if let Some(ledger) = self.ledger()
+                && !ledger.knows_cache(&id)
+            {
+                ledger.note_cache(&id, &self.folder)?;
+            }
+            for name in [PARTS, LOCKS, WORK] {
+                make_folder(&self.folder.join(name))?;
+            }
+            Ok(())
+        };
+        make().map_err(|error| self.broken(error))
     }
 
     /// The folder itself.
@@ -169,6 +369,9 @@ impl Store {
     /// What is recorded, in order; nothing is looked at but the records.
     pub fn list(&self) -> Vec<Record> {
         let mut found = Vec::new();
+        if !self.is_cache() {
+            return found;
+        }
         for (top, depth) in [(PARTS, 3), (ROOTS, 1), (LAYERS, 1)] {
             gather(&self.folder.join(top), depth, &mut found);
         }
@@ -255,7 +458,7 @@ impl Store {
 
     /// A folder for work under way; it survives, so that what is half done goes on.
     pub(crate) fn work(&self, name: &str) -> Result<PathBuf, StoreError> {
-        self.create()?;
+        self.prepare()?;
         let folder = self.folder.join(WORK).join(crate::item::plain(name));
         fs::create_dir_all(&folder).map_err(|error| self.broken(error))?;
         Ok(folder)
@@ -270,14 +473,25 @@ impl Store {
 
     /// The record of an item, where its file is as recorded.
     fn sound(&self, item: &Item) -> Option<Record> {
+        if !self.is_cache() {
+            return None;
+        }
         let folder = self.place(item);
         let mut record = read_record(&folder.join(RECORD))?;
         if record.item != *item {
             return None;
         }
+        // What was fetched before is the same now. A ledger that cannot be read vouches for nothing.
+        if let Some(ledger) = self.ledger()
+            && hold::is_fetched(&record)
+            && let Some(pin) = ledger.pin(item).ok()?
+            && pin.sha256 != record.sha256
+        {
+            return None;
+        }
         let path = folder.join(&record.file);
-        let metadata = fs::metadata(&path).ok()?;
-        if metadata.len() != record.size {
+        let metadata = fs::symlink_metadata(&path).ok()?;
+        if !metadata.is_file() || metadata.len() != record.size {
             return None;
         }
         let modified = Modified::of(&metadata);
@@ -319,7 +533,7 @@ impl Store {
         what: &str,
         attendant: &dyn Attend,
     ) -> Result<Lock, StoreError> {
-        self.create()?;
+        self.prepare()?;
         let name = format!("{}.lock", crate::item::plain(name));
         let path = self.folder.join(LOCKS).join(name);
         let file = fs::OpenOptions::new()
@@ -346,116 +560,13 @@ impl Store {
     }
 }
 
-/// A lock that is held; it ends with this value, or with the process.
-#[derive(Debug)]
-pub(crate) struct Lock {
-    _file: fs::File,
-}
-
-/// An item whose lock is held.
-#[derive(Debug)]
-pub(crate) struct Entry<'a> {
-    store: &'a Store,
-    pub(crate) folder: PathBuf,
-    pub(crate) item: Item,
-    _lock: Lock,
-}
-
-impl Entry<'_> {
-    /// What is there already.
-    pub(crate) fn current(&self) -> Option<Record> {
-        self.store.sound(&self.item)
-    }
-
-    /// The digest of what was fetched here once, and what vouched for it, whatever became of the file since.
-    pub(crate) fn pinned(&self) -> Option<(Sha256Digest, Witness)> {
-        let record = read_record(&self.folder.join(RECORD))?;
-        let (Origin::Upstream { witness, .. } | Origin::Mirror { witness, .. }) = record.origin
-        else {
-            return None;
-        };
-        (record.item == self.item).then_some((record.sha256, witness))
-    }
-
-    /// Where a new file is written. The name is this process's own: a tool that outlived the process that started it
-    /// may still be writing under another.
-    pub(crate) fn temporary(&self, file: &str) -> Result<PathBuf, StoreError> {
-        fs::create_dir_all(&self.folder).map_err(|error| self.store.broken(error))?;
-        let ours = format!(".{}{NEW}", std::process::id());
-        let path = self.folder.join(format!("{file}{ours}"));
-        self.sweep(&ours);
-        match fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(self.store.broken(error)),
-            _ => Ok(path),
-        }
-    }
-
-    /// Removes what other processes left half done. They do not hold the lock, so nobody waits for it.
-    fn sweep(&self, ours: &str) {
-        for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
-            let name = entry.file_name();
-            let name = name.to_string_lossy();
-            if name.ends_with(NEW) && !name.ends_with(ours) {
-                // What cannot be removed is in nobody's way.
-                let _ = fs::remove_file(entry.path());
-            }
-        }
-    }
-
-    /// Where a download goes on.
-    pub(crate) fn partial(&self, file: &str) -> Result<PathBuf, StoreError> {
-        fs::create_dir_all(&self.folder).map_err(|error| self.store.broken(error))?;
-        Ok(self.folder.join(format!("{file}.partial")))
-    }
-
-    /// Hashes a finished file and keeps it.
-    pub(crate) fn hash_and_keep(
-        &self,
-        new: &Path,
-        draft: Draft,
-        attendant: &dyn Attend,
-    ) -> Result<PathBuf, StoreError> {
-        let (sha256, size) = hash_file(new, &mut |_| !attendant.is_called_off())
-            .map_err(|error| self.store.broken(error))?
-            .ok_or(StoreError::CalledOff)?;
-        self.keep(new, draft.finish(sha256, size))
-    }
-
-    /// Gives a finished file its name, then writes its record.
-    pub(crate) fn keep(&self, new: &Path, record: Record) -> Result<PathBuf, StoreError> {
-        self.keep_inner(new, record)
-            .map_err(|error| self.store.broken(error))
-    }
-
-    fn keep_inner(&self, new: &Path, mut record: Record) -> io::Result<PathBuf> {
-        let path = self.folder.join(&record.file);
-        if let Some(part) = record.item.part()
-            && part.kind == mullion_plan::PartKind::Program
-        {
-            set_executable(new)?;
-        }
-        // An older record must not vouch for the new file, should this end between the two renames.
-        match fs::remove_file(self.folder.join(RECORD)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let file = fs::File::open(new)?;
-        file.sync_all()?;
-        fs::rename(new, &path)?;
-        sync_folder(&self.folder)?;
-        record.modified = Modified::of(&fs::metadata(&path)?);
-        write_record(&self.folder, &record)?;
-        Ok(path)
-    }
-}
-
-fn set_executable(path: &Path) -> io::Result<()> {
-    use std::os::unix::fs::PermissionsExt as _;
-    fs::set_permissions(path, std::fs::Permissions::from_mode(0o755))
-}
-
-pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
-    fs::File::open(folder)?.sync_all()
+/// Makes a folder that others may read and nobody else may write to, whatever the caller's mask says.
+fn make_folder(folder: &Path) -> io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o755)
+        .create(folder)
 }
 
 fn read_record(path: &Path) -> Option<Record> {

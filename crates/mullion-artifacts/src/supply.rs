@@ -14,7 +14,7 @@ use crate::job::Job;
 use crate::record::{Draft, Origin, Record, Witness};
 use crate::sources::Sources;
 use crate::store::{Entry, Store};
-use crate::{build, bundle, checksum, extract, go, mirror};
+use crate::{build, bundle, checksum, extract, go, hold, mirror};
 
 const CHECKSUM_LIMIT: u64 = 1 << 20;
 
@@ -100,7 +100,10 @@ fn supply_part(job: &Job<'_>, part: &Part) -> Result<PathBuf, SupplyError> {
     if let Some(record) = entry.current().filter(|record| fits(record)) {
         return Ok(found(record));
     }
-    if let Some(path) = bundle::take_if(job, &entry, &fits)? {
+    let wanted = |record: &Record| {
+        !wants_build || matches!(record.origin, Origin::Build | Origin::Made | Origin::Given)
+    };
+    if let Some(path) = bundle::take_if(job, &entry, artifact, &wanted)? {
         return Ok(path);
     }
     let Some(artifact) = artifact else {
@@ -140,8 +143,8 @@ struct Asking<'a> {
 struct Where<'a> {
     word: &'static str,
     address: &'a str,
-    /// Places of the checksum file, the first that answers counts.
-    checksums: Vec<String>,
+    /// Places of the checksum file and what each is worth, the first that answers counts.
+    checksums: Vec<(String, Witness)>,
 }
 
 impl Asking<'_> {
@@ -165,7 +168,7 @@ impl Asking<'_> {
         let Some(base) = self.job.sources.mirror.as_deref() else {
             return Ok(None);
         };
-        if let Some(result) = mirror::ask(self.job, self.entry)
+        if let Some(result) = mirror::ask(self.job, self.entry, Some(self.artifact))
             && let Some(path) = self.sift("mirror", result)?
         {
             return Ok(Some(path));
@@ -174,21 +177,20 @@ impl Asking<'_> {
             return Ok(None);
         };
         let result = if self.artifact.kind == ArtifactKind::Image {
-            let origin = |address| Origin::Mirror {
-                address,
-                witness: Witness::Manifest,
-            };
-            let place = Place::mirrored(address, base);
-            self.pull(place, origin(format!("{base}/v2/{address}")))
+            self.mirrored_image(address, base)
         } else {
             let Some(mirrored) = mirror::address(base, address) else {
                 return Ok(None);
             };
+            // Upstream's word first: a mirror that changes a file changes the checksum beside it as well.
             let upstream = self.artifact.checksum.as_deref();
+            let own = upstream
+                .filter(|_| hold::may_vouch(base))
+                .and_then(|address| mirror::address(base, address));
             let checksums = upstream
-                .and_then(|address| mirror::address(base, address))
+                .map(|address| (address.to_owned(), Witness::ChecksumFile))
                 .into_iter()
-                .chain(upstream.map(str::to_owned))
+                .chain(own.map(|address| (address, Witness::MirrorChecksum)))
                 .collect();
             let place = Where {
                 word: "mirror",
@@ -215,10 +217,36 @@ impl Asking<'_> {
         let place = Where {
             word: "upstream",
             address,
-            checksums: self.artifact.checksum.iter().cloned().collect(),
+            checksums: (self.artifact.checksum.iter())
+                .map(|address| (address.clone(), Witness::ChecksumFile))
+                .collect(),
         };
         let result = self.file(&place);
         self.sift("upstream", result)
+    }
+
+    /// An image of a mirror's registry: by the digest that upstream has, where upstream can be asked.
+    fn mirrored_image(&self, address: &str, base: &str) -> Result<PathBuf, SupplyError> {
+        let item = &self.entry.item;
+        let upstream = Place::upstream(address)
+            .map(|place| image::digest(self.job, &place))
+            .transpose()
+            .map_err(|source| SupplyError::fetch(item, source))?
+            .flatten();
+        let place = Place::mirrored(address, base);
+        let known = hold::known(self.job, self.entry, Some(self.artifact))?;
+        let (place, witness) = match upstream {
+            Some(digest) => (place.map(|place| place.at(&digest)), Witness::Manifest),
+            None if known.is_none() && !hold::may_vouch(base) => {
+                return Err(SupplyError::fetch(item, mirror::unheld(base)));
+            }
+            None => (place, Witness::MirrorManifest),
+        };
+        let origin = Origin::Mirror {
+            address: format!("{base}/v2/{address}"),
+            witness,
+        };
+        self.pull(place, origin)
     }
 
     fn pull(&self, place: Option<Place>, origin: Origin) -> Result<PathBuf, SupplyError> {
@@ -231,8 +259,26 @@ impl Asking<'_> {
                 },
             )
         })?;
-        image::pull(self.job, self.entry, &place, self.artifact.os, origin)
-            .map_err(|error| error.into_supply(item))
+        let known = hold::known(self.job, self.entry, Some(self.artifact))?;
+        let (from, witness) = match &origin {
+            Origin::Upstream { address, witness } | Origin::Mirror { address, witness } => {
+                (crate::fetch::shown(address), *witness)
+            }
+            _ => (String::new(), Witness::Manifest),
+        };
+        let image = image::pull(self.job, self.entry, &place, self.artifact.os, origin)
+            .map_err(|error| error.into_supply(item))?;
+        let sha256 = image.sha256().clone();
+        match &known {
+            Some(known) => known.hold(item, &from, &sha256)?,
+            None if witness == Witness::MirrorManifest => {
+                hold::tell_first_use(self.job, item, &from, &sha256);
+            }
+            None => {}
+        }
+        let path = image.keep(self.entry)?;
+        hold::note(self.job, item, &sha256, &from, witness)?;
+        Ok(path)
     }
 
     /// Downloads a file and holds it against the best digest that is known.
@@ -240,7 +286,11 @@ impl Asking<'_> {
         let item = &self.entry.item;
         let failed = |source| SupplyError::fetch(item, source);
         let fetch = Fetch::new(self.job.sources, self.job.attendant);
-        let (expect, witness) = self.expected(&fetch, place).map_err(failed)?;
+        let known = hold::known(self.job, self.entry, Some(self.artifact))?;
+        let (expect, witness) = match &known {
+            Some(known) => (Expect::Sha256(known.sha256.clone()), known.witness),
+            None => self.expected(&fetch, place).map_err(failed)?,
+        };
         self.job
             .say(format!("fetching {item} from {}", shown(place.address)));
         let name = self.artifact.file.clone();
@@ -248,14 +298,27 @@ impl Asking<'_> {
         let partial = self.entry.partial(&name)?;
         let got = fetch
             .file(place.address, &partial, &expect)
-            .map_err(failed)?;
-        if expect == Expect::Anything {
+            .map_err(|error| match (&known, error) {
+                (Some(known), FetchError::Digest { address, found, .. })
+                    if known.witness != Witness::Catalog =>
+                {
+                    known.refuse(item, address, found)
+                }
+                (_, error) => failed(error),
+            })?;
+        if witness == Witness::MirrorChecksum && known.is_none() {
+            hold::tell_first_use(self.job, item, place.address, &got.sha256);
+        }
+        if expect == Expect::Anything && place.word == "mirror" {
+            hold::tell_first_use(self.job, item, place.address, &got.sha256);
+        } else if expect == Expect::Anything {
             self.job.say(format!(
                 "nobody publishes a digest of {item}: sha256:{}, as it came now, is pinned",
                 got.sha256
             ));
         }
         let address = shown(&got.address);
+        hold::note(self.job, item, &got.sha256, &address, witness)?;
         let origin = match place.word {
             "mirror" => Origin::Mirror { address, witness },
             _ => Origin::Upstream { address, witness },
@@ -266,28 +329,18 @@ impl Asking<'_> {
             .keep(&partial, draft.finish(got.sha256, got.size))?)
     }
 
+    /// What nobody here knows a digest of: what upstream, or a mirror at its first use, says of it.
     fn expected(
         &self,
         fetch: &Fetch<'_>,
         place: &Where<'_>,
     ) -> Result<(Expect, Witness), FetchError> {
-        if let Digest::Sha256(pinned) = &self.artifact.digest {
-            let pinned = pinned.parse().map_err(|_| FetchError::Unexpected {
-                address: shown(place.address),
-                expected: "a digest in the catalog",
-            })?;
-            return Ok((Expect::Sha256(pinned), Witness::Catalog));
-        }
-        // What was fetched once stays what it was.
-        if let Some((pinned, witness)) = self.entry.pinned() {
-            return Ok((Expect::Sha256(pinned), witness));
-        }
         let mut last = None;
-        for address in &place.checksums {
+        for (address, witness) in &place.checksums {
             let file = place.address.rsplit('/').next().unwrap_or_default();
             match fetch.text(address, CHECKSUM_LIMIT) {
                 Ok(text) => match checksum::find(&text, file) {
-                    Some(digest) => return Ok((Expect::Sha256(digest), Witness::ChecksumFile)),
+                    Some(digest) => return Ok((Expect::Sha256(digest), *witness)),
                     None => {
                         last = Some(FetchError::Unexpected {
                             address: shown(address),
@@ -301,6 +354,9 @@ impl Asking<'_> {
         }
         match last {
             Some(error) => Err(error),
+            None if place.word == "mirror" && !hold::may_vouch(place.address) => {
+                Err(mirror::unheld(place.address))
+            }
             None => Ok((Expect::Anything, Witness::Connection)),
         }
     }

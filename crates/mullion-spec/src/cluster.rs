@@ -405,6 +405,9 @@ pub struct Artifacts {
     pub bundle: Option<PathBuf>,
     /// A mirror to take them from.
     pub mirror: Option<String>,
+    /// A list of digests that the mirror is held to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub digests: Option<PathBuf>,
     /// Whether nothing outside may be asked.
     pub offline: bool,
     /// When programs are built from source.

@@ -472,6 +472,8 @@ pub struct RawArtifacts {
     pub bundle: Option<String>,
     /// An address that is asked before upstream.
     pub mirror: Option<String>,
+    /// A file of digests, as `sha256sum` writes them, that the mirror is held to; a mirror over `http://` needs one.
+    pub digests: Option<String>,
     /// Whether nothing outside may be asked.
     pub offline: bool,
     /// auto (only what cannot be had otherwise) | always | never.
@@ -484,6 +486,7 @@ impl Default for RawArtifacts {
             cache: None,
             bundle: None,
             mirror: None,
+            digests: None,
             offline: false,
             build: BuildPolicy::Auto,
         }

@@ -4,11 +4,10 @@
 //! waits for a keyboard has no business in it, and costs time at every boot. Such units are masked, so that
 //! no preset brings them back.
 
-use std::io::ErrorKind;
-use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 
 use crate::error::TemplateError;
+use crate::tree::Tree;
 
 /// Units that do nothing for a machine.
 const MASKED: &[&str] = &[
@@ -123,80 +122,73 @@ DefaultTimeoutStopSec=10s
 ";
 
 /// What a root file system must have, of which the first that is missing.
-pub(crate) fn missing(root: &Path) -> Option<&'static str> {
+pub(crate) fn missing(root: &Tree) -> Option<&'static str> {
     ["lib/systemd/systemd", "usr/sbin/sshd", "usr/bin/mount"]
         .into_iter()
-        .find(|path| fs_err::symlink_metadata(root.join(path)).is_err())
+        .find(|path| !root.has(path))
 }
 
 /// Makes a root file system a machine's.
-pub(crate) fn dress(root: &Path) -> Result<(), TemplateError> {
+pub(crate) fn dress(root: &Tree) -> Result<(), TemplateError> {
     for folder in FOLDERS {
-        fs_err::create_dir_all(root.join(folder))?;
+        root.make_folder(folder)?;
     }
-    fs_err::set_permissions(
-        root.join("var/lib/etcd"),
-        std::fs::Permissions::from_mode(0o700),
-    )?;
-    let units = root.join("etc/systemd/system");
+    root.set_mode("var/lib/etcd", 0o700)?;
+    let units = Path::new("etc/systemd/system");
     for unit in MASKED {
-        link("/dev/null", &units.join(unit))?;
+        root.link("/dev/null", units.join(unit))?;
     }
-    link(
+    root.link(
         "/lib/systemd/system/multi-user.target",
-        &units.join("default.target"),
+        units.join("default.target"),
     )?;
-    link(
+    root.link(
         "/lib/systemd/system/ssh.service",
-        &units.join("multi-user.target.wants/ssh.service"),
+        units.join("multi-user.target.wants/ssh.service"),
     )?;
-    fs_err::write(root.join("etc/ssh/sshd_config.d/10-mullion.conf"), SSHD)?;
-    fs_err::write(
-        root.join("etc/systemd/journald.conf.d/10-mullion.conf"),
-        JOURNALD,
-    )?;
-    fs_err::write(
-        root.join("etc/systemd/system.conf.d/10-mullion.conf"),
-        SYSTEMD,
-    )?;
+    for (path, text) in [
+        ("etc/ssh/sshd_config.d/10-mullion.conf", SSHD),
+        ("etc/systemd/journald.conf.d/10-mullion.conf", JOURNALD),
+        ("etc/systemd/system.conf.d/10-mullion.conf", SYSTEMD),
+    ] {
+        root.write(path, text, 0o644)?;
+    }
     mask_generators(root)?;
     quiet_kernel_settings(root)?;
     forget_itself(root)?;
     // Programs in it run as anybody: no other user of this computer gets at them. A machine has its own `/`.
-    let own = std::fs::Permissions::from_mode(0o700);
-    Ok(fs_err::set_permissions(root, own)?)
+    Ok(root.set_mode("", 0o700)?)
 }
 
 /// Generators look for disks, consoles and kernel arguments, which a machine does not have.
-fn mask_generators(root: &Path) -> Result<(), TemplateError> {
-    let own = root.join("etc/systemd/system-generators");
-    for name in names(&root.join("lib/systemd/system-generators"))? {
-        fs_err::create_dir_all(&own)?;
-        link("/dev/null", &own.join(name))?;
+fn mask_generators(root: &Tree) -> Result<(), TemplateError> {
+    let own = Path::new("etc/systemd/system-generators");
+    for name in root.names("lib/systemd/system-generators")? {
+        root.link("/dev/null", own.join(name))?;
     }
     Ok(())
 }
 
 /// The distribution's own kernel settings would change this computer's kernel; those that a blueprint lays
 /// down later stay in force.
-fn quiet_kernel_settings(root: &Path) -> Result<(), TemplateError> {
-    let own = root.join("etc/sysctl.d");
+fn quiet_kernel_settings(root: &Tree) -> Result<(), TemplateError> {
+    let own = Path::new("etc/sysctl.d");
     for folder in ["usr/lib/sysctl.d", "lib/sysctl.d"] {
-        for name in names(&root.join(folder))? {
-            link("/dev/null", &own.join(name))?;
+        for name in root.names(folder)? {
+            root.link("/dev/null", own.join(name))?;
         }
     }
     for distributed in ["etc/sysctl.conf", "etc/sysctl.d/99-sysctl.conf"] {
-        remove(&root.join(distributed))?;
+        root.remove(distributed)?;
     }
     Ok(())
 }
 
 /// Removes what would make all machines one, and what is only ballast.
-fn forget_itself(root: &Path) -> Result<(), TemplateError> {
-    for name in names(&root.join("etc/ssh"))? {
+fn forget_itself(root: &Tree) -> Result<(), TemplateError> {
+    for name in root.names("etc/ssh")? {
         if name.starts_with("ssh_host_") {
-            remove(&root.join("etc/ssh").join(name))?;
+            root.remove(Path::new("etc/ssh").join(name))?;
         }
     }
     for file in [
@@ -206,48 +198,16 @@ fn forget_itself(root: &Path) -> Result<(), TemplateError> {
         "var/lib/dbus/machine-id",
         "var/lib/systemd/random-seed",
     ] {
-        remove(&root.join(file))?;
+        root.remove(file)?;
     }
     // An empty one is what distributions ship: without the file a first boot would be assumed.
-    fs_err::write(root.join("etc/machine-id"), "")?;
+    root.write("etc/machine-id", "", 0o644)?;
     for folder in ["var/lib/apt/lists", "var/cache/apt"] {
-        let folder = root.join(folder);
-        for name in names(&folder)? {
-            let path = folder.join(name);
-            if fs_err::symlink_metadata(&path)?.is_dir() {
-                fs_err::remove_dir_all(path)?;
-            } else {
-                fs_err::remove_file(path)?;
-            }
+        for name in root.names(folder)? {
+            root.remove(Path::new(folder).join(name))?;
         }
     }
     Ok(())
-}
-
-/// The names in a folder; none where it is not there.
-fn names(folder: &Path) -> Result<Vec<String>, TemplateError> {
-    let entries = match fs_err::read_dir(folder) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(error.into()),
-    };
-    let mut names = Vec::new();
-    for entry in entries {
-        names.push(entry?.file_name().to_string_lossy().into_owned());
-    }
-    Ok(names)
-}
-
-fn link(target: &str, path: &Path) -> Result<(), TemplateError> {
-    remove(path)?;
-    Ok(symlink(target, path)?)
-}
-
-fn remove(path: &Path) -> Result<(), TemplateError> {
-    match fs_err::remove_file(path) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(error.into()),
-        _ => Ok(()),
-    }
 }
 
 #[cfg(test)]
@@ -281,31 +241,35 @@ mod tests {
         root
     }
 
+    fn tree(root: &tempfile::TempDir) -> Tree {
+        Tree::open(root.path()).unwrap()
+    }
+
     #[test]
     fn a_root_without_an_init_or_a_login_is_refused() {
         let root = distribution();
-        assert_eq!(missing(root.path()), None);
+        assert_eq!(missing(&tree(&root)), None);
         fs_err::remove_file(root.path().join("usr/sbin/sshd")).unwrap();
-        assert_eq!(missing(root.path()), Some("usr/sbin/sshd"));
+        assert_eq!(missing(&tree(&root)), Some("usr/sbin/sshd"));
     }
 
     #[test]
     fn nothing_in_a_template_tells_machines_apart() {
         let root = distribution();
-        dress(root.path()).unwrap();
-        dress(root.path()).unwrap();
+        dress(&tree(&root)).unwrap();
+        dress(&tree(&root)).unwrap();
         let path = |path: &str| root.path().join(path);
         assert!(!path("etc/ssh/ssh_host_rsa_key").exists());
         assert!(path("etc/ssh/sshd_config").exists());
         assert!(!path("etc/hostname").exists());
         assert_eq!(fs_err::read(path("etc/machine-id")).unwrap(), b"");
-        assert!(names(&path("var/lib/apt/lists")).unwrap().is_empty());
+        assert!(tree(&root).names("var/lib/apt/lists").unwrap().is_empty());
     }
 
     #[test]
     fn what_would_reach_past_the_machine_is_masked() {
         let root = distribution();
-        dress(root.path()).unwrap();
+        dress(&tree(&root)).unwrap();
         for masked in [
             "etc/systemd/system/systemd-udevd.service",
             "etc/sysctl.d/50-pid-max.conf",

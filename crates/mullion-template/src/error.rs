@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitStatus;
 
 use mullion_plan::{ErrorClass, MAKE_ROOM, is_disk_full};
+use mullion_wire::Sha256Digest;
 
 /// Why a template could not be made, found or removed.
 #[derive(Debug, thiserror::Error)]
@@ -32,6 +33,16 @@ pub enum TemplateError {
         /// What the archive or the disk said.
         #[source]
         cause: std::io::Error,
+    },
+    /// A file of the cache is not the one that was recorded.
+    #[error("`{}` has the SHA-256 {found}, but {expected} is recorded", path.display())]
+    Changed {
+        /// The file.
+        path: PathBuf,
+        /// The recorded digest.
+        expected: Sha256Digest,
+        /// The digest of what was read.
+        found: Sha256Digest,
     },
     /// The root file system lacks what a machine needs.
     #[error(
@@ -106,7 +117,10 @@ impl TemplateError {
         }
         match self {
             Self::Start { .. } => Some("`mullion doctor --fix` installs what is missing".into()),
-            Self::Unpack { .. } | Self::NotBootable { .. } | Self::MissingProgram(_) => Some(
+            Self::Changed { .. }
+            | Self::Unpack { .. }
+            | Self::NotBootable { .. }
+            | Self::MissingProgram(_) => Some(
                 "`mullion artifacts verify` tells what in the cache is damaged; what is removed there is made anew"
                     .into(),
             ),

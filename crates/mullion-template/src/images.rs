@@ -14,10 +14,11 @@ use std::time::{Duration, Instant};
 
 use mullion_plan::Attend;
 use mullion_program::{Ended, end_group, run, run_unless};
-use mullion_rights::Opened;
 
 use crate::error::TemplateError;
 use crate::linux::tell;
+use crate::source::Source;
+use crate::tree::Tree;
 
 /// How long containerd may take to answer, or to end.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -74,7 +75,7 @@ const DISABLED: [&str; 12] = [
 /// Fills `<folder>/containerd` with the archives' images and gives their references.
 pub(crate) fn fill(
     folder: &Path,
-    archives: &[Opened],
+    archives: &[Source],
     attendant: &dyn Attend,
 ) -> Result<BTreeSet<String>, TemplateError> {
     let folder = &fs_err::canonicalize(folder)?;
@@ -83,12 +84,14 @@ pub(crate) fn fill(
     if archives.is_empty() {
         return Ok(BTreeSet::new());
     }
-    for needed in ["containerd", "ctr"] {
-        if !folder.join("root/usr/local/bin").join(needed).is_file() {
-            return Err(TemplateError::MissingProgram(needed));
-        }
-    }
-    let containerd = Containerd::start(folder, &store, attendant)?;
+    let root = Tree::open(&folder.join("root"))?;
+    // These run here: a link in the distribution's files must not make them programs of this computer.
+    let program = |name: &'static str| {
+        let path = root.real(Path::new("usr/local/bin").join(name));
+        path.map_err(|_| TemplateError::MissingProgram(name))
+    };
+    let programs = (program("containerd")?, program("ctr")?);
+    let containerd = Containerd::start(folder, &store, programs, attendant)?;
     containerd.import(archives, attendant)?;
     let references = containerd.label()?;
     containerd.stop()?;
@@ -115,17 +118,22 @@ const SOCKET: &str = "/proc/self/cwd/containerd.sock";
 const COVER: &str = r#"case $PWD in /run/*) ;; *) mount -t tmpfs none /run ;; esac && exec "$@""#;
 
 impl Containerd {
-    fn start(folder: &Path, store: &Path, attendant: &dyn Attend) -> Result<Self, TemplateError> {
+    /// Starts it; `programs` are containerd and ctr.
+    fn start(
+        folder: &Path,
+        store: &Path,
+        programs: (PathBuf, PathBuf),
+        attendant: &dyn Attend,
+    ) -> Result<Self, TemplateError> {
         let runtime = folder.join("runtime");
         fs_err::create_dir(&runtime)?;
-        let programs = folder.join("root/usr/local/bin");
         let config = runtime.join("config.toml");
         fs_err::write(&config, settings(store, &runtime))?;
         let log = fs_err::File::create(runtime.join("log"))?.into_parts().0;
         let child = program("setpriv")
             .args(["--pdeathsig", "KILL", "unshare", "--mount"])
             .args(["sh", "-c", COVER, "sh"])
-            .arg(programs.join("containerd"))
+            .arg(&programs.0)
             .arg("--config")
             .arg(&config)
             .current_dir(&runtime)
@@ -138,7 +146,7 @@ impl Containerd {
                 cause,
             })?;
         let mut containerd = Self {
-            ctr: programs.join("ctr"),
+            ctr: programs.1,
             runtime,
             child,
         };
@@ -165,7 +173,7 @@ impl Containerd {
     }
 
     /// Imports every archive, several at once. The first failure is told; the rest is not begun.
-    fn import(&self, archives: &[Opened], attendant: &dyn Attend) -> Result<(), TemplateError> {
+    fn import(&self, archives: &[Source], attendant: &dyn Attend) -> Result<(), TemplateError> {
         let next = AtomicUsize::new(0);
         let failure = Mutex::new(None);
         let fail = |error| {
@@ -183,11 +191,15 @@ impl Containerd {
         std::thread::scope(|scope| {
             for _ in 0..AT_ONCE.min(archives.len()) {
                 scope.spawn(|| {
-                    while let Some(archive) = archives.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    loop {
+                        let number = next.fetch_add(1, Ordering::Relaxed);
+                        let Some(archive) = archives.get(number) else {
+                            return;
+                        };
                         if has_failed() {
                             return;
                         }
-                        if let Err(error) = self.import_one(archive, attendant) {
+                        if let Err(error) = self.import_one(archive, number, attendant) {
                             return fail(error);
                         }
                     }
@@ -200,22 +212,21 @@ impl Containerd {
         failure.map_or(Ok(()), Err)
     }
 
-    fn import_one(&self, archive: &Opened, attendant: &dyn Attend) -> Result<(), TemplateError> {
-        let name = archive
-            .path()
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy();
-        tell(attendant, format!("importing {name}"));
+    /// Imports a copy that nobody else can write to, so that what was held to its digest is what is imported.
+    fn import_one(
+        &self,
+        archive: &Source,
+        number: usize,
+        attendant: &dyn Attend,
+    ) -> Result<(), TemplateError> {
+        let name = archive.path.file_name().unwrap_or_default();
+        tell(attendant, format!("importing {}", name.to_string_lossy()));
+        let copy = self.runtime.join(format!("image-{number}.tar"));
+        archive.copy(&mut fs_err::File::create_new(&copy)?)?;
         let mut command = self.ctr(&["images", "import"]);
         let is_cancelled = || attendant.is_called_off();
-        // What was opened, whatever the path leads to by now.
-        let ended = run_unless(
-            command.arg(archive.address()),
-            b"",
-            IMPORTED_WITHIN,
-            &is_cancelled,
-        );
+        let ended = run_unless(command.arg(&copy), b"", IMPORTED_WITHIN, &is_cancelled);
+        fs_err::remove_file(copy)?;
         let tail = match ended.map_err(ctr_not_started)? {
             Ended::Exited(exited) if exited.status.success() => return Ok(()),
             Ended::Exited(exited) => last(&lines_of(&exited.stderr)),
@@ -223,7 +234,7 @@ impl Containerd {
             Ended::Cancelled => return Err(TemplateError::CalledOff),
         };
         Err(TemplateError::Image {
-            path: archive.path().to_owned(),
+            path: archive.path.clone(),
             tail,
         })
     }

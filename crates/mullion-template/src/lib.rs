@@ -37,11 +37,14 @@ mod linux;
 mod lock;
 mod older;
 mod registry;
+mod source;
 mod stand_in;
+mod tree;
 mod twins;
 mod unpack;
 
 use std::collections::BTreeSet;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use mullion_plan::TemplateId;
@@ -51,6 +54,7 @@ use serde::{Deserialize, Serialize};
 pub use error::TemplateError;
 pub use linux::{LinuxTemplate, Program, ProgramFolder};
 pub use older::OlderTemplate;
+pub use source::Source;
 pub use stand_in::{DriveContent, DriveFile, Face, KnownImage, StandInTemplate};
 
 /// The folder that holds templates.
@@ -215,43 +219,61 @@ impl Templates {
         remove_whole(&self.path(id))
     }
 
-    /// Removes every template but those, of whatever form, and the folder itself where nothing stays in it.
+    /// Removes every template but those, of whatever form, and the folder itself where nothing stays in it. Gives the
+    /// folders that stay because they are not templates that this user made: without a template's record, or another
+    /// user's.
     ///
     /// Machines that lie over one that goes stop working: whoever calls this knows which have none.
     pub fn purge(
         &self,
         keep: &BTreeSet<TemplateId>,
         attendant: &dyn mullion_plan::Attend,
-    ) -> Result<(), TemplateError> {
+    ) -> Result<Vec<PathBuf>, TemplateError> {
         let _rights = as_root();
+        let mut strange = Vec::new();
         let entries = match fs_err::read_dir(&self.place) {
             Ok(entries) => entries,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(strange),
             Err(error) => return Err(error.into()),
         };
+        let user = rustix::process::geteuid().as_raw();
         for entry in entries {
             let path = entry?.path();
             let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
+                strange.push(path);
                 continue;
             };
-            if let Some(folder) = name.strip_suffix(".lock") {
+            let Ok(found) = fs_err::symlink_metadata(&path) else {
+                continue;
+            };
+            if found.uid() != user || found.is_symlink() {
+                strange.push(path);
+            } else if let Some(folder) = name.strip_suffix(".lock") {
                 // The file of a dead holder goes with the lock.
                 drop(lock::Lock::try_now(&self.place, folder)?);
-            } else if let Some((folder, _)) = name.split_once(PARTIAL) {
-                if let Some(_lock) = lock::Lock::try_now(&self.place, folder)? {
+            } else if let Some((folder, process)) = name.split_once(PARTIAL) {
+                if !found.is_dir() || process.parse::<u32>().is_err() {
+                    strange.push(path);
+                } else if let Some(_lock) = lock::Lock::try_now(&self.place, folder)? {
                     lock::remove_tree(&path)?;
                 }
-            } else if path.is_dir() {
+            } else if found.is_dir() {
                 let _lock = lock::Lock::wait(&self.place, name, attendant)?;
                 match read_record(&path)? {
                     Some(record) if keep.contains(&record.id) => {}
-                    _ => remove_whole(&path)?,
+                    Some(_) => remove_whole(&path)?,
+                    // A build of an older version that was cut off.
+                    None if is_template_name(name) => remove_whole(&path)?,
+                    None => strange.push(path),
                 }
+            } else {
+                strange.push(path);
             }
         }
         // One that is not empty stays.
         let _ = fs_err::remove_dir(&self.place);
-        Ok(())
+        strange.sort();
+        Ok(strange)
     }
 
     /// Removes what dead builds left: of the template whose lock is held, and of every other whose lock is free.
@@ -309,6 +331,18 @@ fn folder_name(id: &TemplateId) -> String {
         .map(|letter| if safe(letter) { letter } else { '_' })
         .collect();
     format!("{name}-{}-{FORM}", id.fingerprint)
+}
+
+/// Whether a folder's name is one that [`folder_name`] gives in any version: a name, a fingerprint, a form.
+fn is_template_name(name: &str) -> bool {
+    let is_hex = |text: &str, length: usize| {
+        text.len() == length && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+    };
+    let mut parts = name.rsplitn(3, '-');
+    let (form, fingerprint, name) = (parts.next(), parts.next(), parts.next());
+    form.is_some_and(|form| is_hex(form, FORM.len()))
+        && fingerprint.is_some_and(|fingerprint| is_hex(fingerprint, 16))
+        && name.is_some_and(|name| !name.is_empty())
 }
 
 /// The record in a folder; nothing where there is none that we can read.
@@ -417,6 +451,30 @@ mod tests {
         templates.purge(&BTreeSet::new(), &Unattended).unwrap();
         assert!(!templates.place().exists());
         templates.purge(&BTreeSet::new(), &Unattended).unwrap();
+    }
+
+    #[test]
+    fn promise_05_a_purge_leaves_folders_that_are_no_templates_and_names_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let templates = Templates::new(folder.path().join("templates"));
+        whole(&templates, &id("a"));
+        let users = ["thesis", "a-b-c", "notes.partial-x"].map(|name| templates.place().join(name));
+        for path in &users {
+            fs_err::create_dir_all(path.join("years/of/work")).unwrap();
+        }
+        let outside = folder.path().join("outside");
+        fs_err::create_dir(&outside).unwrap();
+        fs_err::write(outside.join(RECORD), "").unwrap();
+        let link = templates.place().join(folder_name(&id("linked")));
+        std::os::unix::fs::symlink(&outside, &link).unwrap();
+        let stays = templates.purge(&BTreeSet::new(), &Unattended).unwrap();
+        let mut expected = users.to_vec();
+        expected.push(link);
+        expected.sort();
+        assert_eq!(stays, expected);
+        assert!(!templates.path(&id("a")).exists());
+        assert!(users.iter().all(|path| path.join("years/of/work").is_dir()));
+        assert!(outside.join(RECORD).exists());
     }
 
     #[test]

@@ -9,8 +9,6 @@
 //!
 //! Wine runs once, in name spaces of its own without a network, and dies with the thread that started it.
 
-use std::io::Write as _;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Component, Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -20,8 +18,10 @@ use mullion_plan::Attend;
 use crate::error::TemplateError;
 use crate::images::{await_end, program, tail_of};
 pub use crate::known_images::KnownImage;
-use crate::linux::{LinuxTemplate, finish, lay_root, tell};
+use crate::linux::{self, LinuxTemplate, finish, lay_root, tell};
 pub use crate::registry::Face;
+use crate::source::Source;
+use crate::tree::Tree;
 use crate::{known_images, registry, twins};
 
 /// The template of stand-ins to make.
@@ -46,7 +46,7 @@ pub struct StandInTemplate {
 }
 
 /// A file of a stand-in's drive `C:`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct DriveFile {
     /// Where, below the drive, with `/` between its parts: `Windows/System32/pdh.dll`.
     pub path: String,
@@ -55,16 +55,18 @@ pub struct DriveFile {
 }
 
 /// What is in a file of a drive.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub enum DriveContent {
     /// These bytes.
     Bytes(Vec<u8>),
     /// Those of a file of this computer.
-    Copy(PathBuf),
+    Copy(Source),
 }
 
 /// Where Wine's prefix is, without the leading slash.
 pub(crate) const PREFIX: &str = "root/.wine";
+/// Where drive `C:` is.
+const DRIVE: &str = "root/.wine/drive_c";
 /// Where the stand-in's program is.
 const PROGRAM: &str = "/usr/local/lib/mullion/mullion-standin";
 /// The table of images that are taken for Windows'.
@@ -183,20 +185,11 @@ pub(crate) fn build(
 ) -> Result<(), TemplateError> {
     let linux = &wish.linux;
     let root = lay_root(folder, &linux.root_tar, &linux.programs, attendant)?;
-    put(&root.join(&PROGRAM[1..]), &wish.program, 0o755)?;
+    root.write(PROGRAM, &wish.program, 0o755)?;
     write_settings(&root, &wish.face, wish.cri_port)?;
-    put(
-        &root.join("etc/containerd/config.toml"),
-        wish.containerd.as_bytes(),
-        0o644,
-    )?;
-    put(
-        &root.join(&IMAGES[1..]),
-        known_images::table(&wish.images).as_bytes(),
-        0o644,
-    )?;
+    root.write("etc/containerd/config.toml", &wish.containerd, 0o644)?;
+    root.write(IMAGES, known_images::table(&wish.images), 0o644)?;
     twins::write(&root, &wish.write_network)?;
-    let drive = root.join(PREFIX).join("drive_c");
     tell(attendant, "initialising Wine");
     if let Err(error) = initialise(folder, &root, &wish.face, attendant) {
         if !matches!(error, TemplateError::Wine { .. }) {
@@ -204,33 +197,27 @@ pub(crate) fn build(
         }
         // Now and then, on a busy computer, Wine's first start ends without a word; the next one succeeds.
         tell(attendant, format!("{error}; once more"));
-        fs_err::remove_dir_all(root.join(PREFIX))?;
+        root.remove(PREFIX)?;
         initialise(folder, &root, &wish.face, attendant)?;
     }
-    keep_own_adapters(&root, &drive)?;
+    keep_own_adapters(&root)?;
     tell(attendant, "filling drive C:");
     for file in &wish.drive {
         if attendant.is_called_off() {
             return Err(TemplateError::CalledOff);
         }
-        let path = on_drive(&drive, &file.path)?;
+        let path = on_drive(&root, &file.path)?;
         match &file.content {
-            DriveContent::Bytes(bytes) => put(&path, bytes, 0o755)?,
-            DriveContent::Copy(source) => {
-                if let Some(above) = path.parent() {
-                    fs_err::create_dir_all(above)?;
-                }
-                crate::linux::copy(source, &path)?;
-                fs_err::set_permissions(&path, std::fs::Permissions::from_mode(0o755))?;
-            }
+            DriveContent::Bytes(bytes) => root.write(&path, bytes, 0o755)?,
+            DriveContent::Copy(source) => linux::put(source, &root, &path)?,
         }
     }
     finish(folder, linux, attendant)
 }
 
 /// Logins, services, and what the stand-in's program reads.
-fn write_settings(root: &Path, face: &Face, cri_port: u16) -> Result<(), TemplateError> {
-    let units = root.join("etc/systemd/system");
+fn write_settings(root: &Tree, face: &Face, cri_port: u16) -> Result<(), TemplateError> {
+    let units = Path::new("etc/systemd/system");
     let gateway = format!(
         "[Unit]\nDescription=kubelet.exe's way to containerd\nAfter=containerd.service\n\n[Service]\n\
          ExecStart={PROGRAM} cri --listen 127.0.0.1:{cri_port} --drive /{PREFIX}/drive_c --build {} --revision {} \
@@ -244,31 +231,25 @@ fn write_settings(root: &Path, face: &Face, cri_port: u16) -> Result<(), Templat
         ("mullion-identity.service", IDENTITY_UNIT),
         ("mullion-windows.service", SESSION),
     ] {
-        put(&units.join(unit), text.as_bytes(), 0o644)?;
+        root.write(units.join(unit), text, 0o644)?;
         let wants = units.join("multi-user.target.wants").join(unit);
-        fs_err::os::unix::fs::symlink(format!("../{unit}"), wants)?;
+        root.link(format!("../{unit}"), wants)?;
     }
-    put(
-        &root.join("usr/local/lib/mullion/identity"),
-        IDENTITY.as_bytes(),
-        0o755,
-    )?;
-    put(
-        &root.join("etc/mullion/standin.toml"),
-        b"# The usual values hold.\n",
+    root.write("usr/local/lib/mullion/identity", IDENTITY, 0o755)?;
+    root.write(
+        "etc/mullion/standin.toml",
+        "# The usual values hold.\n",
         0o644,
     )?;
-    append(
-        &root.join("etc/passwd"),
+    root.append(
+        "etc/passwd",
         &format!("{USER}:x:0:0:{USER}:/root:{PROGRAM}\n"),
     )?;
-    append(
-        &root.join("etc/shadow"),
-        &format!("{USER}:*:20000:0:99999:7:::\n"),
-    )?;
-    append(&root.join("etc/shells"), &format!("{PROGRAM}\n"))?;
-    let sshd = root.join("etc/ssh/sshd_config");
-    let text = fs_err::read_to_string(&sshd)?;
+    root.append("etc/shadow", &format!("{USER}:*:20000:0:99999:7:::\n"))?;
+    root.append("etc/shells", &format!("{PROGRAM}\n"))?;
+    let sshd = "etc/ssh/sshd_config";
+    let text = root.read(sshd)?;
+    let text = String::from_utf8_lossy(&text);
     // A second line of its kind is an error to the server.
     let rest = text
         .lines()
@@ -276,22 +257,21 @@ fn write_settings(root: &Path, face: &Face, cri_port: u16) -> Result<(), Templat
     let own = format!("Subsystem sftp {PROGRAM} sftp");
     let lines = rest.chain([own.as_str()]);
     let kept: String = lines.flat_map(|line| [line, "\n"]).collect();
-    Ok(fs_err::write(sshd, kept)?)
+    Ok(root.write(sshd, kept, 0o644)?)
 }
 
 /// Runs Wine once, until its prefix is whole.
 fn initialise(
     folder: &Path,
-    root: &Path,
+    root: &Tree,
     face: &Face,
     attendant: &dyn Attend,
 ) -> Result<(), TemplateError> {
-    let prefix = root.join(PREFIX);
     for folder in FOLDERS {
-        fs_err::create_dir_all(prefix.join("drive_c").join(folder))?;
+        root.make_folder(Path::new(DRIVE).join(folder))?;
     }
-    let settings = prefix.join("drive_c/mullion.reg");
-    put(&settings, registry::file(face).as_bytes(), 0o644)?;
+    let settings = Path::new(DRIVE).join("mullion.reg");
+    root.write(&settings, registry::file(face), 0o644)?;
     let log = folder.join("wine.log");
     let file = fs_err::File::create(&log)?.into_parts().0;
     let mut child = program("setpriv")
@@ -305,7 +285,7 @@ fn initialise(
             "--kill-child",
         ])
         .args(["--net", "--uts", "--ipc", "sh", "-c", INSIDE, "sh"])
-        .arg(root)
+        .arg(root.path())
         .arg(INITIALISE)
         .stdin(Stdio::null())
         .stdout(file.try_clone()?)
@@ -316,13 +296,14 @@ fn initialise(
             cause,
         })?;
     let status = await_end(&mut child, Instant::now() + PATIENCE, attendant)?;
-    if !status.success() || !prefix.join("system.reg").is_file() {
+    let registry = Path::new(PREFIX).join("system.reg");
+    if !status.success() || !root.has_file(registry) {
         return Err(TemplateError::Wine {
             status,
             tail: tail_of(&log),
         });
     }
-    fs_err::remove_file(settings)?;
+    root.remove(settings)?;
     Ok(fs_err::remove_file(log)?)
 }
 
@@ -332,57 +313,36 @@ const OWN_LIBRARIES: &str = "usr/lib/x86_64-linux-gnu/wine/x86_64-windows";
 const OWN_MARK: (usize, &[u8]) = (0x40, b"Wine builtin DLL");
 
 /// Keeps Wine's library of network adapters under the name by which the shim in its place passes calls on to it.
-fn keep_own_adapters(root: &Path, drive: &Path) -> Result<(), TemplateError> {
-    let mut library = fs_err::read(root.join(OWN_LIBRARIES).join("iphlpapi.dll"))?;
+fn keep_own_adapters(root: &Tree) -> Result<(), TemplateError> {
+    let mut library = root.read(Path::new(OWN_LIBRARIES).join("iphlpapi.dll"))?;
     let (place, mark) = OWN_MARK;
     let found = library.get_mut(place..place + mark.len());
     if let Some(found) = found.filter(|found| *found == mark) {
         found.fill(0);
     }
-    let path = on_drive(drive, "windows/system32/wine_iphlpapi.dll")?;
-    put(&path, &library, 0o755)
+    let path = on_drive(root, "windows/system32/wine_iphlpapi.dll")?;
+    Ok(root.write(path, library, 0o755)?)
 }
 
-/// A file of the drive. No part of its path leads elsewhere, and letters are as Windows has them: a folder that is there
-/// under a name of other letters is that folder.
-fn on_drive(drive: &Path, path: &str) -> Result<PathBuf, TemplateError> {
-    let mut at = drive.to_owned();
+/// A file of the drive, as a path of the root file system. No part of its path leads elsewhere, and letters are as Windows
+/// has them: a folder that is there under a name of other letters is that folder.
+fn on_drive(root: &Tree, path: &str) -> Result<PathBuf, TemplateError> {
+    let mut at = PathBuf::from(DRIVE);
     for part in Path::new(path).components() {
         let Component::Normal(name) = part else {
             return Err(TemplateError::NotOnDrive(path.to_owned()));
         };
         let wanted = name.to_string_lossy().to_lowercase();
-        let mut there = None;
-        if let Ok(entries) = fs_err::read_dir(&at) {
-            for entry in entries {
-                let found = entry?.file_name();
-                if found.to_string_lossy().to_lowercase() == wanted {
-                    there = Some(found);
-                }
-            }
+        let names = root.names(&at).unwrap_or_default();
+        let there = names
+            .into_iter()
+            .find(|found| found.to_lowercase() == wanted);
+        match there {
+            Some(there) => at.push(there),
+            None => at.push(name),
         }
-        at.push(there.as_deref().unwrap_or(name));
     }
     Ok(at)
-}
-
-pub(crate) fn put(path: &Path, bytes: &[u8], mode: u32) -> Result<(), TemplateError> {
-    if let Some(above) = path.parent() {
-        fs_err::create_dir_all(above)?;
-    }
-    fs_err::write(path, bytes)?;
-    Ok(fs_err::set_permissions(
-        path,
-        std::fs::Permissions::from_mode(mode),
-    )?)
-}
-
-fn append(path: &Path, line: &str) -> Result<(), TemplateError> {
-    let mut file = fs_err::OpenOptions::new()
-        .append(true)
-        .create(true)
-        .open(path)?;
-    Ok(file.write_all(line.as_bytes())?)
 }
 
 #[cfg(test)]
@@ -391,12 +351,14 @@ mod tests {
 
     #[test]
     fn a_file_of_the_drive_stays_on_it_whatever_letters_its_path_has() {
-        let drive = tempfile::tempdir().unwrap();
-        fs_err::create_dir_all(drive.path().join("windows/system32")).unwrap();
-        let place = |path: &str| on_drive(drive.path(), path);
+        let folder = tempfile::tempdir().unwrap();
+        let root = Tree::open(folder.path()).unwrap();
+        root.make_folder(Path::new(DRIVE).join("windows/system32"))
+            .unwrap();
+        let place = |path: &str| on_drive(&root, path);
         assert_eq!(
             place("Windows/System32/pdh.dll").unwrap(),
-            drive.path().join("windows/system32/pdh.dll")
+            Path::new(DRIVE).join("windows/system32/pdh.dll")
         );
         for bad in ["../x", "/etc/passwd", "a/../../b"] {
             assert!(
@@ -425,7 +387,7 @@ mod tests {
             edition: "ServerStandard".into(),
             desktop: false,
         };
-        write_settings(root.path(), &face, 2376).unwrap();
+        write_settings(&Tree::open(root.path()).unwrap(), &face, 2376).unwrap();
         let text = fs_err::read_to_string(sshd).unwrap();
         assert_eq!(
             text,

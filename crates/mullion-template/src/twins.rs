@@ -13,7 +13,8 @@
 use std::path::Path;
 
 use crate::error::TemplateError;
-use crate::stand_in::{PREFIX, put};
+use crate::stand_in::PREFIX;
+use crate::tree::Tree;
 
 /// Starts one of them with kubelet's own kubeconfig, of which the paths are translated. `$1` the program.
 const TWIN: &str = r#"#!/bin/sh
@@ -98,15 +99,11 @@ wait $child
 const COLLECT: u32 = 40;
 
 /// Lays them down, and has them run whenever the machine is a node.
-pub(crate) fn write(root: &Path, write_network: &str) -> Result<(), TemplateError> {
-    let folder = root.join("usr/local/lib/mullion");
-    put(&folder.join("twin"), TWIN.as_bytes(), 0o755)?;
-    put(
-        &folder.join("write-network"),
-        write_network.as_bytes(),
-        0o755,
-    )?;
-    let units = root.join("etc/systemd/system");
+pub(crate) fn write(root: &Tree, write_network: &str) -> Result<(), TemplateError> {
+    let folder = Path::new("usr/local/lib/mullion");
+    root.write(folder.join("twin"), TWIN, 0o755)?;
+    root.write(folder.join("write-network"), write_network, 0o755)?;
+    let units = Path::new("etc/systemd/system");
     let is_node = format!("PathExists=/{PREFIX}/drive_c/etc/kubernetes/kubelet.conf\n");
     for (twin, what) in [
         ("flanneld", "flanneld"),
@@ -119,17 +116,17 @@ pub(crate) fn write(root: &Path, write_network: &str) -> Result<(), TemplateErro
              Condition{is_node}StartLimitIntervalSec=0\n\n[Service]\n\
              Environment=GOGC={COLLECT}\nExecStart=/usr/local/lib/mullion/twin {twin}\nRestart=always\nRestartSec=1\n"
         );
-        put(
-            &units.join(format!("mullion-{twin}.service")),
-            service.as_bytes(),
+        root.write(
+            units.join(format!("mullion-{twin}.service")),
+            service,
             0o644,
         )?;
         let path = format!("mullion-{twin}.path");
         let watch =
             format!("[Unit]\nDescription=Whether this machine is a node\n\n[Path]\n{is_node}");
-        put(&units.join(&path), watch.as_bytes(), 0o644)?;
+        root.write(units.join(&path), watch, 0o644)?;
         let wants = units.join("multi-user.target.wants").join(&path);
-        fs_err::os::unix::fs::symlink(format!("../{path}"), wants)?;
+        root.link(format!("../{path}"), wants)?;
     }
     Ok(())
 }

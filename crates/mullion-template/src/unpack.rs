@@ -1,34 +1,54 @@
 //! Unpacks a root file system.
 
-use std::io;
-use std::path::{Component, Path, PathBuf};
+use std::io::{self, Read};
+use std::os::fd::AsFd as _;
+use std::path::{Path, PathBuf};
 
 use mullion_plan::{Attend, News, Unit};
-use mullion_rights::Opened;
-use tar::{Archive, EntryType};
+use tar::{Archive, Entry, EntryType};
 
 use crate::error::TemplateError;
+use crate::source::{Hashing, Source};
+use crate::tree::{Traits, Tree, apply};
 
 /// How many entries are unpacked between two words to the attendant.
 const STRIDE: u64 = 512;
 
+/// What all files of a root file system may take together. The largest that is made here takes 2 GiB; an archive may
+/// claim sizes that no disk has.
+const MOST: u64 = 64 << 30;
+
 /// Unpacks a tar file as it is: owners, permissions, times, links.
 ///
-/// Device nodes are left out: a machine gets its own `/dev` when it starts.
-pub(crate) fn unpack(tar: &Path, into: &Path, attendant: &dyn Attend) -> Result<(), TemplateError> {
+/// Device nodes are left out: a machine gets its own `/dev` when it starts. The permissions of the root folder itself
+/// stay as they are: nobody else looks into it while programs that run as root are laid down.
+pub(crate) fn unpack(
+    tar: &Source,
+    into: &Tree,
+    attendant: &dyn Attend,
+) -> Result<(), TemplateError> {
+    let opened = tar.open()?;
+    let total = opened.size();
+    let hashing = Hashing::new(opened.reader());
+    let reader = io::BufReader::with_capacity(1 << 20, hashing);
+    let mut archive = Archive::new(reader);
+    unpack_all(&mut archive, tar, into, total, attendant)?;
+    tar.check(archive.into_inner().into_inner())
+}
+
+fn unpack_all<R: Read>(
+    archive: &mut Archive<R>,
+    tar: &Source,
+    into: &Tree,
+    total: u64,
+    attendant: &dyn Attend,
+) -> Result<(), TemplateError> {
     let unpacking = |cause| TemplateError::Unpack {
-        path: tar.to_owned(),
+        path: tar.path.clone(),
         cause,
     };
-    let opened = Opened::by_default(tar).map_err(|cause| TemplateError::Input {
-        path: tar.to_owned(),
-        cause,
-    })?;
-    let total = opened.size();
-    let mut archive = Archive::new(io::BufReader::with_capacity(1 << 20, opened.reader()));
-    archive.set_preserve_permissions(true);
-    archive.set_preserve_mtime(true);
-    archive.set_preserve_ownerships(rustix::process::geteuid().is_root());
+    let owns = rustix::process::geteuid().is_root();
+    let mut room = MOST;
     // A folder's own time and permissions are set last, or what is put into it would be refused or change them.
     let mut folders = Vec::new();
     for (number, entry) in archive.entries().map_err(unpacking)?.enumerate() {
@@ -43,32 +63,77 @@ pub(crate) fn unpack(tar: &Path, into: &Path, attendant: &dyn Attend) -> Result<
                 unit: Unit::Bytes,
             });
         }
-        match entry.header().entry_type() {
-            EntryType::Char | EntryType::Block | EntryType::Fifo => {}
-            EntryType::Directory => {
-                let path = inside(into, &entry.path().map_err(unpacking)?);
-                fs_err::create_dir_all(&path)?;
-                folders.push(entry);
-            }
-            _ => {
-                let is_inside = entry.unpack_in(into).map_err(unpacking)?;
-                if !is_inside {
-                    let words = "an entry leads out of the root file system";
-                    return Err(unpacking(io::Error::new(io::ErrorKind::InvalidData, words)));
-                }
-            }
-        }
+        room = room
+            .checked_sub(entry.size())
+            .ok_or_else(|| unpacking(io::Error::other("it claims to be larger than any disk")))?;
+        lay(&mut entry, into, owns, &mut folders).map_err(unpacking)?;
     }
     // The deepest first: a parent's permissions may keep others out.
-    while let Some(mut folder) = folders.pop() {
-        folder.unpack_in(into).map_err(unpacking)?;
+    while let Some((path, traits)) = folders.pop() {
+        into.set_traits(&path, traits).map_err(unpacking)?;
     }
     Ok(())
 }
 
-/// A path of the archive below a folder, whatever it says about parents.
-fn inside(folder: &Path, path: &Path) -> PathBuf {
-    path.components()
-        .filter(|part| matches!(part, Component::Normal(_)))
-        .fold(folder.to_owned(), |path, part| path.join(part))
+/// Lays down one entry.
+fn lay<R: Read>(
+    entry: &mut Entry<'_, R>,
+    into: &Tree,
+    owns: bool,
+    folders: &mut Vec<(PathBuf, Traits)>,
+) -> io::Result<()> {
+    let header = entry.header();
+    let kind = header.entry_type();
+    let number = |number: u64| u32::try_from(number).map_err(io::Error::other);
+    let owner = if owns {
+        Some((number(header.uid()?)?, number(header.gid()?)?))
+    } else {
+        None
+    };
+    let traits = Traits {
+        mode: header.mode()?,
+        owner,
+        modified: i64::try_from(header.mtime()?).map_err(io::Error::other)?,
+    };
+    let path = entry.path()?.into_owned();
+    match kind {
+        EntryType::Char | EntryType::Block | EntryType::Fifo | EntryType::XGlobalHeader => Ok(()),
+        EntryType::Directory => {
+            into.make_folder(&path)?;
+            if path.components().any(is_name) {
+                folders.push((path, traits));
+            }
+            Ok(())
+        }
+        EntryType::Symlink => {
+            into.link(target(entry)?, &path)?;
+            into.set_link_traits(&path, traits)
+        }
+        EntryType::Link => into.hard_link(&target(entry)?, &path),
+        EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => {
+            let mut file = into.create(&path, 0o600)?;
+            io::copy(entry, &mut file)?;
+            apply(file.as_fd(), traits)
+        }
+        other => {
+            let words = format!("`{}` is an entry of the kind {other:?}", path.display());
+            Err(io::Error::new(io::ErrorKind::InvalidData, words))
+        }
+    }
 }
+
+fn is_name(part: std::path::Component<'_>) -> bool {
+    matches!(part, std::path::Component::Normal(_))
+}
+
+fn target<R: Read>(entry: &Entry<'_, R>) -> io::Result<PathBuf> {
+    let link = entry.link_name()?;
+    let link = link.filter(|link| link.as_ref() != Path::new(""));
+    let link = link.ok_or_else(|| {
+        io::Error::new(io::ErrorKind::InvalidData, "a link that leads to nothing")
+    })?;
+    Ok(link.into_owned())
+}
+
+#[cfg(test)]
+mod tests;

@@ -34,11 +34,11 @@ fn wish(name: &str) -> LinuxTemplate {
             name: name.into(),
             fingerprint: Fingerprint::of(&name),
         },
-        root_tar: parts.join("root.tar"),
+        root_tar: parts.join("root.tar").into(),
         programs: programs.collect(),
         images: files(&parts.join("images"))
             .into_iter()
-            .map(|path| mullion_rights::Opened::by_default(path).unwrap())
+            .map(Into::into)
             .collect(),
     }
 }
@@ -111,7 +111,7 @@ fn an_archive_that_is_none_is_named_and_leaves_nothing_behind() {
     fs_err::write(&bad, "this is no archive").unwrap();
     let templates = Templates::new(place.path().join("templates"));
     let mut wish = wish("bad");
-    wish.images = vec![mullion_rights::Opened::by_default(&bad).unwrap()];
+    wish.images = vec![bad.clone().into()];
     match templates.build_linux(&wish, &Unattended) {
         Err(TemplateError::Image { path, .. }) => assert_eq!(path, bad),
         other => panic!("{other:?}"),

@@ -6,6 +6,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use mullion_artifacts::PublicKey;
 use mullion_plan::{STAGES, Stage};
 use mullion_spec::value::{ClusterName, GroupName, MachineName};
 
@@ -316,6 +317,22 @@ pub enum ArtifactsVerb {
         #[arg(id = "bundle", value_name = "FILE")]
         file: PathBuf,
     },
+    /// Put everything in a bundle into the cache, held to a public key or a list of digests
+    Import {
+        /// The bundle
+        #[arg(id = "bundle", value_name = "FILE")]
+        bundle: PathBuf,
+        /// The public key of the computer that wrote it, as `artifacts key` prints it there; trusted from now on
+        #[arg(long, value_name = "KEY", conflicts_with = "digests")]
+        bundle_key: Option<PublicKey>,
+        /// A list of digests, as `sha256sum` writes them
+        #[arg(long, value_name = "FILE")]
+        digests: Option<PathBuf>,
+    },
+    /// Print the public key that bundles are signed with on this computer
+    Key,
+    /// Use the cache that `artifacts.cache` names, though it was not made on this computer
+    Adopt,
     /// Read everything in the cache, or in a bundle, again and compare it with its digest
     Verify {
         /// A bundle to read instead of the cache

@@ -13,6 +13,7 @@ use mullion_engine::{
 };
 use mullion_plan::Plan;
 
+use crate::commands::artifacts::tell_notices;
 use crate::console::{Console, Format, Presence};
 use crate::environment::Environment;
 use crate::failure::{Class, Failure};
@@ -174,6 +175,7 @@ pub fn conduct(
             writeln!(console.err, "saved a snapshot of etcd: {path}")?;
         }
     }
+    tell_notices(console, hands.sources())?;
     // What later runs are estimated by; a run is not worse for lacking it.
     let _ = timings::remember(&environment.state, &report);
     Ok(report)

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use mullion_artifacts::{GoCaches, GoSource, Sources};
+use mullion_artifacts::{Custody, GoCaches, GoSource, Ledger, Sources};
 use mullion_catalog::Model;
 use mullion_engine::hands::{Agent, ClusterState, Hands, Outfit, UserArchive, UserFile, key_name};
 use mullion_rights::Opened;
@@ -53,6 +53,7 @@ fn outfit(model: &Model, environment: &Environment) -> Result<Outfit, Failure> {
     Ok(Outfit {
         state: environment.state.clone(),
         cache: environment.cache_of(cluster)?,
+        custody: custody(cluster, environment),
         place: environment.place.clone(),
         agent: Agent::new(agent, env!("CARGO_PKG_VERSION")),
         windows: windows_parts::find()?,
@@ -78,6 +79,15 @@ fn outfit(model: &Model, environment: &Environment) -> Result<Outfit, Failure> {
     })
 }
 
+/// Who answers for what is in the cache of a cluster.
+pub fn custody(cluster: &Cluster, environment: &Environment) -> Custody {
+    Custody {
+        ledger: Ledger::new(environment.state.join("artifacts")),
+        is_named: cluster.artifacts.cache.is_some(),
+        owner: mullion_rights::invoker().map(|invoker| (invoker.user, invoker.group)),
+    }
+}
+
 /// Where parts may come from: what the file says, and this computer's own way out for what it does not.
 pub fn sources(model: &Model, environment: &Environment) -> Sources {
     let cluster = model.cluster();
@@ -100,6 +110,7 @@ pub fn sources(model: &Model, environment: &Environment) -> Sources {
     let trust = cluster.trust.iter().map(|path| environment.path_of(path));
     let mut sources = Sources::of(&cluster.artifacts, &proxy, trust.collect());
     sources.bundle = sources.bundle.map(|path| environment.path_of(&path));
+    sources.digests = sources.digests.map(|path| environment.path_of(&path));
     sources.go = GoSource {
         program: find_program("go", environment),
         module_proxy: None,

@@ -235,6 +235,11 @@ impl Fetch<'_> {
         state: &State,
         mut answer: Answer<'_>,
     ) -> Result<Attempt, FetchError> {
+        if fs::symlink_metadata(path).is_ok_and(|found| !found.is_file()) {
+            return Err(FetchError::File(io::Error::other(
+                "what is in the way of the download is not a file",
+            )));
+        }
         let mut file = fs::OpenOptions::new()
             .create(true)
             .write(true)

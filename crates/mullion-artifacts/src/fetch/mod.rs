@@ -95,6 +95,12 @@ pub enum FetchError {
         /// What it should have been.
         expected: &'static str,
     },
+    /// Nothing vouches for what would come.
+    #[error("nothing vouches for what {address} has: it is not HTTPS, and no digest is known")]
+    Unheld {
+        /// The mirror.
+        address: String,
+    },
     /// A file with certificates could not be used.
     #[error("the certificates in {} could not be read", file.display())]
     Trust {
@@ -138,6 +144,7 @@ impl FetchError {
                 | Self::Broken { .. }
                 | Self::Redirect { .. }
                 | Self::Unexpected { .. }
+                | Self::Unheld { .. }
         )
     }
 }

@@ -1,6 +1,7 @@
 //! The `h1:` sum of a module's zip, as go.sum holds it.
 
 use std::io::{self, Read, Seek};
+use std::path::{Path, PathBuf};
 
 use mullion_wire::Sha256Digest;
 use zip::ZipArchive;
@@ -29,6 +30,34 @@ pub(crate) fn of_zip<R: Read + Seek>(
     }
     lines.sort();
     Ok(Some(of_lines(&lines)))
+}
+
+/// The same of a folder in which a module's files are, each under the name that it has in the zip.
+pub(crate) fn of_folder(
+    folder: &Path,
+    prefix: &str,
+    name: &dyn Fn(&Path) -> PathBuf,
+) -> io::Result<String> {
+    let mut lines = Vec::new();
+    let mut folders = vec![PathBuf::new()];
+    while let Some(at) = folders.pop() {
+        for entry in fs_err::read_dir(folder.join(&at))? {
+            let entry = entry?;
+            let inner = at.join(entry.file_name());
+            let kind = entry.file_type()?;
+            if kind.is_dir() {
+                folders.push(inner);
+            } else if kind.is_file() {
+                let file = fs_err::File::open(entry.path())?;
+                let (digest, _) = Sha256Digest::of_reader(io::BufReader::new(file))?;
+                lines.push((format!("{prefix}{}", name(&inner).display()), digest));
+            } else {
+                return Err(io::Error::other("a link in a module's folder"));
+            }
+        }
+    }
+    lines.sort();
+    Ok(of_lines(&lines))
 }
 
 fn of_lines(lines: &[(String, Sha256Digest)]) -> String {

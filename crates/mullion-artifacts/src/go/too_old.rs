@@ -45,6 +45,8 @@ impl Ground {
             .status();
         assert!(wrote.unwrap().success());
         let store = Store::open(&folder.path().join("cache")).unwrap();
+        // It is a cache before a toolchain is put into it.
+        store.work("home").unwrap();
         let sources = Sources {
             go: GoSource {
                 program: Some(program),

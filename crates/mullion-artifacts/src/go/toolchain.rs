@@ -1,7 +1,9 @@
 //! A Go that is new enough: the caller's, or one from the module proxy.
 
+use std::collections::BTreeSet;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use fs_err as fs;
 use mullion_plan::{Attend, News, Unit};
@@ -109,16 +111,19 @@ pub(super) fn fetch(job: &Job<'_>) -> Result<Go, BuildError> {
         program: home.join("bin/go"),
         version: NEWEST,
     };
+    // What lies in somebody else's folder is not run.
+    store.check_use()?;
     if go.program.exists() {
+        check_again(job, &home)?;
         return Ok(go);
     }
-    // Before the lock, which creates the cache.
     if job.sources.offline {
         return Err(BuildError::NoGoOffline { newest: NEWEST });
     }
     let name = format!("go{NEWEST}");
     let _turn = store.lock_named(&name, &format!("Go {NEWEST}"), job.attendant)?;
     if go.program.exists() {
+        check_again(job, &home)?;
         return Ok(go);
     }
     let place = store.work(&name)?;
@@ -149,6 +154,33 @@ pub(super) fn fetch(job: &Job<'_>) -> Result<Go, BuildError> {
     sync_folder(&toolchains).map_err(failed)?;
     let _ = fs::remove_dir_all(&place);
     Ok(go)
+}
+
+/// Toolchains that this process has hashed.
+static CHECKED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+/// Hashes the toolchain again where this process is root and another user can write to it.
+fn check_again(job: &Job<'_>, home: &Path) -> Result<(), BuildError> {
+    if !job.store.is_written_by_others() {
+        return Ok(());
+    }
+    let mut checked = CHECKED.lock().unwrap_or_else(PoisonError::into_inner);
+    if checked.contains(home) {
+        return Ok(());
+    }
+    job.say(format!(
+        "hashing Go {NEWEST}, which another user can write to"
+    ));
+    let prefix = format!("golang.org/toolchain@v0.0.1-go{NEWEST}.linux-amd64/");
+    let sum = dirhash::of_folder(home, &prefix, &hidden)
+        .map_err(|source| BuildError::io("hashing the Go toolchain", source))?;
+    if sum != NEWEST_SUM {
+        return Err(BuildError::ToolchainChanged {
+            folder: home.to_owned(),
+        });
+    }
+    checked.insert(home.to_owned());
+    Ok(())
 }
 
 /// The first proxy of the list that is an address; the public one where there is none.
@@ -240,6 +272,15 @@ fn unpack(job: &Job<'_>, archive: &mut ZipArchive<fs::File>, to: &Path) -> Resul
 fn unhidden(inner: &Path) -> PathBuf {
     if inner.file_name().is_some_and(|name| name == "_go.mod") {
         inner.with_file_name("go.mod")
+    } else {
+        inner.to_owned()
+    }
+}
+
+/// The name that a file of the toolchain has in the zip.
+fn hidden(inner: &Path) -> PathBuf {
+    if inner.file_name().is_some_and(|name| name == "go.mod") {
+        inner.with_file_name("_go.mod")
     } else {
         inner.to_owned()
     }

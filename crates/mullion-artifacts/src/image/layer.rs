@@ -141,6 +141,9 @@ pub(super) struct Trim<'a> {
     pub(super) links: &'a [(&'a str, &'a str)],
 }
 
+/// More than any file of a layer has: each is read into memory.
+const LARGEST: u64 = 1 << 30;
+
 /// One entry of a layer, kept until all are sorted.
 struct Kept {
     kind: EntryType,
@@ -178,6 +181,9 @@ impl Trim<'_> {
                 EntryType::Link => cleaned(&link),
                 _ => link.into_owned(),
             });
+            if entry.size() > LARGEST {
+                return Err(io::Error::other("a file that is larger than any"));
+            }
             let mut data = Vec::new();
             entry.read_to_end(&mut data)?;
             let header = entry.header();

@@ -22,7 +22,7 @@ use crate::record::{Draft, Origin};
 use crate::store::Entry;
 use crate::supply;
 
-pub(crate) use registry::{Place, pull};
+pub(crate) use registry::{Place, digest, pull};
 
 /// Puts an image together from its program.
 pub(crate) fn make(

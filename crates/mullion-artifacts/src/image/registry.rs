@@ -12,7 +12,7 @@ use crate::error::SupplyError;
 use crate::fetch::{Expect, Fetch, FetchError, shown};
 use crate::item::Item;
 use crate::job::Job;
-use crate::record::{Draft, Origin};
+use crate::record::{Draft, Origin, Record};
 use crate::store::{Entry, StoreError};
 
 const ACCEPT: &str = "application/vnd.oci.image.index.v1+json, application/vnd.oci.image.manifest.v1+json, \
@@ -83,6 +83,14 @@ impl Place {
         })
     }
 
+    /// The same image, by a digest.
+    pub(crate) fn at(self, digest: &Sha256Digest) -> Self {
+        Self {
+            tag: format!("sha256:{digest}"),
+            ..self
+        }
+    }
+
     fn address(&self, kind: &str, what: &str) -> String {
         format!("{}/v2/{}/{kind}/{what}", self.base, self.repository)
     }
@@ -103,14 +111,51 @@ fn split(reference: &str) -> Option<(&str, String, &str)> {
     Some((host, repository, tag))
 }
 
-/// Pulls an image for a system into its place in the cache.
+/// The digest of what a registry has under a name; none where it cannot be asked, or does not have it.
+pub(crate) fn digest(job: &Job<'_>, place: &Place) -> Result<Option<Sha256Digest>, FetchError> {
+    let mut registry = Registry {
+        fetch: Fetch::new(job.sources, job.attendant),
+        place,
+    };
+    match registry.manifest(&place.tag) {
+        Ok(manifest) => Ok(Some(Sha256Digest::of(&manifest.bytes))),
+        Err(error) if error.is_absence() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// An image that was pulled and does not have its place yet.
+pub(crate) struct Pulled {
+    new: PathBuf,
+    record: Record,
+    blobs: Vec<PathBuf>,
+}
+
+impl Pulled {
+    /// The digest of its archive.
+    pub(crate) const fn sha256(&self) -> &Sha256Digest {
+        &self.record.sha256
+    }
+
+    /// Gives it its place in the cache.
+    pub(crate) fn keep(self, entry: &Entry<'_>) -> Result<PathBuf, StoreError> {
+        let kept = entry.keep(&self.new, self.record)?;
+        for path in self.blobs {
+            // A later pull of the same item removes what stays.
+            let _ = fs::remove_file(path);
+        }
+        Ok(kept)
+    }
+}
+
+/// Pulls an image for a system.
 pub(crate) fn pull(
     job: &Job<'_>,
     entry: &Entry<'_>,
     place: &Place,
     os: Os,
     origin: Origin,
-) -> Result<PathBuf, PullError> {
+) -> Result<Pulled, PullError> {
     let mut registry = Registry {
         fetch: Fetch::new(job.sources, job.attendant),
         place,
@@ -150,11 +195,11 @@ pub(crate) fn pull(
             }
         })?;
     let draft = Draft::new(entry.item.clone(), file, origin);
-    let kept = entry.keep(&new, draft.finish(sha256, size))?;
-    for path in paths {
-        fs::remove_file(path).map_err(FetchError::File)?;
-    }
-    Ok(kept)
+    Ok(Pulled {
+        new,
+        record: draft.finish(sha256, size),
+        blobs: paths,
+    })
 }
 
 /// A manifest or an index.

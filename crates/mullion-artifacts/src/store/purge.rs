@@ -1,37 +1,63 @@
-//! The cache emptied.
+//! Empties the cache.
 
 use std::io;
+use std::path::PathBuf;
 
 use fs_err as fs;
 
-use super::{GO_CACHES, LAYERS, LOCKS, Lock, PARTS, ROOTS, Store, StoreError, TOOLCHAINS, WORK};
-
-/// Every folder of ours, the locks last.
-const ALL: [&str; 7] = [PARTS, ROOTS, LAYERS, TOOLCHAINS, GO_CACHES, WORK, LOCKS];
+use super::mark::{self, MARK, Standing};
+use super::removal::Folder;
+use super::{
+    GO_CACHES, LAYERS, LOCKS, Lock, PARTS, RECORD, ROOTS, Store, StoreError, TOOLCHAINS, WORK,
+    read_record,
+};
 
 impl Store {
-    /// Removes everything of ours, and the folder itself where nothing else is in it. Refused while an item is being got.
-    pub fn purge(&self) -> Result<(), StoreError> {
-        let _locks = self.lock_all()?;
-        for name in ALL {
-            match fs::remove_dir_all(self.folder.join(name)) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(self.broken(error));
-                }
-                _ => {}
-            }
+    /// Whether [`Store::purge`] may remove anything here: the folder is marked as a cache, or was made as one before there
+    /// were marks. Changes nothing.
+    pub fn check_purge(&self) -> Result<(), StoreError> {
+        match self.check_use() {
+            // Whose it is does not matter where all that is removed is what Mullion makes.
+            Err(StoreError::Exposed { .. }) => Ok(()),
+            result => result,
         }
-        // The user's, where anything of theirs is in it.
-        let _ = fs::remove_dir(&self.folder);
-        Ok(())
+    }
+
+    /// Removes everything that Mullion put there, and the folder itself where nothing else is in it. Gives what stays:
+    /// files that Mullion does not make, and other file systems. Refused while an item is being got, and in a folder
+    /// that is not marked as a cache.
+    pub fn purge(&self) -> Result<Vec<PathBuf>, StoreError> {
+        self.check_purge()?;
+        if self.standing()? == Standing::Unused {
+            // The folder may be the user's own: this program may not have made it.
+            return Ok(Vec::new());
+        }
+        // From here on the mark is what vouches for the folder.
+        self.make_cache()?;
+        let _locks = self.lock_all()?;
+        let folder = Folder::open(&self.folder).map_err(|error| self.broken(error))?;
+        let Some(folder) = folder else {
+            return Ok(Vec::new());
+        };
+        let mut stays = Vec::new();
+        empty(&folder, &mut stays).map_err(|error| self.broken(error))?;
+        if stays.is_empty() {
+            // Only what is empty but for the mark: whatever else is there keeps its cache's mark.
+            let _ = fs::remove_dir(&self.folder);
+        }
+        Ok(stays)
     }
 
     /// Takes every lock that there is, without waiting.
     fn lock_all(&self) -> Result<Vec<Lock>, StoreError> {
         let mut locks = Vec::new();
         for entry in fs::read_dir(self.folder.join(LOCKS)).into_iter().flatten() {
-            let path = entry.map_err(|error| self.broken(error))?.path();
-            let file = fs::File::open(path).map_err(|error| self.broken(error))?;
+            let entry = entry.map_err(|error| self.broken(error))?;
+            let kind = entry.file_type().map_err(|error| self.broken(error))?;
+            if !kind.is_file() {
+                continue;
+            }
+            let file = fs::File::open(entry.path()).map_err(|error| self.broken(error))?;
             match file.file().try_lock() {
                 Ok(()) => locks.push(Lock { _file: file }),
                 Err(std::fs::TryLockError::WouldBlock) => {
@@ -45,46 +71,123 @@ impl Store {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use std::path::Path;
-
-    use mullion_plan::Unattended;
-
-    use super::*;
-
-    fn names(folder: &Path) -> Vec<String> {
-        let entries = fs::read_dir(folder).unwrap().flatten();
-        let names = entries.map(|entry| entry.file_name().into_string().unwrap());
-        names.collect()
-    }
-
-    #[test]
-    fn a_purge_takes_what_is_ours_and_leaves_what_is_the_users() {
-        let folder = tempfile::tempdir().unwrap();
-        let place = folder.path().join("projects");
-        let store = Store::open(&place).unwrap();
-        for name in ALL {
-            fs::create_dir_all(place.join(name).join("a/b")).unwrap();
+/// Removes what is ours in a marked folder.
+fn empty(folder: &Folder, stays: &mut Vec<PathBuf>) -> io::Result<()> {
+    // The locks go last.
+    let top: [(&str, &Remover); 7] = [
+        (PARTS, &parts),
+        (ROOTS, &items),
+        (LAYERS, &items),
+        (TOOLCHAINS, &|folder, stays| {
+            trees(folder, &mark::is_go, stays)
+        }),
+        (GO_CACHES, &|folder, stays| {
+            trees(folder, &mark::is_go_cache, stays)
+        }),
+        (WORK, &|folder, stays| trees(folder, &mark::is_work, stays)),
+        (LOCKS, &|folder, stays| {
+            files(folder, &|name| name.ends_with(".lock"), stays)
+        }),
+    ];
+    for (name, remove) in top {
+        if let Some(inner) = folder.enter(name)? {
+            remove(&inner, stays)?;
+            folder.remove_empty(name);
         }
-        fs::remove_dir_all(place.join(LOCKS).join("a")).unwrap();
-        fs::write(place.join("thesis.tex"), "years of work").unwrap();
-        store.purge().unwrap();
-        assert_eq!(names(&place), ["thesis.tex"]);
-        fs::remove_file(place.join("thesis.tex")).unwrap();
-        store.purge().unwrap();
-        assert!(!place.exists());
-        store.purge().unwrap();
     }
-
-    #[test]
-    fn what_is_being_got_is_not_taken_away() {
-        let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(folder.path()).unwrap();
-        let lock = store.lock_named("go", "Go", &Unattended).unwrap();
-        assert!(matches!(store.purge(), Err(StoreError::Busy { .. })));
-        assert!(folder.path().join(PARTS).is_dir());
-        drop(lock);
-        store.purge().unwrap();
+    let mut rest = folder.list()?;
+    // A disk's own folder belongs to the disk.
+    rest.retain(|found| found.name != MARK && found.name != "lost+found");
+    for found in &rest {
+        let path = folder.path(&found.name);
+        if mark::is_half_mark(&found.name) && found.is_file {
+            folder.remove(&found.name, stays)?;
+        } else if !stays.iter().any(|stays| stays.starts_with(&path)) {
+            stays.push(path);
+        }
     }
+    if stays.is_empty() {
+        folder.remove(MARK, stays)?;
+    }
+    Ok(())
 }
+
+/// What removes a folder's own content.
+type Remover = dyn Fn(&Folder, &mut Vec<PathBuf>) -> io::Result<()>;
+
+fn parts(folder: &Folder, stays: &mut Vec<PathBuf>) -> io::Result<()> {
+    each(folder, &mark::is_system, stays, &|system, stays| {
+        each(system, &mark::is_kind, stays, &items)
+    })
+}
+
+/// Goes into each folder of a name that is ours.
+fn each(
+    folder: &Folder,
+    is_ours: &dyn Fn(&str) -> bool,
+    stays: &mut Vec<PathBuf>,
+    remove: &Remover,
+) -> io::Result<()> {
+    for found in folder.list()? {
+        let inner = if is_ours(&found.name) {
+            folder.enter(&found.name)?
+        } else {
+            None
+        };
+        match inner {
+            Some(inner) => {
+                remove(&inner, stays)?;
+                folder.remove_empty(&found.name);
+            }
+            None => stays.push(folder.path(&found.name)),
+        }
+    }
+    Ok(())
+}
+
+/// Items: the record, the file that it names, and what was under way.
+fn items(folder: &Folder, stays: &mut Vec<PathBuf>) -> io::Result<()> {
+    each(folder, &|_| true, stays, &|item, stays| {
+        let record = read_record(&item.path(RECORD));
+        let is_ours = |name: &str| {
+            name == RECORD
+                || mark::is_under_way(name)
+                || record.as_ref().is_some_and(|record| record.file == name)
+        };
+        files(item, &is_ours, stays)
+    })
+}
+
+fn files(
+    folder: &Folder,
+    is_ours: &dyn Fn(&str) -> bool,
+    stays: &mut Vec<PathBuf>,
+) -> io::Result<()> {
+    for found in folder.list()? {
+        if found.is_file && is_ours(&found.name) {
+            folder.remove(&found.name, stays)?;
+        } else {
+            stays.push(folder.path(&found.name));
+        }
+    }
+    Ok(())
+}
+
+/// Folders that tools fill as they like.
+fn trees(
+    folder: &Folder,
+    is_ours: &dyn Fn(&str) -> bool,
+    stays: &mut Vec<PathBuf>,
+) -> io::Result<()> {
+    for found in folder.list()? {
+        if found.is_folder && is_ours(&found.name) {
+            folder.remove(&found.name, stays)?;
+        } else {
+            stays.push(folder.path(&found.name));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -3,7 +3,7 @@
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use mullion_artifacts::SupplyError;
+use mullion_artifacts::{Custody, Ledger, StoreError, SupplyError, Witness};
 use mullion_catalog::{ArtifactKind, Digest};
 use mullion_plan::Unattended;
 
@@ -104,4 +104,111 @@ fn an_authority_of_ones_own_is_trusted_when_it_is_named_and_only_then() {
     sources.trust = vec![folder.path().join("ca.pem")];
     let path = supply(&store, &[artifact], &wanted, &sources, &Unattended).unwrap();
     assert_eq!(fs::read_to_string(path).unwrap(), "over TLS");
+}
+
+#[test]
+#[ignore = "needs openssl; cargo xtask test runs it"]
+fn promise_10_what_only_a_mirror_vouches_for_is_told_and_pinned_at_its_first_use() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = folder.path().join("dl.example");
+    fs::create_dir(&files).unwrap();
+    let put = |text: &str| {
+        let digest = mullion_wire::Sha256Digest::of(text.as_bytes());
+        fs::write(files.join("kubectl"), text).unwrap();
+        fs::write(files.join("kubectl.sha256"), digest.to_string()).unwrap();
+        digest
+    };
+    let digest = put("first");
+    let (_server, port) = serve(folder.path());
+    let artifact = ArtifactRef {
+        name: "kubectl".into(),
+        kind: ArtifactKind::Program,
+        os: Os::Linux,
+        version: "1.0".into(),
+        file: Some("kubectl".into()),
+        address: Some("https://dl.example/kubectl".into()),
+        checksum: Some("https://dl.example/kubectl.sha256".into()),
+        digest: Digest::Unknown,
+        build: None,
+        control_plane: false,
+        source: "a test".into(),
+    };
+    let wanted = part_of(&artifact).unwrap();
+    let custody = Custody {
+        ledger: Ledger::new(folder.path().join("state")),
+        is_named: false,
+        owner: None,
+    };
+    let store = Store::open_with(&folder.path().join("cache"), custody).unwrap();
+    let sources = Sources {
+        mirror: Some(format!("https://localhost:{port}")),
+        trust: vec![folder.path().join("ca.pem")],
+        ..sources()
+    };
+    let artifacts = [artifact];
+    let path = supply(&store, &artifacts, &wanted, &sources, &Unattended).unwrap();
+    assert_eq!(fs::read_to_string(path).unwrap(), "first");
+    let notices = sources.notices.take();
+    assert!(
+        matches!(&notices[..], [line] if line.contains(digest.as_str()) && line.contains("first use")),
+        "{notices:?}"
+    );
+    let record = store.record(&Item::Part(wanted.clone())).unwrap();
+    assert!(
+        matches!(
+            &record.origin,
+            Origin::Mirror {
+                witness: Witness::MirrorChecksum,
+                ..
+            }
+        ),
+        "{record:?}"
+    );
+    // From now on it is that, whatever the mirror says.
+    put("second");
+    store.purge().unwrap();
+    let error = supply(&store, &artifacts, &wanted, &sources, &Unattended).unwrap_err();
+    assert!(matches!(error, SupplyError::NewDigest { .. }), "{error:?}");
+}
+
+#[test]
+#[ignore = "needs root; cargo xtask test runs it"]
+fn promise_10_root_uses_no_cache_that_others_can_write_to() {
+    use std::os::unix::fs::{PermissionsExt as _, chown};
+    let folder = tempfile::tempdir().unwrap();
+    let cache = folder.path().join("cache");
+    let open = |owner| {
+        let custody = Custody {
+            ledger: Ledger::new(folder.path().join("state")),
+            is_named: false,
+            owner,
+        };
+        Store::open_with(&cache, custody).unwrap()
+    };
+    let given = folder.path().join("kubectl");
+    fs::write(&given, "program").unwrap();
+    let part = Part {
+        name: "kubectl".into(),
+        os: Os::Linux,
+        kind: PartKind::Program,
+        version: "1.0".into(),
+    };
+    let item = Item::Part(part.clone());
+    open(None).put(&item, &given, &Unattended).unwrap();
+    assert!(open(None).has(&part));
+    let parts = cache.join("parts");
+    let set = |mode| fs::set_permissions(&parts, std::fs::Permissions::from_mode(mode)).unwrap();
+    let user = Some((4242, 4242));
+    set(0o777);
+    for owner in [None, user] {
+        let error = open(owner).check_use().unwrap_err();
+        assert!(matches!(error, StoreError::Exposed { .. }), "{error:?}");
+        assert!(!open(owner).has(&part));
+    }
+    set(0o755);
+    chown(&parts, Some(4242), Some(4242)).unwrap();
+    // Who asked for root is trusted, and nobody else.
+    assert!(open(user).has(&part));
+    assert!(!open(None).has(&part));
+    assert!(!open(Some((7, 7))).has(&part));
 }

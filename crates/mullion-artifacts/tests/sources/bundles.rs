@@ -72,7 +72,7 @@ fn what_went_in_comes_out_without_a_network() {
     let index = bundle::verify(&packed.file, &ears).unwrap();
     assert_eq!(index.items.len(), 3);
     assert!(!ears.amounts().is_empty());
-    let other = Ground::new();
+    let other = Ground::trusting(&packed.ground, &packed.file);
     let kubeadm = part("kubeadm", PartKind::Program);
     let artifacts = [program("kubeadm", None)];
     let got = other
@@ -110,6 +110,7 @@ fn what_is_not_in_it_is_said_by_name() {
 #[test]
 fn a_bundle_that_is_cut_off_says_before_what() {
     let packed = packed();
+    let ground = Ground::trusting(&packed.ground, &packed.file);
     let bytes = fs::read(&packed.file).unwrap();
     for keep in [bytes.len() / 3, bytes.len() / 2] {
         fs::write(&packed.file, &bytes[..keep]).unwrap();
@@ -123,7 +124,6 @@ fn a_bundle_that_is_cut_off_says_before_what() {
     }
     // The last in order is the root; the programs before it are whole only where they end before the cut.
     let kubelet = part("kubelet", PartKind::Program);
-    let ground = Ground::new();
     let error = ground
         .read(
             &[program("kubelet", None)],
@@ -139,6 +139,7 @@ fn a_bundle_that_is_cut_off_says_before_what() {
 #[test]
 fn a_damaged_file_in_it_is_refused_and_not_kept() {
     let packed = packed();
+    let ground = Ground::trusting(&packed.ground, &packed.file);
     let mut bytes = fs::read(&packed.file).unwrap();
     // Inside the first program, far behind the index.
     let place = bytes.len() / 4;
@@ -147,7 +148,6 @@ fn a_damaged_file_in_it_is_refused_and_not_kept() {
     let error = bundle::verify(&packed.file, &Ears::default()).unwrap_err();
     assert!(matches!(error, BundleError::Damaged { .. }), "{error:?}");
     let kubeadm = part("kubeadm", PartKind::Program);
-    let ground = Ground::new();
     let error = ground
         .read(
             &[program("kubeadm", None)],
@@ -236,7 +236,7 @@ fn a_root_file_system_comes_out_of_a_bundle_and_offline_from_nowhere_else() {
     let file = ground.folder.path().join("roots.bundle");
     let items = BTreeSet::from([wish.item()]);
     bundle::write(&ground.store, &items, &file, &Ears::default()).unwrap();
-    let other = Ground::new();
+    let other = Ground::trusting(&ground, &file);
     let path = supply_root(&other.store, &wish, &offline(&file), &Ears::default()).unwrap();
     assert_eq!(fs::read_to_string(path).unwrap(), "a root file system");
     let mut more = wish;

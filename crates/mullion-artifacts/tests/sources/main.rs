@@ -4,6 +4,7 @@
 mod bundles;
 mod cache;
 mod downloads;
+mod held;
 mod mirrors;
 mod registry;
 mod server;
@@ -14,7 +15,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fs_err as fs;
-use mullion_artifacts::{Item, Patience, Sources, Store, SupplyError, supply};
+use mullion_artifacts::bundle::Vouch;
+use mullion_artifacts::{Custody, Item, Ledger, Patience, Sources, Store, SupplyError, supply};
 use mullion_catalog::{ArtifactKind, ArtifactRef, Digest};
 use mullion_plan::{Attend, News, Part, PartKind, Unit};
 use mullion_spec::words::Os;
@@ -28,9 +30,40 @@ pub(crate) struct Ground {
 
 impl Ground {
     pub(crate) fn new() -> Self {
+        Self::named(false)
+    }
+
+    /// The same, in a folder that the cluster file names.
+    pub(crate) fn named(is_named: bool) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(&folder.path().join("cache")).unwrap();
+        let custody = custody(folder.path(), is_named);
+        let store = Store::open_with(&folder.path().join("cache"), custody).unwrap();
         Self { folder, store }
+    }
+
+    /// Trusts the bundles of another computer.
+    pub(crate) fn trusting(other: &Self, bundle: &Path) -> Self {
+        let ground = Self::new();
+        let key = other.store.ledger().unwrap().own_key().unwrap().unwrap();
+        let ears = Ears::default();
+        mullion_artifacts::bundle::import(&ground.store, bundle, &Vouch::Key(key), &ears).unwrap();
+        for record in ground.store.list() {
+            ground.store.remove(&record.item, &Ears::default()).unwrap();
+        }
+        ground
+    }
+
+    /// A list of digests, and sources that are held to it.
+    pub(crate) fn listing(&self, lines: &[(&str, &[u8])]) -> Sources {
+        let lines = lines
+            .iter()
+            .map(|(name, bytes)| format!("{}  {name}\n", Sha256Digest::of(bytes)));
+        let file = self.folder.path().join("digests");
+        fs::write(&file, lines.collect::<String>()).unwrap();
+        Sources {
+            digests: Some(file),
+            ..sources()
+        }
     }
 
     /// Supplies a part and reads it.
@@ -64,6 +97,15 @@ impl Ground {
             .collect();
         names.sort();
         names
+    }
+}
+
+/// What a computer knows, whose state is in that folder.
+pub(crate) fn custody(folder: &Path, is_named: bool) -> Custody {
+    Custody {
+        ledger: Ledger::new(folder.join("state")),
+        is_named,
+        owner: None,
     }
 }
 

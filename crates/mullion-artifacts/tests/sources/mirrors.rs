@@ -26,9 +26,9 @@ fn a_cache_that_somebody_serves_is_a_mirror() {
     });
     let upstream = Server::start(|_, request| Reply::file(request, b"upstream's", "\"x\""));
     let artifacts = [program("kubeadm", Some(upstream.address("/kubeadm")))];
-    let mut mirrored = sources();
-    mirrored.mirror = Some(mirror.address("/files/"));
     let ground = Ground::new();
+    let mut mirrored = ground.listing(&[("kubeadm", b"their kubeadm")]);
+    mirrored.mirror = Some(mirror.address("/files/"));
     assert_eq!(
         ground.read(&artifacts, &wanted(), &mirrored).unwrap(),
         b"their kubeadm"
@@ -38,7 +38,7 @@ fn a_cache_that_somebody_serves_is_a_mirror() {
         ground.store.record(&item).unwrap().origin,
         Origin::Mirror {
             address: mirror.address("/files/parts/linux/program/kubeadm@1.0/kubeadm"),
-            witness: Witness::MirrorRecord
+            witness: Witness::DigestList
         }
     );
 }
@@ -53,12 +53,11 @@ fn upstreams_files_below_their_host_are_a_mirror() {
     });
     let mut artifact = program("kubeadm", Some("https://dl.example/v1/kubeadm".into()));
     artifact.checksum = Some("https://dl.example/v1/kubeadm.sha256".into());
-    let mut mirrored = sources();
+    let ground = Ground::new();
+    let mut mirrored = ground.listing(&[("dl.example/v1/kubeadm", body)]);
     mirrored.mirror = Some(mirror.address(""));
     assert_eq!(
-        Ground::new()
-            .read(&[artifact], &wanted(), &mirrored)
-            .unwrap(),
+        ground.read(&[artifact], &wanted(), &mirrored).unwrap(),
         body
     );
 }
@@ -68,12 +67,11 @@ fn a_mirror_that_has_it_not_leaves_it_to_upstream() {
     let mirror = Server::start(|_, _| Reply::new(404, ""));
     let upstream = Server::start(|_, request| Reply::file(request, b"upstream's", "\"x\""));
     let artifacts = [program("kubeadm", Some(upstream.address("/kubeadm")))];
-    let mut mirrored = sources();
+    let ground = Ground::new();
+    let mut mirrored = ground.listing(&[("kubeadm", b"upstream's")]);
     mirrored.mirror = Some(mirror.address(""));
     assert_eq!(
-        Ground::new()
-            .read(&artifacts, &wanted(), &mirrored)
-            .unwrap(),
+        ground.read(&artifacts, &wanted(), &mirrored).unwrap(),
         b"upstream's"
     );
     assert_eq!(mirror.seen().len(), 2);

@@ -39,7 +39,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use mullion_artifacts::{Sources, Store, StoreError};
+use mullion_artifacts::{Custody, Sources, Store, StoreError};
 use mullion_catalog::Model;
 use mullion_kube::Api;
 use mullion_machines::{Driver, Hosts};
@@ -60,7 +60,7 @@ use grounds::Grounds;
 use restarts::Restarts;
 use starts::Starts;
 
-pub use purge::{KeptTemplate, PurgeError};
+pub use purge::{KeptTemplate, PurgeError, Purged, PurgedFolders};
 pub use state::{ClusterState, LoginKey, StateError, Taken};
 
 /// The agent's program, as it is brought to machines.
@@ -118,6 +118,8 @@ pub struct Outfit {
     pub state: PathBuf,
     /// The folder of the cache: the one that the file names, or the user's.
     pub cache: PathBuf,
+    /// Who answers for what is in it.
+    pub custody: Custody,
     /// Where machines and templates of this computer are.
     pub place: PathBuf,
     /// The agent for Linux machines.
@@ -218,7 +220,7 @@ impl<'a> Hands<'a> {
         let existing = login::existing_driver(cluster, &taken);
         drivers.insert(words::Driver::Ssh, Box::new(existing));
         Ok(Self {
-            store: Store::open(&outfit.cache)?,
+            store: Store::open_with(&outfit.cache, outfit.custody.clone())?,
             templates: Templates::new(outfit.place.join("templates")),
             drivers: Drivers::new(drivers),
             ssh: Ssh::new().map_err(HandsError::Ssh)?,

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use mullion_artifacts::StoreError;
 use mullion_machines::DriverError;
@@ -23,6 +23,24 @@ pub struct KeptTemplate {
     pub clusters: BTreeSet<ClusterName>,
 }
 
+/// The folders that a purge removes things from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PurgedFolders {
+    /// The cache.
+    pub cache: PathBuf,
+    /// The templates.
+    pub templates: PathBuf,
+}
+
+/// What a purge left.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Purged {
+    /// Templates that are used.
+    pub kept: Vec<KeptTemplate>,
+    /// What Mullion did not make.
+    pub strange: Vec<PathBuf>,
+}
+
 /// Why not everything could be removed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -38,22 +56,41 @@ pub enum PurgeError {
     Store(#[from] StoreError),
 }
 
+impl PurgeError {
+    /// What a person can do about it.
+    pub fn hints(&self) -> Vec<String> {
+        match self {
+            Self::Store(error) => error.hints(),
+            _ => Vec::new(),
+        }
+    }
+}
+
 impl Hands<'_> {
+    /// The folders that [`Hands::purge`] removes things from; refused where one of them is not Mullion's. Changes nothing.
+    pub fn purged_folders(&self) -> Result<PurgedFolders, PurgeError> {
+        self.store.check_purge()?;
+        Ok(PurgedFolders {
+            cache: self.store.folder().to_owned(),
+            templates: self.templates.place().to_owned(),
+        })
+    }
+
     /// Removes every template that no machine of any cluster lies over, and everything of ours from the cache.
-    ///
-    /// Gives the templates that stay.
-    pub fn purge(&self) -> Result<Vec<KeptTemplate>, PurgeError> {
+    pub fn purge(&self) -> Result<Purged, PurgeError> {
+        self.store.check_purge()?;
         let mut uses = Uses::find(&self.drivers, self.cluster_name())?;
         let mut running = Lock::held(&self.outfit.place);
         running.remove(self.cluster_name());
         uses.unknown.extend(running);
         let kept = uses.kept(self.templates.find()?);
         let keep = kept.iter().map(|kept| kept.template.clone()).collect();
+        let mut strange = Vec::new();
         if self.has_own_templates() {
-            self.templates.purge(&keep, &Unattended)?;
+            strange.extend(self.templates.purge(&keep, &Unattended)?);
         }
-        self.store.purge()?;
-        Ok(kept)
+        strange.extend(self.store.purge()?);
+        Ok(Purged { kept, strange })
     }
 
     /// Whether the templates may be removed from here: those that are another place's, by a link, may be under machines

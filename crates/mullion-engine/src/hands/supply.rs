@@ -1,15 +1,14 @@
 //! Artifacts and templates: what machines are made of.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use mullion_artifacts::{RootWish, supply, supply_root};
+use mullion_artifacts::{Item, RootWish, supply, supply_root};
 use mullion_catalog::LinuxRelease;
 use mullion_plan::{Attend, ErrorClass, Part, PartKind, StepError, TemplateId};
-use mullion_rights::Opened;
 use mullion_spec::cluster::{Group, Origin, System, Windows};
 use mullion_spec::words::Os;
 use mullion_template::{
-    DriveContent, DriveFile, Face, LinuxTemplate, Program, StandInTemplate, TemplateError,
+    DriveContent, DriveFile, Face, LinuxTemplate, Program, Source, StandInTemplate, TemplateError,
 };
 
 use super::Hands;
@@ -58,23 +57,20 @@ impl Hands<'_> {
         if os == Os::Windows {
             return self.build_stand_in(id, parts, attendant);
         }
-        let wish = RootWish::linux(self.release(id)?);
-        let root_tar = supply_root(&self.store, &wish, &self.outfit.sources, attendant)
-            .map_err(|error| error.to_step_error())?;
+        let root_tar = self.root_tar(&RootWish::linux(self.release(id)?), attendant)?;
         let mut programs = Vec::new();
         let mut images = Vec::new();
         for part in parts {
-            let path = self.stored(part)?;
             match part.kind {
                 PartKind::Program if is_on_machines(&part.name) => {
-                    programs.push(Program::new(&part.name, path));
+                    programs.push(Program::new(&part.name, self.source(part)?));
                 }
-                PartKind::Image => images.push(open(&path)?),
+                PartKind::Image => images.push(self.source(part)?),
                 PartKind::Program | PartKind::Archive => {}
             }
         }
         for archive in &self.outfit.images {
-            images.push(archive.opened()?.clone());
+            images.push(archive.opened()?.clone().into());
         }
         let wish = LinuxTemplate {
             id: id.clone(),
@@ -128,13 +124,7 @@ impl Hands<'_> {
             let words = format!("machines of driver {driver} stand in for nothing");
             StepError::new(ErrorClass::Refused, words)
         })?;
-        let root_tar = supply_root(
-            &self.store,
-            &RootWish::stand_in(),
-            &self.outfit.sources,
-            attendant,
-        )
-        .map_err(|error| error.to_step_error())?;
+        let root_tar = self.root_tar(&RootWish::stand_in(), attendant)?;
         let setting = self.setting()?;
         let containerd = mullion_render::stand_in_containerd(&setting).map_err(|error| {
             super::settings::unrendered("the settings of containerd in a stand-in", &error)
@@ -153,18 +143,18 @@ impl Hands<'_> {
         for part in parts {
             match (part.os, part.kind) {
                 (Os::Linux, PartKind::Program) if is_in_stand_in(&part.name) => {
-                    let path = self.stored(part)?;
-                    linux.programs.push(Program::new(&part.name, path));
+                    let program = Program::new(&part.name, self.source(part)?);
+                    linux.programs.push(program);
                 }
                 (Os::Linux, PartKind::Image) if is_image_of_stand_in(&part.name) => {
-                    linux.images.push(open(&self.stored(part)?)?);
+                    linux.images.push(self.source(part)?);
                 }
                 // So that no machine is sent them.
                 (Os::Windows, PartKind::Program) if !super::is_own(part) => {
                     let path = mullion_render::windows_program_path(&part.name);
                     drive.push(DriveFile {
                         path: path.trim_start_matches("C:/").to_owned(),
-                        content: DriveContent::Copy(self.stored(part)?),
+                        content: DriveContent::Copy(self.source(part)?),
                     });
                 }
                 _ => {}
@@ -256,22 +246,32 @@ impl Hands<'_> {
 
     /// Where a part is.
     pub(super) fn stored(&self, part: &Part) -> Result<PathBuf, StepError> {
-        self.store.path(part).ok_or_else(|| {
-            StepError::new(ErrorClass::Refused, format!("{part} is not in the cache")).hint(FETCH)
-        })
+        Ok(self.source(part)?.path)
+    }
+
+    /// The same, with the digest that it is held to when it is used.
+    fn source(&self, part: &Part) -> Result<Source, StepError> {
+        self.held(&Item::Part(part.clone()))
+    }
+
+    fn held(&self, item: &Item) -> Result<Source, StepError> {
+        let record = self.store.record(item).ok_or_else(|| {
+            StepError::new(ErrorClass::Refused, format!("{item} is not in the cache")).hint(FETCH)
+        })?;
+        let path = self.store.folder().join(item.folder()).join(&record.file);
+        Ok(Source::held_to(path, record.sha256))
+    }
+
+    /// A root file system, got where it is not there.
+    fn root_tar(&self, wish: &RootWish, attendant: &dyn Attend) -> Result<Source, StepError> {
+        supply_root(&self.store, wish, &self.outfit.sources, attendant)
+            .map_err(|error| error.to_step_error())?;
+        self.held(&wish.item())
     }
 }
 
 /// What helps when the cache lacks something that was there when the work began.
 const FETCH: &str = "`mullion artifacts fetch` gets what is missing";
-
-/// A file of the cache, opened.
-fn open(path: &Path) -> Result<Opened, StepError> {
-    Opened::by_default(path).map_err(|error| {
-        let words = format!("`{}` could not be opened", path.display());
-        StepError::new(ErrorClass::Refused, words).because(&error)
-    })
-}
 
 fn failed(what: String, error: &TemplateError) -> StepError {
     let mut failure = StepError::new(error.class(), what).because(error);

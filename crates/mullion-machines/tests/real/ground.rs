@@ -29,7 +29,7 @@ fn template() -> &'static (TemplateId, PathBuf) {
         let parts = PathBuf::from(parts.expect("MULLION_TEST_PARTS names the folder of parts"));
         let programs: Vec<_> = files(&parts.join("bin"))
             .into_iter()
-            .map(|path| Program::new(path.file_name().unwrap().to_str().unwrap(), &path))
+            .map(|path| Program::new(path.file_name().unwrap().to_str().unwrap(), path.as_path()))
             .collect();
         let layers = parts.join("layers.tar");
         if !layers.is_file() {
@@ -39,7 +39,7 @@ fn template() -> &'static (TemplateId, PathBuf) {
         images.push(layers);
         let contents: Vec<_> = programs
             .iter()
-            .map(|program| &program.source)
+            .map(|program| &program.source.path)
             .chain(&images)
             .map(|path| (path, fs_err::metadata(path).unwrap().len()))
             .collect();
@@ -50,12 +50,9 @@ fn template() -> &'static (TemplateId, PathBuf) {
         let templates = Templates::new(parts.join("templates"));
         let wish = LinuxTemplate {
             id: id.clone(),
-            root_tar: parts.join("root.tar"),
+            root_tar: parts.join("root.tar").into(),
             programs,
-            images: images
-                .iter()
-                .map(|path| mullion_rights::Opened::by_default(path).unwrap())
-                .collect(),
+            images: images.into_iter().map(Into::into).collect(),
         };
         let path = templates.build_linux(&wish, &Unattended).unwrap();
         (id, path)

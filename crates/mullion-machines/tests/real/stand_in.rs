@@ -26,7 +26,7 @@ fn template() -> (TemplateId, PathBuf) {
     );
     let programs: Vec<_> = files(&parts.join("bin"))
         .into_iter()
-        .map(|path| Program::new(path.file_name().unwrap().to_str().unwrap(), &path))
+        .map(|path| Program::new(path.file_name().unwrap().to_str().unwrap(), path.as_path()))
         .collect();
     let program = fs_err::read(own.join("mullion-standin")).unwrap();
     let id = TemplateId {
@@ -36,11 +36,9 @@ fn template() -> (TemplateId, PathBuf) {
     let wish = StandInTemplate {
         linux: LinuxTemplate {
             id: id.clone(),
-            root_tar: own.join("root.tar"),
+            root_tar: own.join("root.tar").into(),
             programs,
-            images: vec![
-                mullion_rights::Opened::by_default(parts.join("images/pause.tar")).unwrap(),
-            ],
+            images: vec![parts.join("images/pause.tar").into()],
         },
         face: Face {
             build: 20348,

@@ -126,6 +126,20 @@ impl Checker<'_> {
             text.as_ref()
                 .map(|text| checker.text(&at.key(field), text).into())
         };
+        let is_plain = |mirror: &String| {
+            mirror
+                .trim_start()
+                .to_ascii_lowercase()
+                .starts_with("http://")
+        };
+        if raw.mirror.as_ref().is_some_and(is_plain) && raw.digests.is_none() {
+            let finding = Finding::new(&rule::MIRROR_PLAIN, at.key("mirror"))
+                .message("`artifacts.mirror` is not HTTPS, and there are no `artifacts.digests`")
+                .hint(
+                    "write `https://`, or add `digests: FILE` with a list that `sha256sum` wrote",
+                );
+            self.report(finding);
+        }
         Artifacts {
             cache: path(self, "cache", &raw.cache),
             bundle: path(self, "bundle", &raw.bundle),
@@ -133,6 +147,7 @@ impl Checker<'_> {
                 .mirror
                 .as_ref()
                 .map(|mirror| self.address(&at.key("mirror"), mirror)),
+            digests: path(self, "digests", &raw.digests),
             offline: raw.offline,
             build: raw.build,
         }

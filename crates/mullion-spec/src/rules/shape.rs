@@ -37,7 +37,7 @@ rules! {
         "variables are not expanded"
         why "A variable that is expanded silently makes the file mean something else on another computer, and an unset one makes it mean nothing."
         do "write the value out; where a secret is meant, write `{env: NAME}`"
-        e.g. "machines: {linux: 1}\nartifacts: {mirror: \"http://${MIRROR}/\"}\n";
+        e.g. "machines: {linux: 1}\nartifacts: {mirror: \"https://${MIRROR}/\"}\n";
     BAD_VALUE "E0208" "bad-value" Error
         "the value is not of the form that the field takes"
         why "The field takes a text of a certain form: a size, a network, an address, a version."
@@ -48,4 +48,9 @@ rules! {
         why "Outside these limits the value has no meaning for Kubernetes or for the machines."
         do "take a number within the limits that the message names"
         e.g. "machines: {linux: 1}\nnetwork: {mtu: 100}\n";
+    MIRROR_PLAIN "E0211" "mirror-plain" Error
+        "a mirror over plain HTTP needs a list of digests"
+        why "Anybody on the way can change what comes over plain HTTP, and the checksum beside it as well. Root runs what comes."
+        do "write `https://`, or add `artifacts.digests` with a list that `sha256sum` wrote where you trust the files"
+        e.g. "machines: {linux: 1}\nartifacts: {mirror: \"http://mirror.example/\"}\n";
 }

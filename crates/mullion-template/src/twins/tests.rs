@@ -6,7 +6,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use super::{TWIN, write};
-use crate::stand_in::put;
+use crate::tree::Tree;
 
 const NODE: &str = "etc/kubernetes/kubelet.conf";
 const NETWORK: &str = "etc/kube-flannel/net-conf.json";
@@ -15,6 +15,12 @@ const FLAGS: &str = "etc/kube-router/flags";
 /// Runs until it is told to end, and says so; `--cleanup-config` ends at once.
 const PROGRAM: &str = "#!/bin/sh\necho \"${0##*/} $*\" >> LOG\n[ \"$*\" != --cleanup-config ] || exit 0\n\
                        trap 'echo \"${0##*/} ended\" >> LOG; exit 0' TERM\nwhile :; do sleep 0.05; done\n";
+
+fn put(path: &Path, bytes: &[u8], mode: u32) -> std::io::Result<()> {
+    let above = path.parent().unwrap();
+    fs_err::create_dir_all(above)?;
+    Tree::open(above)?.write(path.file_name().unwrap(), bytes, mode)
+}
 
 struct Stage {
     folder: tempfile::TempDir,
@@ -218,7 +224,7 @@ fn a_unit_asks_for_what_starts_it_and_for_nothing_else() {
     let root = tempfile::tempdir().unwrap();
     let units = root.path().join("etc/systemd/system");
     fs_err::create_dir_all(units.join("multi-user.target.wants")).unwrap();
-    write(root.path(), "").unwrap();
+    write(&Tree::open(root.path()).unwrap(), "").unwrap();
     let paths = |path: &Path| -> Vec<String> {
         let text = fs_err::read_to_string(path).unwrap();
         let lines = text.lines().filter(|line| line.contains("Path"));

@@ -1,6 +1,7 @@
 //! `mullion artifacts`: programs, images and root file systems, got, built, listed, bundled and looked at again.
 
 mod getting;
+mod sharing;
 mod stock;
 mod verify;
 
@@ -18,9 +19,10 @@ use mullion_spec::words::BuildPolicy;
 
 use self::getting::{Heard, get_all};
 use self::stock::Stock;
+use super::kubectl::unusable;
 use super::validate::refuse;
 use crate::arguments::{ArtifactsArguments, ArtifactsVerb};
-use crate::console::{BAD, Console, FAINT, Format, GOOD};
+use crate::console::{BAD, Console, FAINT, Format, GOOD, WARN};
 use crate::elevation::elevate;
 use crate::environment::Environment;
 use crate::failure::{Class, Failure};
@@ -51,6 +53,21 @@ pub fn artifacts(
     if matches!(wishes.verb, ArtifactsVerb::List) {
         return list(console, &stock);
     }
+    match &wishes.verb {
+        ArtifactsVerb::Key => return sharing::key(console, &stock),
+        ArtifactsVerb::Adopt => return sharing::adopt(console, &stock),
+        ArtifactsVerb::Import {
+            bundle,
+            bundle_key,
+            digests,
+        } => {
+            let folder = &environment.folder;
+            let digests = digests.as_ref().map(|file| folder.join(file));
+            let vouch = sharing::vouch(bundle_key.as_ref(), digests.as_deref())?;
+            return sharing::import(console, &stock, &folder.join(bundle), &vouch);
+        }
+        _ => {}
+    }
     if let ArtifactsVerb::Verify { bundle } = &wishes.verb {
         return match bundle {
             None => verify::cache(console, &stock),
@@ -58,6 +75,10 @@ pub fn artifacts(
         };
     }
     stock.store.keep_times();
+    stock
+        .store
+        .check_use()
+        .map_err(|error| unusable(stock.store.folder(), &error))?;
     let reasons: Vec<_> = stock.needs_root().into_iter().collect();
     elevate(console, environment, model, invocation.arguments, &reasons)?;
     let mut sources = workshop::sources(model, environment);
@@ -190,6 +211,7 @@ fn get_everything(
             }
         },
     );
+    tell_notices(console, &errand.sources)?;
     let rows: Vec<_> = stock
         .items
         .iter()
@@ -223,6 +245,15 @@ fn get_everything(
         document,
         is_called_off,
     })
+}
+
+/// Shows what the user must see, however quiet they want it.
+pub(crate) fn tell_notices(console: &mut Console<'_>, sources: &Sources) -> Result<(), Failure> {
+    for line in sources.notices.take() {
+        let warning = console.styled_err(WARN, "warning");
+        writeln!(console.err, "{warning}: {line}")?;
+    }
+    Ok(())
 }
 
 fn tell_troubles(
@@ -322,6 +353,7 @@ fn write_bundle(
         file: shown.to_string(),
         size: fs_err::metadata(&target)?.len(),
         artifacts: stock.items.iter().map(|item| stock.row(item)).collect(),
+        key: sharing::public_key(stock)?.map(|key| key.to_string()),
     };
     if console.format == Format::Json {
         console.json("Bundle", &document)?;
@@ -334,8 +366,11 @@ fn write_bundle(
         "{wrote} {shown}: {count}, {}",
         length(document.size)
     )?;
+    let key = document.key.as_deref().unwrap_or("KEY");
     let next = format!(
-        "next: carry it to the other computer and write `artifacts: {{bundle: {shown}, offline: true}}`"
+        "next: carry it to the other computer, and by another way the public key; there run\n  \
+         mullion artifacts import {shown} --bundle-key {key}\n\
+         and write `artifacts: {{offline: true}}`"
     );
     writeln!(console.out, "{}", console.styled(FAINT, &next))?;
     Ok(0)

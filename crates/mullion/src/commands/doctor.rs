@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use mullion_artifacts::{NEWEST_GO, Sources, Store, toolchain};
+use mullion_artifacts::{Custody, NEWEST_GO, Sources, Store, toolchain};
 use mullion_catalog::{Judgement, Model};
 use mullion_plan::Unattended;
 use mullion_spec::cluster::{Carrier, MediaPlace, Origin};
@@ -35,6 +35,7 @@ pub fn doctor(
         .collect();
     let kit = Kit {
         cache: environment.cache_of(model.cluster())?,
+        custody: workshop::custody(model.cluster(), environment),
         sources: || workshop::sources(model, environment),
     };
     let go = kit.go(console, fix)?;
@@ -73,6 +74,7 @@ pub fn doctor(
 /// What a Go is had with.
 struct Kit<S> {
     cache: PathBuf,
+    custody: Custody,
     sources: S,
 }
 
@@ -95,7 +97,8 @@ impl<S: Fn() -> Sources> Kit<S> {
         if fix == Fix::Look && !self.cache.is_dir() {
             return Ok(Go::None);
         }
-        let store = Store::open(&self.cache).map_err(|error| not_had(&error))?;
+        let store =
+            Store::open_with(&self.cache, self.custody.clone()).map_err(|error| not_had(&error))?;
         let mut sources = (self.sources)();
         // Whoever builds nothing, or takes everything from a bundle, needs none.
         let may_fetch =
@@ -176,6 +179,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let kit = Kit {
             cache: folder.path().to_owned(),
+            custody: Custody {
+                ledger: mullion_artifacts::Ledger::new(folder.path().join("state")),
+                is_named: false,
+                owner: None,
+            },
             sources: || {
                 let mut sources = Sources {
                     go: GoSource {

@@ -2,7 +2,7 @@
 
 use mullion_catalog::Judgement;
 use mullion_engine::RunOutcome;
-use mullion_engine::hands::KeptTemplate;
+use mullion_engine::hands::{KeptTemplate, PurgeError, Purged, PurgedFolders};
 use mullion_plan::{Plan, Rest, plan_down};
 use mullion_spec::cluster::ControlPlane;
 use mullion_spec::value::ClusterName;
@@ -52,7 +52,12 @@ pub fn down(
         return Ok(obstructed(&plan));
     }
     let name = &model.cluster().name;
-    if let Some(what) = removals(name, &plan, wishes.purge) {
+    // Refused before anything is removed.
+    let purged = wishes
+        .purge
+        .then(|| hands.purged_folders().map_err(|error| unpurged(&error)));
+    let purged = purged.transpose()?;
+    if let Some(what) = removals(name, &plan, purged.as_ref()) {
         consent(console, &what, wishes.yes)?;
     }
     let mut report = None;
@@ -84,18 +89,29 @@ pub fn down(
         .remove()
         .map_err(|error| failed("what was kept of the cluster could not be removed", &error))?;
     if wishes.purge {
-        let kept = hands
-            .purge()
-            .map_err(|error| failed("templates and the cache could not be removed", &error))?;
+        let Purged { kept, strange } = hands.purge().map_err(|error| unpurged(&error))?;
         tell_kept(console, &kept)?;
+        for path in strange {
+            writeln!(
+                console.err,
+                "kept `{}`: Mullion did not make it",
+                path.display()
+            )?;
+        }
     }
     // One document, and after all that may fail.
     view::gone(console, model, report.as_ref())?;
     Ok(0)
 }
 
+fn unpurged(error: &PurgeError) -> Failure {
+    let what = "templates and the cache cannot be removed";
+    let failure = Failure::new(Class::ThisComputer, what).because(error);
+    error.hints().into_iter().fold(failure, Failure::hint)
+}
+
 /// What would be removed, in words; nothing where there is nothing.
-fn removals(name: &ClusterName, plan: &Plan, purge: bool) -> Option<String> {
+fn removals(name: &ClusterName, plan: &Plan, purged: Option<&PurgedFolders>) -> Option<String> {
     let machines = plan.steps().iter().filter_map(|step| step.machine.as_ref());
     let mut machines: Vec<_> = machines.map(ToString::to_string).collect();
     machines.dedup();
@@ -105,7 +121,13 @@ fn removals(name: &ClusterName, plan: &Plan, purge: bool) -> Option<String> {
         format!("cluster `{name}` with {}", machines.join(", "))
     };
     let cluster = (!plan.is_empty()).then_some(cluster);
-    let shared = purge.then(|| "the cache and unused templates".to_owned());
+    let shared = purged.map(|folders| {
+        format!(
+            "the cache in `{}` and unused templates in `{}`",
+            folders.cache.display(),
+            folders.templates.display()
+        )
+    });
     let all: Vec<_> = cluster.into_iter().chain(shared).collect();
     (!all.is_empty()).then(|| format!("remove {}", all.join(", and ")))
 }

@@ -2,10 +2,10 @@
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use mullion_artifacts::Store;
+use mullion_artifacts::{Store, StoreError};
 use mullion_catalog::{Judgement, Model};
 use mullion_engine::hands::ClusterState;
 use mullion_plan::{PartKind, Wanted};
@@ -18,6 +18,7 @@ use crate::arguments::KubectlArguments;
 use crate::console::Console;
 use crate::environment::Environment;
 use crate::failure::{Class, Failure};
+use crate::workshop;
 
 const NAME: &str = "kubectl";
 
@@ -77,10 +78,15 @@ fn way(model: &Model, environment: &Environment) -> Result<(PathBuf, Option<OsSt
 /// The cache that a cluster's parts are in.
 pub(super) fn store(model: &Model, environment: &Environment) -> Result<Store, Failure> {
     let folder = environment.cache_of(model.cluster())?;
-    Store::open(&folder).map_err(|error| {
-        let what = format!("the cache `{}` cannot be used", folder.display());
-        Failure::new(Class::ThisComputer, what).because(&error)
-    })
+    let custody = workshop::custody(model.cluster(), environment);
+    Store::open_with(&folder, custody).map_err(|error| unusable(&folder, &error))
+}
+
+/// That a folder cannot be used as a cache.
+pub(super) fn unusable(folder: &Path, error: &StoreError) -> Failure {
+    let what = format!("the cache `{}` cannot be used", folder.display());
+    let failure = Failure::new(Class::ThisComputer, what).because(error);
+    error.hints().into_iter().fold(failure, Failure::hint)
 }
 
 fn program(model: &Model, environment: &Environment) -> Result<PathBuf, Failure> {
@@ -93,7 +99,11 @@ fn program(model: &Model, environment: &Environment) -> Result<PathBuf, Failure>
         let what = format!("no kubectl is known for Kubernetes {version} on this computer");
         Failure::new(Class::OurBug, what)
     })?;
-    store(model, environment)?.path(part).ok_or_else(|| {
+    let store = store(model, environment)?;
+    store
+        .check_use()
+        .map_err(|error| unusable(store.folder(), &error))?;
+    store.path(part).ok_or_else(|| {
         Failure::new(Class::ThisComputer, format!("{part} is not in the cache"))
             .hint("get it with `mullion artifacts fetch`")
     })

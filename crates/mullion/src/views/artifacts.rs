@@ -110,6 +110,8 @@ pub struct VerifyRow {
     pub state: &'static str,
     /// Its folder in the cache.
     pub folder: String,
+    /// What it was held to when it came.
+    pub held_to: String,
 }
 
 /// What reading a bundle again gave; one that is damaged is an error.
@@ -120,6 +122,8 @@ pub struct BundleVerifyDocument {
     pub cluster: String,
     /// The bundle.
     pub file: String,
+    /// Who signed it.
+    pub signature: String,
     /// Everything in it, each as its digest says.
     pub artifacts: Vec<String>,
     /// The length of all of them in bytes.
@@ -140,6 +144,38 @@ pub struct BundleDocument {
     pub size: u64,
     /// Everything in it.
     pub artifacts: Vec<ArtifactRow>,
+    /// The public key that it is signed with.
+    pub key: Option<String>,
+}
+
+/// The public key that bundles are signed with on this computer.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct KeyDocument {
+    /// The key.
+    pub key: String,
+}
+
+/// What was put into the cache out of a bundle.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ImportDocument {
+    /// The cache folder.
+    pub cache: String,
+    /// The bundle.
+    pub file: String,
+    /// Everything that was in it.
+    pub artifacts: Vec<String>,
+}
+
+/// A cache that counts from now on.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AdoptDocument {
+    /// The cache folder.
+    pub cache: String,
+    /// How many artifacts are in it.
+    pub artifacts: usize,
 }
 
 impl ArtifactRow {
@@ -202,9 +238,38 @@ pub fn source(record: &Record) -> String {
     }
 }
 
-/// What is to be said where nothing but the connection vouches for a download.
+/// What something was held to when it came, in few words.
+pub fn held_to(record: &Record) -> String {
+    let held = match &record.origin {
+        Origin::Upstream { witness, .. } | Origin::Mirror { witness, .. } => match witness {
+            Witness::Catalog => "the catalog's digest",
+            Witness::ChecksumFile => "upstream's checksum file",
+            Witness::DigestList => "the list of digests",
+            Witness::MirrorRecord => "the mirror's own record, at its first use",
+            Witness::MirrorChecksum => "the mirror's own checksum file, at its first use",
+            Witness::MirrorManifest => "the mirror's own manifest, at its first use",
+            Witness::Manifest => "the registry's manifest",
+            Witness::Connection => "nothing but the connection",
+            _ => "something that this version does not know",
+        }
+        .to_owned(),
+        Origin::Archive { archive, .. } => format!("{archive}, which it was taken out of"),
+        Origin::Build => "the sums of its modules".into(),
+        Origin::Made => "the parts that it was put together from".into(),
+        _ => "nothing: it was given".into(),
+    };
+    match &record.carried_by {
+        Some(bundle) => format!("{held}, and the bundle {bundle}"),
+        None => held,
+    }
+}
+
+/// What is to be said where nothing but who sent it vouches for a download.
 const fn doubt(witness: Witness) -> &'static str {
     match witness {
+        Witness::MirrorRecord | Witness::MirrorChecksum | Witness::MirrorManifest => {
+            ", which alone vouched for it: pinned as it first came"
+        }
         Witness::Connection => ", no digest is published: pinned as it first came",
         _ => "",
     }

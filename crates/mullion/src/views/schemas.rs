@@ -15,8 +15,8 @@ use crate::console::JSON_VERSION;
 use crate::doctor::DoctorReport;
 use crate::failure::Failure;
 use crate::views::artifacts::{
-    ArtifactsDocument, ArtifactsVerifyDocument, BundleDocument, BundleVerifyDocument,
-    SupplyDocument,
+    AdoptDocument, ArtifactsDocument, ArtifactsVerifyDocument, BundleDocument,
+    BundleVerifyDocument, ImportDocument, KeyDocument, SupplyDocument,
 };
 use crate::views::findings::Validation;
 use crate::views::run::RunDocument;
@@ -25,12 +25,14 @@ use crate::views::runs::{RunRecordDocument, RunsDocument};
 /// The schema of every document, by its kind.
 pub fn all() -> Vec<(&'static str, Value)> {
     vec![
+        ("Adopt", schema::<AdoptDocument>("Adopt")),
         ("Artifacts", schema::<ArtifactsDocument>("Artifacts")),
         (
             "ArtifactsVerify",
             schema::<ArtifactsVerifyDocument>("ArtifactsVerify"),
         ),
         ("Bundle", schema::<BundleDocument>("Bundle")),
+        ("BundleKey", schema::<KeyDocument>("BundleKey")),
         (
             "BundleVerify",
             schema::<BundleVerifyDocument>("BundleVerify"),
@@ -40,6 +42,7 @@ pub fn all() -> Vec<(&'static str, Value)> {
         ("Doctor", schema::<DoctorReport>("Doctor")),
         ("Explanation", schema::<Explanation>("Explanation")),
         ("Failure", schema::<Failure>("Failure")),
+        ("Import", schema::<ImportDocument>("Import")),
         ("Init", schema::<Init>("Init")),
         ("Kubeconfig", schema::<KubeconfigDocument>("Kubeconfig")),
         ("Plan", schema::<PlanDocument<'static>>("Plan")),

@@ -26,6 +26,7 @@ mod lab;
 mod network;
 mod offline;
 mod outage;
+mod purge;
 mod ran;
 mod readme;
 mod registration;

@@ -141,6 +141,11 @@ mod tests {
         let outfit = Outfit {
             state: folder.path().join("state"),
             cache: folder.path().join("cache"),
+            custody: mullion_artifacts::Custody {
+                ledger: mullion_artifacts::Ledger::new(folder.path().join("state/artifacts")),
+                is_named: false,
+                owner: None,
+            },
             place: folder.path().join("place"),
             agent: Agent::new(Vec::new().into(), "1"),
             windows: None,

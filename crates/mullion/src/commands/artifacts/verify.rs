@@ -12,7 +12,7 @@ use super::{INTERRUPTED, Quiet, listen};
 use crate::console::{BAD, Console, Format, GOOD};
 use crate::failure::{Class, Failure};
 use crate::views::artifacts::{
-    ArtifactsVerifyDocument, BundleVerifyDocument, VerifyRow, length, standing,
+    ArtifactsVerifyDocument, BundleVerifyDocument, VerifyRow, held_to, length, standing,
 };
 use crate::views::findings::plural;
 
@@ -29,6 +29,7 @@ pub(super) fn cache(console: &mut Console<'_>, stock: &Stock<'_>) -> Result<u8, 
         .iter()
         .filter(|verdict| verdict.state != Soundness::Sound)
         .count();
+    let records = stock.store.list();
     let rows = verdicts.iter().map(|verdict| VerifyRow {
         artifact: verdict.item.to_string(),
         state: standing(verdict.state),
@@ -38,6 +39,11 @@ pub(super) fn cache(console: &mut Console<'_>, stock: &Stock<'_>) -> Result<u8, 
             .join(verdict.item.folder())
             .display()
             .to_string(),
+        held_to: records
+            .iter()
+            .find(|record| record.item == verdict.item)
+            .map(held_to)
+            .unwrap_or_default(),
     });
     let document = ArtifactsVerifyDocument {
         cache: stock.folder(),
@@ -57,6 +63,9 @@ pub(super) fn cache(console: &mut Console<'_>, stock: &Stock<'_>) -> Result<u8, 
     if wrong == 0 {
         let good = console.styled(GOOD, "sound");
         writeln!(console.out, "{good}: {count} in {}", document.cache)?;
+        for row in &document.artifacts {
+            writeln!(console.out, "  {}: held to {}", row.artifact, row.held_to)?;
+        }
         return Ok(code);
     }
     let bad = console.styled(BAD, "error");
@@ -87,6 +96,8 @@ pub(super) fn bundle(
         Err(BundleError::CalledOff) => return Ok(INTERRUPTED),
         Err(error) => return Err(unsound(&error, file)),
     };
+    let signer = bundle::signer_of(&folder.join(file), stock.store.ledger());
+    let signer = signer.map_err(|error| unsound(&error, file))?;
     let lacks = stock
         .items
         .iter()
@@ -94,6 +105,7 @@ pub(super) fn bundle(
     let document = BundleVerifyDocument {
         cluster: stock.cluster(),
         file: file.display().to_string(),
+        signature: signer.to_string(),
         artifacts: index
             .items
             .iter()
@@ -114,7 +126,11 @@ pub(super) fn bundle(
     let good = console.styled(GOOD, "sound");
     let count = plural(document.artifacts.len(), "artifact");
     let (file, size) = (&document.file, length(document.size));
-    writeln!(console.out, "{good}: {count} in {file}, {size}")?;
+    writeln!(
+        console.out,
+        "{good}: {count} in {file}, {size}, {}",
+        document.signature
+    )?;
     if document.lacks.is_empty() {
         return Ok(code);
     }

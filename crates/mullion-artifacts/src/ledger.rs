@@ -1,0 +1,251 @@
+//! What this computer knows of artifacts. It lies in the state folder, which the removal of a cache does not reach.
+//!
+//! ```text
+//! digests/<item>.json   the digest of what was fetched once: what comes later must be the same
+//! caches/<id>           a cache that was made here, or that the user took over
+//! bundle-key            the private key that bundles are signed with here
+//! bundle-keys           public keys of other computers whose bundles the user trusts, one a line
+//! ```
+//!
+//! A file that cannot be read is an error and never the same as none: otherwise damage would lower the guard.
+
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use fs_err as fs;
+use mullion_wire::Sha256Digest;
+use serde::{Deserialize, Serialize};
+
+use crate::item::{Item, plain};
+use crate::key::{PublicKey, SigningKey};
+use crate::record::Witness;
+
+/// The version of a digest's file.
+const VERSION: u32 = 1;
+
+const DIGESTS: &str = "digests";
+const CACHES: &str = "caches";
+const OWN_KEY: &str = "bundle-key";
+const TRUSTED_KEYS: &str = "bundle-keys";
+
+/// What this computer knows of artifacts.
+#[derive(Debug, Clone)]
+pub struct Ledger {
+    folder: PathBuf,
+}
+
+/// The digest of something that was fetched once.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Pin {
+    version: u32,
+    item: Item,
+    pub(crate) sha256: Sha256Digest,
+    /// Where it came from.
+    pub(crate) from: String,
+    /// What vouched for it then.
+    pub(crate) witness: Witness,
+}
+
+impl Ledger {
+    /// The ledger in a folder, which need not be there yet.
+    pub fn new(folder: impl Into<PathBuf>) -> Self {
+        Self {
+            folder: folder.into(),
+        }
+    }
+
+    /// The file that holds an item's digest.
+    pub(crate) fn pin_path(&self, item: &Item) -> PathBuf {
+        let name = format!("{}.json", plain(&item.lock_name()));
+        self.folder.join(DIGESTS).join(name)
+    }
+
+    /// The digest that an item had when it was fetched.
+    pub(crate) fn pin(&self, item: &Item) -> io::Result<Option<Pin>> {
+        let path = self.pin_path(item);
+        let Some(bytes) = read(&path)? else {
+            return Ok(None);
+        };
+        let unreadable = |words: &str| {
+            let words = format!("{}: {words}", path.display());
+            io::Error::new(io::ErrorKind::InvalidData, words)
+        };
+        let pin: Pin = serde_json::from_slice(&bytes)
+            .map_err(|_| unreadable("not a digest that this version of mullion can read"))?;
+        if pin.version > VERSION {
+            return Err(unreadable("a newer mullion wrote it"));
+        }
+        if pin.item != *item {
+            return Err(unreadable("the digest of something else"));
+        }
+        Ok(Some(pin))
+    }
+
+    /// Notes the digest of something that was fetched; one that is known already stays.
+    pub(crate) fn note(
+        &self,
+        item: &Item,
+        sha256: &Sha256Digest,
+        from: String,
+        witness: Witness,
+    ) -> io::Result<()> {
+        if self.pin(item)?.is_some() {
+            return Ok(());
+        }
+        let pin = Pin {
+            version: VERSION,
+            item: item.clone(),
+            sha256: sha256.clone(),
+            from,
+            witness,
+        };
+        let text = serde_json::to_vec_pretty(&pin).map_err(io::Error::other)?;
+        write(&self.pin_path(item), &text)
+    }
+
+    /// Whether a cache was made here, or taken over by the user.
+    pub(crate) fn knows_cache(&self, id: &str) -> bool {
+        !id.is_empty() && self.folder.join(CACHES).join(plain(id)).is_file()
+    }
+
+    /// Notes a cache.
+    pub(crate) fn note_cache(&self, id: &str, folder: &Path) -> io::Result<()> {
+        let text = format!("{}\n", folder.display());
+        write(&self.folder.join(CACHES).join(plain(id)), text.as_bytes())
+    }
+
+    /// The key that bundles are signed with here, made where there is none.
+    pub(crate) fn signing_key(&self) -> io::Result<SigningKey> {
+        let path = self.folder.join(OWN_KEY);
+        if let Some(bytes) = read(&path)? {
+            return SigningKey::read(&bytes);
+        }
+        let (key, bytes) = SigningKey::generate()?;
+        let new = temporary(&path, &bytes)?;
+        // Of two processes that make one, both use the first.
+        let linked = fs::hard_link(&new, &path);
+        fs::remove_file(&new)?;
+        match linked {
+            Ok(()) => Ok(key),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                SigningKey::read(&fs::read(&path)?)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The public key of this computer, where it signed something already.
+    pub fn own_key(&self) -> io::Result<Option<PublicKey>> {
+        let bytes = read(&self.folder.join(OWN_KEY))?;
+        let key = bytes.map(|bytes| SigningKey::read(&bytes)).transpose()?;
+        Ok(key.map(|key| key.public()))
+    }
+
+    /// Whether the user trusts bundles of another computer.
+    pub(crate) fn trusts(&self, key: &PublicKey) -> io::Result<bool> {
+        Ok(self
+            .trusted()?
+            .lines()
+            .any(|line| line.parse().as_ref() == Ok(key)))
+    }
+
+    /// Notes that the user does.
+    pub(crate) fn trust(&self, key: &PublicKey) -> io::Result<()> {
+        if self.trusts(key)? {
+            return Ok(());
+        }
+        let text = format!("{}{key}\n", self.trusted()?);
+        write(&self.folder.join(TRUSTED_KEYS), text.as_bytes())
+    }
+
+    fn trusted(&self) -> io::Result<String> {
+        let bytes = read(&self.folder.join(TRUSTED_KEYS))?.unwrap_or_default();
+        String::from_utf8(bytes).map_err(io::Error::other)
+    }
+}
+
+fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    match fs::read(path) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Writes a file that its owner alone can read, whole or not at all.
+fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let new = temporary(path, bytes)?;
+    fs::rename(new, path)
+}
+
+fn temporary(path: &Path, bytes: &[u8]) -> io::Result<PathBuf> {
+    if let Some(folder) = path.parent() {
+        let mut builder = std::fs::DirBuilder::new();
+        builder.recursive(true).mode(0o700).create(folder)?;
+    }
+    let thread = plain(&format!("{:?}", std::thread::current().id()));
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{thread}.{}.new", std::process::id()));
+    let new = PathBuf::from(name);
+    // What a process of the same number left would keep its mode.
+    let _ = fs::remove_file(&new);
+    let mut file = std::fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&new)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    Ok(new)
+}
+
+#[cfg(test)]
+mod tests {
+    use mullion_plan::{Part, PartKind};
+    use mullion_spec::words::Os;
+
+    use super::*;
+
+    #[test]
+    fn promise_10_a_digest_that_cannot_be_read_is_an_error_and_not_unknown() {
+        let folder = tempfile::tempdir().unwrap();
+        let ledger = Ledger::new(folder.path().join("artifacts"));
+        let item = Item::Part(Part {
+            name: "kubectl".into(),
+            os: Os::Linux,
+            kind: PartKind::Program,
+            version: "1.0".into(),
+        });
+        assert_eq!(ledger.pin(&item).unwrap(), None);
+        let (one, two) = (Sha256Digest::of(b"1"), Sha256Digest::of(b"2"));
+        let note = |digest| ledger.note(&item, digest, "https://a".into(), Witness::Catalog);
+        note(&one).unwrap();
+        note(&two).unwrap();
+        assert_eq!(ledger.pin(&item).unwrap().unwrap().sha256, one);
+        for text in ["", "{}", "[1]"] {
+            fs::write(ledger.pin_path(&item), text).unwrap();
+            assert!(ledger.pin(&item).is_err(), "{text}");
+        }
+        // By whoever copied a file over another.
+        note(&one).unwrap_err();
+    }
+
+    #[test]
+    fn a_computer_has_one_key_which_nobody_else_reads() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let ledger = Ledger::new(folder.path());
+        assert_eq!(ledger.own_key().unwrap(), None);
+        let key = ledger.signing_key().unwrap().public();
+        assert_eq!(ledger.signing_key().unwrap().public(), key);
+        assert_eq!(ledger.own_key().unwrap(), Some(key.clone()));
+        let mode = fs::metadata(folder.path().join(OWN_KEY)).unwrap();
+        assert_eq!(mode.permissions().mode() & 0o777, 0o600);
+        assert!(!ledger.trusts(&key).unwrap());
+        ledger.trust(&key).unwrap();
+        ledger.trust(&key).unwrap();
+        assert!(ledger.trusts(&key).unwrap());
+        assert_eq!(ledger.trusted().unwrap().lines().count(), 1);
+    }
+}
