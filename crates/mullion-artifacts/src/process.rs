@@ -9,6 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use mullion_plan::Attend;
+use mullion_wire::text::one_line;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 /// How many of a tool's last lines are kept.
@@ -152,7 +153,8 @@ pub(crate) fn run(
     if let Some(err) = child.stderr.take() {
         thread::spawn(move || {
             for line in BufReader::new(err).split(b'\n').map_while(Result::ok) {
-                let line = String::from_utf8_lossy(&line).trim_end().to_owned();
+                let line = String::from_utf8_lossy(&line);
+                let line = one_line(&line).trim_end().to_owned();
                 if send.send(line).is_err() {
                     break;
                 }

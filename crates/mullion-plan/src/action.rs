@@ -316,10 +316,7 @@ impl Action {
             Self::Inspect { os } => format!("check that {on} is fit to be a {os} node"),
             Self::InstallAgent { .. } => format!("install the agent on {on}"),
             Self::RunBefore { commands } | Self::RunAfter { commands } => {
-                format!(
-                    "run {} on {on}",
-                    count(commands.len(), "command of yours", "commands of yours")
-                )
+                format!("run {} (from `{}`) on {on}", named(commands), self.kind().word())
             }
             Self::EnableFeatures { features, .. } => {
                 format!("install {} on {on}", features.join(", "))
@@ -382,6 +379,21 @@ impl Action {
             _ => id.push_str(machine.map_or("cluster", MachineName::as_str)),
         }
         id
+    }
+}
+
+/// The longest command that a title holds whole, in letters.
+const LONGEST_IN_TITLE: usize = 60;
+
+/// Commands in a title: one command by its text, several by their number.
+fn named(commands: &[UserCommand]) -> String {
+    let [command] = commands else {
+        return count(commands.len(), "command", "commands");
+    };
+    let shown = command.shown();
+    match shown.char_indices().nth(LONGEST_IN_TITLE) {
+        Some((end, _)) => format!("`{}…`", &shown[..end]),
+        None => format!("`{shown}`"),
     }
 }
 

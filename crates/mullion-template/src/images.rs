@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use mullion_plan::Attend;
+use mullion_wire::text::one_line;
 
 use crate::error::TemplateError;
 use crate::linux::tell;
@@ -287,7 +288,7 @@ impl Containerd {
         }
         let lines: Vec<_> = String::from_utf8_lossy(&output.stderr)
             .lines()
-            .map(str::to_owned)
+            .map(|line| one_line(line).into_owned())
             .collect();
         Err(TemplateError::Ctr {
             command: args.join(" "),

@@ -4,6 +4,7 @@ use std::io::{ErrorKind, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 
+use mullion_wire::text::one_line;
 use serde::de::DeserializeOwned;
 
 use crate::error::DriverError;
@@ -52,6 +53,7 @@ pub(super) fn run_with(name: &str, args: &[&str], input: &str) -> Result<String,
     let errors = String::from_utf8_lossy(&output.stderr);
     let lines: Vec<_> = errors.lines().collect();
     let tail = lines[lines.len().saturating_sub(TAIL)..].join("; ");
+    let tail = one_line(&tail).into_owned();
     Err(DriverError::Program {
         command: shown(name, args),
         tail: if tail.is_empty() {
