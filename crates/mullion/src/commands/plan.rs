@@ -14,7 +14,7 @@ use super::validate::{refuse, tell};
 use crate::arguments::PlanArguments;
 use crate::console::{BAD, Console, Format, document};
 use crate::environment::Environment;
-use crate::failure::{Class, Failure};
+use crate::failure::{Class, Failure, indented};
 use crate::output_file::{self, Replace};
 use crate::views::findings::{FindingRow, Validation};
 use crate::views::{graph, plan as view};
@@ -199,8 +199,8 @@ pub fn show_obstacles(console: &mut Console<'_>, plan: &Plan) -> Result<(), Fail
         writeln!(
             console.err,
             "{error}: {}\n\nhint: {}",
-            obstacle.words(),
-            obstacle.hint()
+            indented(&obstacle.words()),
+            indented(&obstacle.hint())
         )?;
     }
     Ok(())
