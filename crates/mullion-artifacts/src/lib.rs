@@ -37,6 +37,8 @@ mod distribution;
 mod error;
 mod extract;
 mod fetch;
+#[doc(hidden)]
+pub mod fuzz;
 mod go;
 mod image;
 mod item;

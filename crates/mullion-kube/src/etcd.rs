@@ -54,7 +54,7 @@ pub(crate) async fn remove_member(door: &EtcdDoor, name: &str) -> Result<(), Kub
 }
 
 /// The number of the member of that name.
-fn find(list: &Value, name: &str) -> Option<String> {
+pub(crate) fn find(list: &Value, name: &str) -> Option<String> {
     let members: Vec<Member> = serde_json::from_value(list["members"].clone()).ok()?;
     let mut members = members.into_iter();
     members

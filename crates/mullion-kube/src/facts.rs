@@ -237,7 +237,14 @@ fn taint(taint: &core::Taint) -> Option<Taint> {
     })
 }
 
-fn node_view(node: &Node) -> NodeView {
+/// Whether kubeadm's own settings in a map can be read.
+pub(crate) fn reads_kubeadm(map: &ConfigMap) -> bool {
+    let read = Kubeadm::of(Some(map));
+    let _ = (read.pods_per_node(), read.feature_gates());
+    read.control_plane_endpoint.is_some()
+}
+
+pub(crate) fn node_view(node: &Node) -> NodeView {
     let info = node
         .status
         .as_ref()

@@ -9,6 +9,8 @@ mod admin;
 mod cluster;
 mod drivers;
 mod fitness;
+#[doc(hidden)]
+pub mod fuzz;
 mod grounds;
 mod images;
 mod inspect;

@@ -360,7 +360,7 @@ pub(super) fn tail(path: &Path, lines: usize) -> Result<Vec<String>, DriverError
 }
 
 /// A console's line without colours and cursor movements.
-fn plain(line: &str) -> String {
+pub(super) fn plain(line: &str) -> String {
     one_line(line).trim_end().to_owned()
 }
 

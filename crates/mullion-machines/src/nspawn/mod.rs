@@ -19,6 +19,8 @@
 mod boot;
 mod cgroup;
 mod exec;
+#[doc(hidden)]
+pub mod fuzz;
 mod kernel;
 mod links;
 mod names;
