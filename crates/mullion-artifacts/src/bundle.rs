@@ -164,8 +164,10 @@ pub fn verify(file: &Path, attendant: &dyn Attend) -> Result<Index, BundleError>
     let mut archive = bundle.open()?;
     let mut entries = archive.entries().map_err(|error| bundle.io(error))?;
     let index = bundle.index(entries.next())?;
-    let total = index.items.iter().map(|record| record.size).sum();
-    let mut done = 0;
+    // The index says what it likes: sizes may add up to more than there is.
+    let sizes = index.items.iter().map(|record| record.size);
+    let total = sizes.fold(0_u64, u64::saturating_add);
+    let mut done = 0_u64;
     for record in &index.items {
         let cut_off = || BundleError::CutOff {
             file: file.to_owned(),
@@ -174,14 +176,14 @@ pub fn verify(file: &Path, attendant: &dyn Attend) -> Result<Index, BundleError>
         let entry = entries.next().ok_or_else(cut_off)?.map_err(|_| cut_off())?;
         let mut go_on = |read| {
             attendant.hear(News::Amount {
-                done: done + read,
+                done: done.saturating_add(read),
                 total: Some(total),
                 unit: Unit::Bytes,
             });
             !attendant.is_called_off()
         };
         copy_checked(&bundle, record, entry, io::sink(), &mut go_on)?;
-        done += record.size;
+        done = done.saturating_add(record.size);
     }
     Ok(index)
 }
@@ -270,7 +272,8 @@ fn write_new(
     let mut head = header(text.len() as u64);
     tar.append_data(&mut head, INDEX, text.as_slice())
         .map_err(failed)?;
-    let total = index.items.iter().map(|record| record.size).sum();
+    let sizes = index.items.iter().map(|record| record.size);
+    let total = sizes.fold(0_u64, u64::saturating_add);
     let mut done = 0;
     for record in &index.items {
         let path = store.place(&record.item).join(&record.file);

@@ -6,8 +6,8 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::Target;
-use crate::worker::{Effort, INPUT, NOTE, Tally};
+use crate::worker::{CORPUS, Effort, INPUT, NOTE, Tally};
+use crate::{Target, corpus};
 
 /// Why fuzzing failed.
 #[derive(Debug, thiserror::Error)]
@@ -105,9 +105,32 @@ pub fn run(wish: &Wish<'_>, tell: &(dyn Fn(&Outcome) + Sync)) -> Result<Vec<Outc
     Ok(outcomes.into_inner().unwrap_or_default())
 }
 
+/// Who a worker is where we are root: an archive that gets out of its folder must not do harm.
+const NOBODY: u32 = 65_534;
+
+/// The command of a worker. Where we are root it is a copy of the program, which anyone may read, run by nobody.
+fn worker(program: &Path, folder: &Path) -> io::Result<Command> {
+    use std::os::unix::fs::{PermissionsExt as _, chown};
+    use std::os::unix::process::CommandExt as _;
+    if !rustix::process::geteuid().is_root() {
+        return Ok(Command::new(program));
+    }
+    let copy = folder.join("program");
+    // A link where that is possible: the program is large.
+    if fs_err::hard_link(program, &copy).is_err() {
+        fs_err::copy(program, &copy)?;
+    }
+    fs_err::set_permissions(folder, std::fs::Permissions::from_mode(0o755))?;
+    chown(folder, Some(NOBODY), Some(NOBODY))?;
+    let mut command = Command::new(copy);
+    command.uid(NOBODY).gid(NOBODY).env("TMPDIR", folder);
+    Ok(command)
+}
+
 fn run_one(wish: &Wish<'_>, target: &Target) -> io::Result<Result<Tally, Crash>> {
     let folder = tempfile::tempdir()?;
-    let mut command = Command::new(wish.program);
+    corpus::copy(target.name, &folder.path().join(CORPUS))?;
+    let mut command = worker(wish.program, folder.path())?;
     command.args(["work", target.name]);
     command.arg("--seed").arg(wish.seed.to_string());
     match wish.effort.unwrap_or(Effort::Inputs(target.inputs)) {

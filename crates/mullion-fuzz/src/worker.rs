@@ -52,6 +52,8 @@ pub struct Trace {
 
 /// The input that is being read.
 pub const INPUT: &str = "input";
+/// The inputs to begin with.
+pub const CORPUS: &str = "corpus";
 /// Why the process ended itself.
 pub const NOTE: &str = "note";
 
@@ -78,7 +80,7 @@ pub fn work(target: &Target, effort: Effort, seed: u64, folder: &Path) -> io::Re
     limit()?;
     let mut trace = Trace::new(folder)?;
     let watch = Watch::start(trace.note.clone());
-    let mut pool = corpus::read(target.name)?;
+    let mut pool = corpus::read_folder(&folder.join(CORPUS))?;
     let committed = pool.len() as u64;
     let mut rng = Rng::new(seed);
     let mut words = BTreeSet::new();

@@ -22,6 +22,7 @@ pub(crate) const TABLE: &[&str] = &[
     "mullion-engine",
     "mullion-verify",
     "mullion",
+    "mullion-fuzz",
     "xtask",
 ];
 
