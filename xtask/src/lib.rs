@@ -23,6 +23,7 @@ pub mod bench;
 mod beside;
 mod cache;
 mod error;
+pub mod fuzz;
 pub mod generate;
 pub mod shims;
 mod stand_in;

@@ -43,6 +43,17 @@ enum Arguments {
     Shims,
     /// Run the tests of what runs on Windows, here
     WindowsTests,
+    /// Give hostile input to everything that reads what others wrote
+    Fuzz {
+        /// The target; all of them where none is named
+        target: Option<String>,
+        /// How long each target gets: `90s`, `10m`, `2h`; a fixed number of inputs where nothing is said
+        #[arg(long = "for", value_name = "TIME", value_parser = xtask::fuzz::duration)]
+        time: Option<std::time::Duration>,
+        /// Another seed makes other inputs
+        #[arg(long)]
+        seed: Option<u64>,
+    },
     /// Write the generated reference files
     Gen {
         /// Write nothing; fail when a file differs from what would be written
@@ -70,6 +81,7 @@ fn run(arguments: &Arguments) -> Result<(), XtaskError> {
         }
         Arguments::Shims => xtask::shims::run(),
         Arguments::WindowsTests => xtask::windows_tests::run(),
+        Arguments::Fuzz { target, time, seed } => xtask::fuzz::run(target.as_deref(), *time, *seed),
         Arguments::Gen { check: false } => generate::run(Mode::Write),
         Arguments::Gen { check: true } => generate::run(Mode::Check),
     }

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use crate::beside::Beside;
 use crate::cache::Cache;
 use crate::steps::{Outcome, Steps};
-use crate::{XtaskError, stand_in, tools, up, windows_tests};
+use crate::{XtaskError, fuzz, stand_in, tools, up, windows_tests};
 
 /// One step that is one cargo command.
 struct CargoStep {
@@ -107,6 +107,11 @@ pub fn run(pace: Pace) -> Result<(), XtaskError> {
         .map(|()| Outcome::Done)
     })?;
     steps.run("advisories", check_advisories)?;
+    if pace == Pace::Slow {
+        steps.run("fuzzing", || {
+            fuzz::run(None, Some(fuzz::SLOW), None).map(|()| Outcome::Done)
+        })?;
+    }
     match fetch {
         Some(fetch) => {
             steps.run("the rest of Kubernetes' programs", || {

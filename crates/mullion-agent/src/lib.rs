@@ -44,6 +44,9 @@ mod digests;
 mod entry;
 mod facts;
 mod failure;
+#[cfg(unix)]
+#[doc(hidden)]
+pub mod fuzz;
 mod images;
 mod kubeadm;
 mod logs;

@@ -42,6 +42,8 @@ mod distribution;
 mod error;
 mod extract;
 mod fetch;
+#[doc(hidden)]
+pub mod fuzz;
 mod go;
 mod hold;
 mod image;

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use mullion_plan::Attend;
 use mullion_program::{Limit, end_group};
+use mullion_wire::text::one_line;
 use rustix::process::Signal;
 
 /// How many of a tool's last lines are kept.
@@ -193,7 +194,8 @@ fn run_to(
     if let Some(err) = child.stderr.take() {
         thread::spawn(move || {
             for line in BufReader::new(err).split(b'\n').map_while(Result::ok) {
-                let line = String::from_utf8_lossy(&line).trim_end().to_owned();
+                let line = String::from_utf8_lossy(&line);
+                let line = one_line(&line).trim_end().to_owned();
                 if send.send(line).is_err() {
                     break;
                 }

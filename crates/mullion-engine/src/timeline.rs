@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use mullion_plan::{STAGES, Stage};
+use mullion_wire::text::without_controls;
 
 use crate::line::Direction;
 use crate::policy::shown;
@@ -223,16 +224,14 @@ fn shown_ms(number: i64) -> String {
 /// The text, safe inside of an element or an attribute.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    for letter in text.chars() {
+    // Control sequences of a terminal and letters that reorder others: a browser obeys the latter.
+    for letter in without_controls(text).chars() {
         match letter {
             '&' => out.push_str("&amp;"),
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
-            '\n' | '\t' => out.push(letter),
-            // Colours of a terminal and the like: no browser shows them.
-            letter if letter.is_control() => {}
             letter => out.push(letter),
         }
     }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use mullion_plan::{ErrorClass, Stage, Step, StepError, StepId};
 use mullion_spec::value::MachineName;
+use mullion_wire::text::one_line;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -33,7 +34,7 @@ impl StepTag {
             id: step.id.clone(),
             stage: step.stage,
             machine: step.machine.clone(),
-            title: mask.apply(&step.title()).into_owned(),
+            title: mask.apply(&one_line(&step.title())).into_owned(),
         }
     }
 }
@@ -112,25 +113,33 @@ impl Failure {
     /// The failure, without secrets.
     pub fn new(error: &StepError, log: Option<PathBuf>, mask: &Mask) -> Self {
         let masked = |texts: &[String]| {
-            let masked = texts.iter().map(|text| mask.apply(text).into_owned());
+            let masked = texts
+                .iter()
+                .map(|text| mask.apply(&one_line(text)).into_owned());
             masked.collect()
         };
+        // Control sequences go first: inside of a secret they would hide it from the mask.
+        let tail: Vec<_> = error
+            .tail
+            .iter()
+            .map(|line| one_line(line).into_owned())
+            .collect();
         Self {
             class: error.class.into(),
-            words: mask.apply(&error.words).into_owned(),
+            words: mask.apply(&one_line(&error.words)).into_owned(),
             causes: masked(&error.causes),
             hints: masked(&error.hints),
-            tail: mask.lines(&error.tail),
+            tail: mask.lines(&tail),
             log,
         }
     }
 
-    /// A step that panicked.
+    /// A step that panicked: its words may hold what a machine said.
     pub(crate) fn panicked(words: &str, mask: &Mask) -> Self {
         Self {
             class: FailureClass::Bug,
             words: "the step ended by a mistake of ours".into(),
-            causes: vec![mask.apply(words).into_owned()],
+            causes: vec![mask.apply(&one_line(words)).into_owned()],
             hints: vec!["report it, with the run's journal".into()],
             tail: Vec::new(),
             log: None,
@@ -141,6 +150,27 @@ impl Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn promise_12_a_failure_holds_no_control_sequence_and_no_forged_line() {
+        let mask = Mask::new();
+        mask.register("the-password");
+        let mut error = StepError::new(
+            ErrorClass::Refused,
+            "kubeadm\u{1b}[2J failed\nerror: forged",
+        )
+        .hint("look\u{1b}]0;t\u{7} there")
+        .tail([
+            "the-\u{1b}[0mpassword \u{202e}x".into(),
+            "a\rerror: b".into(),
+        ]);
+        error.causes.push("one\r\nhint: two\u{9b}1A".into());
+        let failure = Failure::new(&error, None, &mask);
+        assert_eq!(failure.words, "kubeadm failed error: forged");
+        assert_eq!(failure.causes, ["one hint: two"]);
+        assert_eq!(failure.hints, ["look there"]);
+        assert_eq!(failure.tail, ["[masked] x", "a error: b"]);
+    }
 
     #[test]
     fn a_failure_holds_no_secret_and_survives_being_written_down() {

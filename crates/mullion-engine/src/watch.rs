@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use mullion_plan::{News, Stage, StepId, Unit};
 use mullion_spec::value::MachineName;
+use mullion_wire::text::one_line;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -81,7 +82,10 @@ impl NewsItem {
     /// `masked` is the text of a line without secrets.
     pub(crate) fn new(news: &News, masked: impl FnOnce(&str) -> String) -> Option<Self> {
         Some(match news {
-            News::Line(line) => Self::Line { text: masked(line) },
+            News::Line(line) => Self::Line {
+                // Before the mask: inside of a secret, a control sequence would hide it.
+                text: masked(&one_line(line)),
+            },
             News::Amount { done, total, unit } => Self::Amount {
                 done: *done,
                 total: *total,

@@ -4,6 +4,7 @@ use std::error::Error;
 use std::fmt::{self, Display, Formatter};
 
 use mullion_plan::ErrorClass;
+use mullion_wire::text::{one_line, without_controls};
 
 use crate::kubeconfig::KubeconfigError;
 use crate::request::Unfit;
@@ -185,8 +186,8 @@ impl KubeError {
             kube::Error::Api(status) => {
                 let answer = Answer {
                     code: status.code,
-                    reason: status.reason.clone(),
-                    message: status.message.clone(),
+                    reason: one_line(&status.reason).into_owned(),
+                    message: without_controls(&status.message).into_owned(),
                 };
                 match answer.code {
                     // A list that grew too old while it was read is read again like anything that changed.
@@ -271,7 +272,7 @@ impl Display for Answer {
         if self.message.is_empty() {
             write!(out, "HTTP status {}", self.code)
         } else {
-            out.write_str(&self.message)
+            out.write_str(&one_line(&self.message))
         }
     }
 }
@@ -290,7 +291,7 @@ pub struct Cause {
 impl Cause {
     pub(crate) fn words(words: impl Into<String>) -> Self {
         Self {
-            words: words.into(),
+            words: one_line(&words.into()).into_owned(),
             behind: None,
         }
     }
@@ -312,7 +313,7 @@ impl Cause {
             }
             if !words.is_empty() {
                 chain = Some(Self {
-                    words: words.into(),
+                    words: one_line(words).into_owned(),
                     behind: chain.map(Box::new),
                 });
             }
@@ -409,6 +410,20 @@ mod tests {
         let cause = Cause::of(&Outer(inner));
         assert_eq!(cause.to_string(), "outer");
         assert_eq!(cause.source().unwrap().to_string(), "inner");
+    }
+
+    #[test]
+    fn promise_12_words_of_the_api_server_have_no_control_sequences_and_one_line() {
+        let words = "no\u{1b}[2J\nerror: all is lost\u{9b}0m\u{202e}";
+        let status = kube::core::Status::failure(words, "Rea\u{1b}]0;t\u{7}son").with_code(403);
+        let error = KubeError::new("read node lin1", kube::Error::Api(status.boxed()));
+        let KubeError::Refused { answer, .. } = error else {
+            panic!("{error:?}")
+        };
+        assert_eq!(answer.to_string(), "no error: all is lost");
+        assert_eq!(answer.reason, "Reason");
+        let cause = Cause::of(&std::io::Error::other("a\u{1b}[31mb\rc"));
+        assert_eq!(cause.to_string(), "ab c");
     }
 
     #[test]

@@ -171,7 +171,7 @@ pub(crate) async fn remove_member(door: &EtcdDoor, name: &str) -> Result<(), Kub
 }
 
 /// The number of the member of that name.
-fn find(list: &Value, name: &str) -> Option<String> {
+pub(crate) fn find(list: &Value, name: &str) -> Option<String> {
     let mut members = listed(list)?.into_iter();
     members
         .find(|member| member.name == name)

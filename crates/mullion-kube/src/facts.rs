@@ -12,6 +12,7 @@ use kube::api::ListParams;
 use mullion_plan::{ClusterFacts, ClusterId, NodeFacts};
 use mullion_spec::value::{ClusterName, Effect, MachineName, Taint};
 use mullion_spec::version::Patch;
+use mullion_wire::text::one_line;
 
 use self::kubeadm::Kubeadm;
 use crate::certificates::{self, SIGNER};
@@ -238,7 +239,14 @@ fn taint(taint: &core::Taint) -> Option<Taint> {
     })
 }
 
-fn node_view(node: &Node) -> NodeView {
+/// Whether kubeadm's own settings in a map can be read.
+pub(crate) fn reads_kubeadm(map: &ConfigMap) -> bool {
+    let read = Kubeadm::of(Some(map));
+    let _ = (read.pods_per_node(), read.feature_gates());
+    read.control_plane_endpoint.is_some()
+}
+
+pub(crate) fn node_view(node: &Node) -> NodeView {
     let info = node
         .status
         .as_ref()
@@ -252,10 +260,10 @@ fn node_view(node: &Node) -> NodeView {
     let labels = node.metadata.labels.iter().flatten();
     NodeView {
         since: node.metadata.creation_timestamp.as_ref().map(|time| time.0),
-        system: info.os_image,
-        kernel: info.kernel_version,
-        runtime: info.container_runtime_version,
-        kubelet: info.kubelet_version,
+        system: plain(Some(&info.os_image)),
+        kernel: plain(Some(&info.kernel_version)),
+        runtime: plain(Some(&info.container_runtime_version)),
+        kubelet: plain(Some(&info.kubelet_version)),
         roles: labels
             .filter_map(|(key, _)| key.strip_prefix("node-role.kubernetes.io/"))
             .map(str::to_owned)
@@ -264,12 +272,17 @@ fn node_view(node: &Node) -> NodeView {
     }
 }
 
+/// Words of a node, of which its kubelet chooses every letter.
+fn plain(words: Option<&str>) -> String {
+    one_line(words.unwrap_or_default()).into_owned()
+}
+
 fn told(condition: &core::NodeCondition) -> Condition {
     Condition {
         kind: condition.type_.clone(),
         status: condition.status.clone(),
-        reason: condition.reason.clone().unwrap_or_default(),
-        words: condition.message.clone().unwrap_or_default(),
+        reason: plain(condition.reason.as_deref()),
+        words: plain(condition.message.as_deref()),
         since: condition.last_transition_time.as_ref().map(|time| time.0),
     }
 }

@@ -300,12 +300,22 @@ pub(crate) fn discovery(server: &str, authority_data: &str, token: &Secret) -> S
     })))
 }
 
+/// How much aliases may repeat: a few lines could stand for millions of values, and nobody writes such files by hand.
+pub(crate) fn few_aliases() -> serde_saphyr::options::AliasLimits {
+    serde_saphyr::alias_limits! {
+        max_total_replayed_events: 2_000,
+        max_replay_stack_depth: 8,
+        max_alias_expansions_per_anchor: 200,
+    }
+}
+
 fn parse(text: &str) -> Result<Map<String, Value>, KubeconfigError> {
     let options = serde_saphyr::options! {
         // A piece of the text in an error would be a piece of a key.
         with_snippet: false,
         // `name: yes` is a name.
         strict_booleans: true,
+        alias_limits: few_aliases(),
     };
     let value: Value = serde_saphyr::from_str_with_options(text, options).map_err(|error| {
         let place = error.location();

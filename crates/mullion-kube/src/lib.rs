@@ -41,6 +41,8 @@ mod drain;
 mod error;
 mod etcd;
 mod facts;
+#[doc(hidden)]
+pub mod fuzz;
 mod keys;
 mod kinds;
 pub mod kubeconfig;

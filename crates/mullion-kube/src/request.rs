@@ -134,7 +134,7 @@ pub enum Unfit {
 
 /// What a request asks for.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-struct Asked {
+pub(crate) struct Asked {
     common_names: Vec<String>,
     organisations: Vec<String>,
     has_more_subject: bool,
@@ -216,7 +216,7 @@ pub(crate) fn check(
 }
 
 /// Reads the one request in a PEM text.
-fn read(text: &[u8]) -> Option<Asked> {
+pub(crate) fn read(text: &[u8]) -> Option<Asked> {
     let blocks = pem::parse_many(text).ok()?;
     let [block] = blocks.as_slice() else {
         return None;

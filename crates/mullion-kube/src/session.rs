@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use k8s_openapi::{ClusterResourceScope, NamespaceResourceScope};
 use kube::api::Api as Objects;
 use kube::{Client, Config};
+use mullion_wire::text::without_controls;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -171,6 +172,7 @@ fn failed_checks(report: &str) -> String {
 /// The first line of a text, and not too much of it.
 pub(crate) fn first_line(text: &str) -> String {
     const MOST: usize = 240;
+    let text = without_controls(text);
     let line = text.lines().next().unwrap_or_default().trim();
     match line.char_indices().nth(MOST) {
         Some((end, _)) => format!("{}…", &line[..end]),

@@ -84,7 +84,7 @@ pub(crate) fn cgroup_mounts() -> Result<Vec<CgroupMount>, DriverError> {
     Ok(parse_mounts(&fs_err::read_to_string("/proc/self/mounts")?))
 }
 
-fn parse_mounts(text: &str) -> Vec<CgroupMount> {
+pub(crate) fn parse_mounts(text: &str) -> Vec<CgroupMount> {
     let mount = |line: &str| {
         let fields: Vec<_> = line.split_whitespace().collect();
         let [_, path, kind, options, ..] = fields[..] else {

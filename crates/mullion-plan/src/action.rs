@@ -304,6 +304,22 @@ actions! {
 }
 
 impl Action {
+    /// The commands of the user's that it runs, in order.
+    pub fn commands(&self) -> &[UserCommand] {
+        match self {
+            Self::RunBefore { commands } | Self::RunAfter { commands } => commands,
+            _ => &[],
+        }
+    }
+
+    /// The commands of the user's that its title does not hold whole.
+    pub fn commands_beside_title(&self) -> &[UserCommand] {
+        match self.commands() {
+            [command] if command.shown().chars().count() <= LONGEST_IN_TITLE => &[],
+            commands => commands,
+        }
+    }
+
     /// Whether it looks or waits, and leaves everything as it is.
     pub const fn only_looks(&self) -> bool {
         matches!(
@@ -344,8 +360,9 @@ impl Action {
             Self::InstallAgent { .. } => format!("install the agent on {on}"),
             Self::RunBefore { commands } | Self::RunAfter { commands } => {
                 format!(
-                    "run {} on {on}",
-                    count(commands.len(), "command of yours", "commands of yours")
+                    "run {} (from `{}`) on {on}",
+                    named(commands),
+                    self.kind().word()
                 )
             }
             Self::EnableFeatures { features, .. } => {
@@ -422,6 +439,21 @@ impl Action {
     }
 }
 
+/// The longest command that a title holds whole, in letters.
+const LONGEST_IN_TITLE: usize = 60;
+
+/// Commands in a title: one command by its text, several by their number.
+fn named(commands: &[UserCommand]) -> String {
+    let [command] = commands else {
+        return count(commands.len(), "command", "commands");
+    };
+    let shown = command.shown();
+    match shown.char_indices().nth(LONGEST_IN_TITLE) {
+        Some((end, _)) => format!("`{}…`", &shown[..end]),
+        None => format!("`{shown}`"),
+    }
+}
+
 pub(crate) fn count(number: usize, one: &str, many: &str) -> String {
     if number == 1 {
         format!("1 {one}")
@@ -435,6 +467,33 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+
+    #[test]
+    fn promise_12_a_title_shows_the_users_command_as_it_runs_and_what_it_hides() {
+        let command = |run: &str| UserCommand {
+            run: run.into(),
+            fingerprint: crate::Fingerprint::of(&run),
+        };
+        let lin1 = "lin1".parse().ok();
+        let title = |runs: &[&str]| {
+            let commands = runs.iter().map(|run| command(run)).collect();
+            Action::RunBefore { commands }.title(lin1.as_ref())
+        };
+        assert_eq!(
+            title(&["apt-get install -y nfs-common"]),
+            "run `apt-get install -y nfs-common` (from `before`) on lin1"
+        );
+        assert_eq!(
+            title(&["true\u{1b}[8m\nrm -rf /\u{202e}"]),
+            r"run `$'true\x1b[8m\nrm -rf /\u202e'` (from `before`) on lin1"
+        );
+        assert_eq!(title(&["a", "b"]), "run 2 commands (from `before`) on lin1");
+        let long = "x".repeat(LONGEST_IN_TITLE + 1);
+        assert_eq!(
+            title(&[&long]),
+            format!("run `{}…` (from `before`) on lin1", &long[1..])
+        );
+    }
 
     #[test]
     fn every_kind_has_a_word_of_its_own() {

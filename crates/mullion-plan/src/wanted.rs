@@ -4,6 +4,7 @@
 //! when another machine comes or goes; the load balancer's does when a control plane does, since the
 //! control planes are its settings.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display, Formatter};
 
@@ -12,6 +13,7 @@ use mullion_spec::cluster::{Carrier, Cluster, Command, Duty, Group, Origin, Syst
 use mullion_spec::value::{GroupName, MachineName, Taint};
 use mullion_spec::version::Patch;
 use mullion_spec::words::{Admission, Cni, Os};
+use mullion_wire::text::visible;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -179,6 +181,13 @@ pub struct UserCommand {
     pub run: String,
     /// Of the command line.
     pub fingerprint: Fingerprint,
+}
+
+impl UserCommand {
+    /// The command line as a person reads it: as it will run, with everything visible that a terminal would hide.
+    pub fn shown(&self) -> Cow<'_, str> {
+        visible(&self.run)
+    }
 }
 
 pub(crate) fn user_commands(commands: &[Command]) -> Vec<UserCommand> {

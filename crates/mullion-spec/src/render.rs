@@ -40,7 +40,7 @@ pub fn render(verdict: &Verdict, colour: Colour) -> String {
         let shown = renderer.render(&[group(located, &verdict.source)]);
         let lines = shown.lines().filter(|line| !is_nameless(line));
         for line in lines {
-            text.push_str(line);
+            text.extend(line.chars().map(harmless));
             text.push('\n');
         }
         text.push('\n');
@@ -50,6 +50,15 @@ pub fn render(verdict: &Verdict, colour: Colour) -> String {
         let _ = writeln!(text, "and {more} more\n");
     }
     text
+}
+
+/// A letter that a terminal only shows. The renderer marks most others by itself and leaves C1 controls of the file, of
+/// which U+009B begins a control sequence.
+const fn harmless(letter: char) -> char {
+    match letter {
+        '\u{80}'..='\u{9f}' => '\u{fffd}',
+        letter => letter,
+    }
 }
 
 /// Whether a line is the heading of a snippet without a name, which has nothing to say: the renderer
@@ -201,6 +210,16 @@ mod tests {
     fn shown(text: &str) -> String {
         let draft = Draft::read(Source::new("f", text), &Surroundings::default());
         render(&draft.conclude(), Colour::Plain)
+    }
+
+    #[test]
+    fn promise_12_no_line_of_the_file_steers_a_terminal() {
+        let text = "metadata:\u{9b}0m {name: \"a\u{1b}[2J\u{202e}b\u{7f}\"} x\r: 1\n\u{85}";
+        let shown = shown(text);
+        let steers = |letter: char| {
+            letter.is_control() && letter != '\n' || matches!(letter, '\u{202a}'..='\u{202e}')
+        };
+        assert!(!shown.contains(steers), "{shown:?}");
     }
 
     #[test]

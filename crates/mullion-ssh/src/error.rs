@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use mullion_wire::Sha256Digest;
+use mullion_wire::text::one_line;
 
 /// What a library below us said. Its own types stay hidden: they change with each of its releases.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -12,9 +13,9 @@ use mullion_wire::Sha256Digest;
 pub struct Cause(String);
 
 impl Cause {
-    /// What somebody said.
+    /// What somebody said, on one line and without control sequences: the other side of a connection chooses the words.
     pub fn new(words: impl Into<String>) -> Self {
-        Self(words.into())
+        Self(one_line(&words.into()).into_owned())
     }
 }
 

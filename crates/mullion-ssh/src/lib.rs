@@ -45,6 +45,8 @@ mod collect;
 mod command;
 pub mod conform;
 mod error;
+#[doc(hidden)]
+pub mod fuzz;
 mod keys;
 mod limits;
 mod lines;

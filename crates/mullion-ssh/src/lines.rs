@@ -1,5 +1,7 @@
 //! Bytes as they come, lines as they are wanted.
 
+use mullion_wire::text::one_line;
+
 use crate::limits;
 
 /// Puts lines together from pieces of any size.
@@ -39,10 +41,14 @@ impl Lines {
     fn hand_on(&mut self, on_line: &mut dyn FnMut(&str)) {
         if self.left_out > 0 {
             let cut = String::from_utf8_lossy(&self.begun);
-            on_line(&format!("{cut}… ({} bytes left out)", self.left_out));
+            on_line(&format!(
+                "{}… ({} bytes left out)",
+                one_line(&cut),
+                self.left_out
+            ));
         } else {
             let line = self.begun.strip_suffix(b"\r").unwrap_or(&self.begun);
-            on_line(&String::from_utf8_lossy(line));
+            on_line(&one_line(&String::from_utf8_lossy(line)));
         }
         self.begun.clear();
         self.left_out = 0;
@@ -88,6 +94,14 @@ mod tests {
     #[test]
     fn what_is_not_utf_8_is_marked_and_does_not_spread() {
         assert_eq!(split(&[b"a\xffb\nc\n"]), ["a\u{fffd}b", "c"]);
+    }
+
+    #[test]
+    fn promise_12_lines_of_a_machine_have_no_control_sequences() {
+        assert_eq!(
+            split(&[b"a\x1b[2J\x1b]0;t", b"\x07b\rc\n\xe2\x80\xaed\x9be\n"]),
+            ["ab c", "d\u{fffd}e"]
+        );
     }
 
     #[test]

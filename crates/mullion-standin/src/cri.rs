@@ -35,6 +35,7 @@ mod v1 {
     include!(concat!(env!("OUT_DIR"), "/runtime.v1.rs"));
 }
 
+pub(crate) use calls::fuzz;
 pub use gateway::{Gateway, serve};
 pub use images::{Images, ImagesError};
 pub use map::Map;

@@ -27,6 +27,8 @@
 
 pub mod cri;
 pub mod drive;
+#[doc(hidden)]
+pub mod fuzz;
 pub mod path;
 pub mod settings;
 pub mod sftp;

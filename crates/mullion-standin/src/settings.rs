@@ -80,10 +80,15 @@ impl Settings {
             Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
             Err(error) => return Err(error.into()),
         };
-        toml::from_str(&text).map_err(|source| SettingsError::Form {
+        Self::parse(&text).map_err(|source| SettingsError::Form {
             file: file.to_owned(),
             source,
         })
+    }
+
+    /// Reads the file's text.
+    pub(crate) fn parse(text: &str) -> Result<Self, toml::de::Error> {
+        toml::from_str(text)
     }
 
     /// The folder of drive `C:`.

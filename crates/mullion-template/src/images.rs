@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use mullion_plan::Attend;
 use mullion_program::{Ended, end_group, run, run_unless};
+use mullion_wire::text::one_line;
 
 use crate::error::TemplateError;
 use crate::linux::tell;
@@ -313,7 +314,8 @@ fn ctr_not_started(cause: std::io::Error) -> TemplateError {
 
 fn lines_of(text: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(text);
-    text.lines().map(str::to_owned).collect()
+    let lines = text.lines().map(|line| one_line(line).into_owned());
+    lines.collect()
 }
 
 impl Drop for Containerd {

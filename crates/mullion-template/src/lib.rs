@@ -31,6 +31,8 @@
 
 mod dress;
 mod error;
+#[doc(hidden)]
+pub mod fuzz;
 mod images;
 mod known_images;
 mod linux;

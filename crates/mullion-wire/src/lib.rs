@@ -24,6 +24,7 @@ mod digest;
 mod known;
 mod message;
 mod secret;
+pub mod text;
 mod windows;
 mod windows_facts;
 

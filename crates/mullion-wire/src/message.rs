@@ -1,5 +1,6 @@
 //! What the controller asks of an agent, and what the agent answers.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
@@ -7,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::blueprint::Blueprint;
 use crate::digest::Sha256Digest;
 use crate::secret::Secret;
+use crate::text::one_line;
 use crate::windows_facts::WindowsFacts;
 
 /// One thing that is asked of the agent.
@@ -361,9 +363,70 @@ pub fn read_request(line: &str) -> Result<Request, RequestError> {
     read(line)
 }
 
-/// The event in a line.
+/// The event in a line. Words for people have no control sequences and no line ends: whoever has the machine writes them.
 pub fn read_event(line: &str) -> Result<Event, RequestError> {
-    read(line)
+    read(line).map(printable)
+}
+
+fn printable(mut event: Event) -> Event {
+    match &mut event {
+        Event::Doing { words: text }
+        | Event::Output { line: text }
+        | Event::Changed { what: text }
+        | Event::Done {
+            reboot: Some(text), ..
+        } => clean([text]),
+        Event::Failed {
+            words,
+            causes,
+            hint,
+            tail,
+        } => clean([words].into_iter().chain(causes).chain(hint).chain(tail)),
+        Event::Facts { facts } => clean(facts.words_for_people()),
+        Event::Missing { .. }
+        | Event::Authority { .. }
+        | Event::Kubeadm { .. }
+        | Event::Done { reboot: None, .. } => {}
+    }
+    event
+}
+
+fn clean<'a>(texts: impl IntoIterator<Item = &'a mut String>) {
+    for text in texts {
+        if let Cow::Owned(clean) = one_line(text) {
+            *text = clean;
+        }
+    }
+}
+
+impl Facts {
+    /// What views and messages show of them.
+    fn words_for_people(&mut self) -> impl Iterator<Item = &mut String> {
+        let Self {
+            agent,
+            host_name,
+            os,
+            system,
+            kernel,
+            architecture,
+            addresses,
+            reboot_pending,
+            next_start,
+            expired,
+            kubelet,
+            drift,
+            ..
+        } = self;
+        [agent, host_name, os, system, kernel, architecture]
+            .into_iter()
+            .chain(
+                [reboot_pending, next_start, expired, kubelet]
+                    .into_iter()
+                    .flatten(),
+            )
+            .chain(addresses)
+            .chain(drift)
+    }
 }
 
 fn read<T: serde::de::DeserializeOwned>(line: &str) -> Result<T, RequestError> {
@@ -382,6 +445,44 @@ fn read<T: serde::de::DeserializeOwned>(line: &str) -> Result<T, RequestError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn promise_12_words_of_an_agent_have_no_control_sequences() {
+        let hostile = "a\u{1b}[2J\nerror: b\u{9b}0m\u{202e}";
+        let read = |event: &Event| read_event(write_line(event).unwrap().trim()).unwrap();
+        let failed = Event::Failed {
+            words: hostile.into(),
+            causes: vec![hostile.into()],
+            hint: Some(hostile.into()),
+            tail: vec![hostile.into()],
+        };
+        let facts = Facts {
+            host_name: hostile.into(),
+            drift: vec![hostile.into()],
+            expired: Some(hostile.into()),
+            ..Facts::default()
+        };
+        let done = Event::Done {
+            changed: 0,
+            reboot: Some(hostile.into()),
+        };
+        let facts = Event::Facts {
+            facts: facts.into(),
+        };
+        let output = Event::Output {
+            line: hostile.into(),
+        };
+        for event in [failed, facts, done, output] {
+            let read = format!("{:?}", read(&event));
+            assert!(read.contains("a error: b"), "{read}");
+            assert!(!read.contains("\\u{"), "{read}");
+            assert!(!read.contains("\\n"), "{read}");
+        }
+        // Certificates have lines.
+        let files = BTreeMap::from([("ca.crt".to_owned(), Secret::new("a\nb\n"))]);
+        let authority = Event::Authority { files };
+        assert_eq!(read(&authority), authority);
+    }
 
     #[test]
     fn a_request_is_one_line_and_survives_it() {

@@ -312,7 +312,7 @@ impl Painter {
     /// Takes the board off the terminal.
     fn clear(&mut self, console: &mut Console<'_>) {
         if self.painted > 0 {
-            let _ = write!(console.err, "\x1b[{}A\x1b[J", self.painted);
+            let _ = console.err.rewind(self.painted);
             self.painted = 0;
         }
     }

@@ -3,11 +3,15 @@
 //! Data goes to standard output, everything else to standard error. Commands write through this and
 //! never touch the process's streams, so that a test can hold them in memory.
 
+use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use anstyle::{AnsiColor, Style};
 use mullion_spec::render::Colour;
+use mullion_wire::text::is_hostile;
 use serde::Serialize;
+
+use crate::guard::Screen;
 
 /// How results are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +36,7 @@ pub struct Console<'a> {
     /// Data.
     pub out: &'a mut dyn Write,
     /// Messages.
-    pub err: &'a mut dyn Write,
+    pub err: &'a mut dyn Screen,
     /// How results are written.
     pub format: Format,
     /// Whether colours may be used on standard output.
@@ -63,9 +67,26 @@ pub fn document<T: Serialize>(kind: &str, content: &T) -> serde_json::Result<Str
         kind,
         content,
     };
-    let mut text = serde_json::to_string_pretty(&document)?;
+    let mut text = visible(&serde_json::to_string_pretty(&document)?);
     text.push('\n');
     Ok(text)
+}
+
+/// JSON with those letters escaped that a terminal would obey: its text stays the same, and only texts hold them.
+fn visible(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    let mut units = [0; 2];
+    for letter in json.chars() {
+        if is_hostile(letter) {
+            for unit in letter.encode_utf16(&mut units) {
+                // The write cannot fail: it is into a string.
+                let _ = write!(out, "\\u{unit:04x}");
+            }
+        } else {
+            out.push(letter);
+        }
+    }
+    out
 }
 
 /// Headings and names.
@@ -100,5 +121,24 @@ fn paint(colour: Colour, style: Style, text: &str) -> String {
     match colour {
         Colour::Styled => format!("{style}{text}{style:#}"),
         Colour::Plain => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[test]
+    fn promise_12_json_escapes_what_a_terminal_would_obey() {
+        let hostile = BTreeMap::from([("run", "a\u{1b}[2J\n\u{9b}0m\u{202e}\u{7f}\u{e0041}ä")]);
+        let text = document("Test", &hostile).unwrap();
+        assert!(
+            text.contains(r"a\u001b[2J\n\u009b0m\u202e\u007f\udb40\udc41ä"),
+            "{text}"
+        );
+        let read: BTreeMap<String, String> = serde_json::from_str(&text).unwrap();
+        assert_eq!(read["run"], hostile["run"], "its text stays the same");
     }
 }

@@ -4,6 +4,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
+use mullion_wire::text::without_controls;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -85,18 +86,23 @@ impl Failure {
 
 impl Display for Failure {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
-        writeln!(out, "error: {}", self.what)?;
+        writeln!(out, "error: {}", indented(&self.what))?;
         for cause in &self.causes {
-            writeln!(out, "  because: {cause}")?;
+            writeln!(out, "  because: {}", indented(cause))?;
         }
         if !self.hints.is_empty() {
             writeln!(out)?;
         }
         for hint in &self.hints {
-            writeln!(out, "hint: {hint}")?;
+            writeln!(out, "hint: {}", indented(hint))?;
         }
         Ok(())
     }
+}
+
+/// The text without control sequences, its further lines indented: none of them looks like a line of ours.
+pub fn indented(text: &str) -> String {
+    without_controls(text).trim_end().replace('\n', "\n    ")
 }
 
 impl From<std::io::Error> for Failure {
@@ -109,6 +115,16 @@ impl From<std::io::Error> for Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn promise_12_words_of_others_cannot_forge_a_line_of_ours() {
+        let cause = std::io::Error::other("no\u{1b}[2J\nerror: forged\rhint: run `curl x | sh`\n");
+        let failure = Failure::new(Class::Machine, "lin1 failed\nerror: forged").because(&cause);
+        assert_eq!(
+            failure.to_string(),
+            "error: lin1 failed\n    error: forged\n  because: no\n    error: forged\n    hint: run `curl x | sh`\n"
+        );
+    }
 
     #[test]
     fn causes_come_before_remedies() {

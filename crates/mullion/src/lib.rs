@@ -25,6 +25,7 @@ pub mod elevation;
 pub mod environment;
 pub mod failure;
 pub mod file;
+pub mod guard;
 pub mod invocation;
 pub mod output_file;
 pub mod shell;
@@ -46,6 +47,7 @@ use arguments::{Arguments, Command, Global};
 use console::{Console, Format, Presence};
 use environment::Environment;
 use failure::{Class, Failure};
+use guard::Guard;
 use invocation::Invocation;
 
 /// The streams of one invocation, and which of them are terminals.
@@ -77,14 +79,20 @@ pub fn run(
             Colour::Plain
         }
     };
+    let (out_colour, err_colour) = (
+        colour(streams.out_is_terminal),
+        colour(streams.err_is_terminal),
+    );
     let mut out = Tolerant(&mut *streams.out);
     let mut err = Tolerant(&mut *streams.err);
+    let mut out = Guard::new(&mut out, out_colour);
+    let mut err = Guard::new(&mut err, err_colour);
     let mut console = Console {
         out: &mut out,
         err: &mut err,
         format: Format::Text,
-        out_colour: colour(streams.out_is_terminal),
-        err_colour: colour(streams.err_is_terminal),
+        out_colour,
+        err_colour,
         presence: if streams.is_attended && !environment.is_ci && !environment.is_dumb {
             Presence::Attended
         } else {

@@ -24,6 +24,7 @@ pub(crate) const TABLE: &[&str] = &[
     "mullion-engine",
     "mullion-verify",
     "mullion",
+    "mullion-fuzz",
     "xtask",
 ];
 

@@ -16,7 +16,13 @@ const PURE: &[&str] = &[
 ];
 
 /// The crates that are programs: they own the terminal and the environment.
-const PROGRAMS: &[&str] = &["mullion", "mullion-agent", "mullion-standin", "xtask"];
+const PROGRAMS: &[&str] = &[
+    "mullion",
+    "mullion-agent",
+    "mullion-fuzz",
+    "mullion-standin",
+    "xtask",
+];
 
 const PRINTING_MACROS: &[&str] = &["print", "println", "eprint", "eprintln", "dbg"];
 

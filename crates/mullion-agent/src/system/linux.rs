@@ -14,6 +14,7 @@ use super::{Family, OnlyWindows, Paths, Starved, System, SystemError};
 
 mod describe;
 mod files;
+pub(crate) mod fuzz;
 mod memory;
 mod packages;
 mod pods;

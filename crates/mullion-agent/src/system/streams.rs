@@ -7,6 +7,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use mullion_wire::text::one_line;
+
 use super::{LockWhile, Program, SystemError, Tail};
 
 /// A line is cut off here.
@@ -86,19 +88,7 @@ fn split(mut output: impl io::Read, sender: &SyncSender<String>) {
 
 /// A line without colours and other signs that only a terminal understands.
 fn plain(line: &str) -> String {
-    let mut plain = String::with_capacity(line.len());
-    let mut signs = line.trim_end().chars().peekable();
-    while let Some(sign) = signs.next() {
-        if sign == '\u{1b}' {
-            if signs.next_if_eq(&'[').is_some() {
-                // Up to its letter.
-                let _ = signs.by_ref().find(char::is_ascii_alphabetic);
-            }
-        } else if sign == '\t' || !sign.is_control() {
-            plain.push(sign);
-        }
-    }
-    plain
+    one_line(line).trim_end().to_owned()
 }
 
 /// How often a program is looked at that writes nothing.
@@ -172,11 +162,12 @@ mod tests {
     }
 
     #[test]
-    fn colours_do_not_reach_the_controller() {
+    fn promise_12_control_sequences_do_not_reach_the_controller() {
         assert_eq!(
             plain("\u{1b}[0;37mKERNEL_VERSION\u{1b}[0m: \u{1b}[0;32m6.18\u{1b}[0m  "),
             "KERNEL_VERSION: 6.18"
         );
         assert_eq!(plain("\ta\u{7} größer\u{1b}"), "\ta größer");
+        assert_eq!(plain("\u{1b}]0;owned\u{7}ok\u{9b}2J\u{202e}"), "ok");
     }
 }

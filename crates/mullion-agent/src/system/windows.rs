@@ -10,6 +10,8 @@
 
 mod choice;
 mod documents;
+#[cfg(test)]
+mod hostile;
 mod netsh;
 mod products;
 mod recovery;

@@ -288,7 +288,7 @@ impl Fetch<'_> {
 }
 
 /// The first byte and the length of the whole, out of `bytes 5-9/10`.
-fn content_range(text: Option<&str>) -> Option<(u64, Option<u64>)> {
+pub(crate) fn content_range(text: Option<&str>) -> Option<(u64, Option<u64>)> {
     let (range, total) = text?.strip_prefix("bytes ")?.split_once('/')?;
     let (first, _) = range.split_once('-')?;
     Some((first.parse().ok()?, total.parse().ok()))

@@ -16,7 +16,7 @@ use mullion_wire::Sha256Digest;
 
 use crate::sources::Sources;
 
-pub(crate) use download::Expect;
+pub(crate) use download::{Expect, content_range};
 pub(crate) use exchange::Answer;
 
 /// Why something could not be downloaded.

@@ -204,7 +204,7 @@ impl Maker<'_> {
 }
 
 /// The `mod`, `dep` and `=>` lines of `go version -m`. A replaced module counts as what replaces it.
-fn parse_modules(text: &str) -> Vec<Module> {
+pub(crate) fn parse_modules(text: &str) -> Vec<Module> {
     let mut modules: Vec<Module> = Vec::new();
     for line in text.lines() {
         let mut words = line.trim().split('\t');

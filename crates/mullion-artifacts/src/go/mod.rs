@@ -29,7 +29,8 @@ use crate::sources::GoCaches;
 use crate::store::GO_CACHES;
 use crate::trust;
 
-pub(crate) use build::build;
+pub(crate) use build::{build, parse_modules};
+pub(crate) use dirhash::of_zip;
 pub(crate) use modules::module;
 pub use patch::Misfit;
 pub use toolchain::{NEWEST, toolchain};

@@ -1,7 +1,7 @@
 //! The layer of the distribution's programs that images stand on.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use fs_err as fs;
 
@@ -67,6 +67,11 @@ const TRIM: Trim<'_> = Trim {
         ("usr/bin/nc", "nc.openbsd"),
     ],
 };
+
+/// Writes a layer of what a distribution's tar file has for images.
+pub(crate) fn trim(from: &Path, to: &Path) -> std::io::Result<()> {
+    TRIM.write(from, to, &|| true)
+}
 
 /// Raised when the trimming changes.
 const RECIPE: u32 = 1;

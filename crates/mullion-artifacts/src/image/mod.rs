@@ -22,7 +22,8 @@ use crate::record::{Draft, Origin};
 use crate::store::Entry;
 use crate::supply;
 
-pub(crate) use registry::{Place, digest, pull};
+pub(crate) use base::trim;
+pub(crate) use registry::{Challenge, Place, digest, pull};
 
 /// Puts an image together from its program.
 pub(crate) fn make(

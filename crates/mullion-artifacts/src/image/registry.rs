@@ -347,7 +347,7 @@ impl Registry<'_> {
 
 /// What a registry wants before it answers.
 #[derive(Debug, PartialEq, Eq)]
-struct Challenge {
+pub(crate) struct Challenge {
     realm: String,
     service: Option<String>,
     scope: Option<String>,
@@ -355,7 +355,7 @@ struct Challenge {
 
 impl Challenge {
     /// Reads `Bearer realm="…",service="…",scope="…"`.
-    fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let (scheme, mut rest) = text.split_once(' ')?;
         if !scheme.eq_ignore_ascii_case("bearer") {
             return None;
@@ -381,7 +381,7 @@ impl Challenge {
         })
     }
 
-    fn address(&self, repository: &str) -> String {
+    pub(crate) fn address(&self, repository: &str) -> String {
         let scope = self
             .scope
             .clone()

@@ -302,7 +302,7 @@ fn features(facts: &Facts) -> std::collections::BTreeSet<String> {
 }
 
 /// What an agent's facts come to for planning.
-fn inside(facts: &Facts) -> Inside {
+pub(super) fn inside(facts: &Facts) -> Inside {
     let ran = |list: &str| {
         let marks = facts.ran.get(list).into_iter().flatten();
         let read = |mark: &String| serde_json::from_value(mark.as_str().into()).ok();

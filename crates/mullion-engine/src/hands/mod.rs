@@ -10,6 +10,8 @@ mod cluster;
 mod drivers;
 mod etcd;
 mod fitness;
+#[doc(hidden)]
+pub mod fuzz;
 mod grounds;
 mod identity;
 mod images;

@@ -73,9 +73,7 @@ fn nothing_in_a_journal_becomes_a_tag_or_leaves_an_attribute() {
     assert!(!page.contains("<script"), "{page}");
     assert!(!page.contains('\u{1b}'));
     assert!(!page.contains("onload='"));
-    assert!(
-        page.contains("&lt;script&gt;alert(1)&lt;/script&gt;&quot; onload=&#39;x&#39; &amp; [31m")
-    );
+    assert!(page.contains("&lt;script&gt;alert(1)&lt;/script&gt;&quot; onload=&#39;x&#39; &amp; "));
     // Whatever is left that begins as a tag is one of ours.
     let ours = [
         "!DOCTYPE", "html", "head", "meta", "title", "style", "body", "h1", "h2", "p", "b", "code",

@@ -6,6 +6,8 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
+use crate::kubeconfig::few_aliases;
+
 /// The part of kubeadm's `ClusterConfiguration` that facts come from.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
@@ -74,7 +76,10 @@ impl Kubeadm {
     pub(super) fn of(settings: Option<&ConfigMap>) -> Self {
         let text = settings.and_then(|map| map.data.as_ref()?.get("ClusterConfiguration"));
         let mut read: Self = text
-            .and_then(|text| serde_saphyr::from_str(text).ok())
+            .and_then(|text| {
+                let options = serde_saphyr::options! { alias_limits: few_aliases() };
+                serde_saphyr::from_str_with_options(text, options).ok()
+            })
             .unwrap_or_default();
         read.control_plane_endpoint = read
             .control_plane_endpoint

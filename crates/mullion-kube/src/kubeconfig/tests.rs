@@ -51,6 +51,18 @@ users: [{name: admin, user: {client-certificate-data: Qg==, client-key-data: Qw=
 ";
 
 #[test]
+fn a_few_lines_of_aliases_do_not_become_millions_of_values() {
+    let mut text = String::from("a: &a [x, x, x, x, x, x, x, x, x]\n");
+    for (above, name) in ('a'..='h').zip('b'..='i') {
+        let nine = vec![format!("*{above}"); 9].join(", ");
+        text.push_str(&format!("{name}: &{name} [{nine}]\n"));
+    }
+    let begun = std::time::Instant::now();
+    assert!(parse(&text).is_err());
+    assert!(begun.elapsed().as_secs() < 5, "{:?}", begun.elapsed());
+}
+
+#[test]
 fn kubeadms_kubeconfig_says_how_to_connect() {
     let way = read(&admin(), None).unwrap();
     assert_eq!(way.server, "https://10.99.0.11:6443");

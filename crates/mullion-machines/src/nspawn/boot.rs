@@ -3,7 +3,7 @@
 //! Everything that a machine has mounted is in name spaces that end with its processes: however it ends, and
 //! whoever else is killed, no mount stays behind. Its cable to the bridge goes with its network name space.
 
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read as _, Seek as _, SeekFrom};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Child, Stdio};
@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use fs_err::File;
 use mullion_plan::{Attend, News};
 use mullion_spec::value::{ClusterName, MachineName};
+use mullion_wire::text::one_line;
 
 use super::cgroup::Group;
 use super::place::{Home, Label, ON_DISK};
@@ -326,13 +327,21 @@ fn reap(mut child: Child) {
     std::thread::spawn(move || child.wait());
 }
 
+/// The most that is read of a console.
+const LONGEST_TAIL: u64 = 1 << 20;
+
 /// The last lines of a file; none where it is not there.
 pub(super) fn tail(path: &Path, lines: usize) -> Result<Vec<String>, DriverError> {
-    let bytes = match fs_err::read(path) {
-        Ok(bytes) => bytes,
+    let mut file = match File::open(path) {
+        Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(error.into()),
     };
+    // The machine decides how much there is of it.
+    let length = file.metadata()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(LONGEST_TAIL)))?;
+    let mut bytes = Vec::new();
+    file.take(LONGEST_TAIL).read_to_end(&mut bytes)?;
     let text = String::from_utf8_lossy(&bytes);
     let all: Vec<_> = text
         .lines()
@@ -343,20 +352,8 @@ pub(super) fn tail(path: &Path, lines: usize) -> Result<Vec<String>, DriverError
 }
 
 /// A console's line without colours and cursor movements.
-fn plain(line: &str) -> String {
-    let mut text = String::with_capacity(line.len());
-    let mut letters = line.chars();
-    while let Some(letter) = letters.next() {
-        if letter == '\x1b' {
-            if letters.next() == Some('[') {
-                // Parameters, until the letter that ends them.
-                letters.by_ref().find(char::is_ascii_alphabetic);
-            }
-        } else if !letter.is_control() {
-            text.push(letter);
-        }
-    }
-    text.trim_end().to_owned()
+pub(super) fn plain(line: &str) -> String {
+    one_line(line).trim_end().to_owned()
 }
 
 #[cfg(test)]
@@ -364,13 +361,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_consoles_tail_has_no_colours_and_no_empty_lines() {
+    fn promise_12_a_consoles_tail_has_no_control_sequences_and_no_empty_lines() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("console.log");
         assert!(tail(&path, 3).unwrap().is_empty());
         fs_err::write(
             &path,
-            "one\r\n\n[\x1b[0;32m  OK  \x1b[0m] two\x1b[K\n\x1b[H\n",
+            "one\r\n\n[\x1b[0;32m  OK  \x1b[0m] t\x1b]0;x\x07wo\x1b[K\n\x1b[H\n\u{202e}\u{9b}2J\n",
         )
         .unwrap();
         assert_eq!(tail(&path, 5).unwrap(), ["one", "[  OK  ] two"]);

@@ -5,6 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use mullion_program::Ended;
+use mullion_wire::text::one_line;
 use serde::de::DeserializeOwned;
 
 use crate::error::DriverError;
@@ -59,6 +60,7 @@ pub(super) fn run_with(name: &str, args: &[&str], input: &str) -> Result<String,
     let errors = String::from_utf8_lossy(&exited.stderr);
     let lines: Vec<_> = errors.lines().collect();
     let tail = lines[lines.len().saturating_sub(TAIL)..].join("; ");
+    let tail = one_line(&tail).into_owned();
     Err(failed(if tail.is_empty() {
         exited.status.to_string()
     } else {

@@ -21,6 +21,8 @@ mod cgroup;
 mod erase;
 mod exec;
 mod firewall;
+#[doc(hidden)]
+pub mod fuzz;
 mod isolation;
 mod kernel;
 mod links;

@@ -419,7 +419,7 @@ fn state(pid: Pid) -> Option<(char, i32)> {
 }
 
 /// The name stands in brackets and may hold brackets and spaces itself.
-fn parse_state(text: &str) -> Option<(char, i32)> {
+pub(super) fn parse_state(text: &str) -> Option<(char, i32)> {
     let mut fields = text.rsplit_once(')')?.1.split_whitespace();
     let state = fields.next()?.chars().next()?;
     Some((state, fields.next()?.parse().ok()?))

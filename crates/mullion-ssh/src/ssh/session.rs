@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
 use mullion_plan::{Attend, Unattended};
+use mullion_wire::text::one_line;
 
 use super::Engine;
 use super::channel::{Ending, Gate, Watch};
@@ -126,7 +127,7 @@ impl Session {
             _ => Err(TransportError::Sudo {
                 place: self.at().to_owned(),
                 user: self.inner.user.clone(),
-                said,
+                said: one_line(&said).into_owned(),
             }),
         }
     }

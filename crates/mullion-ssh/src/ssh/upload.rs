@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use mullion_plan::{Attend, News, Unattended, Unit};
 use mullion_wire::Sha256Digest;
+use mullion_wire::text::one_line;
 use russh::client::Msg;
 use russh::{Channel, ChannelMsg};
 use russh_sftp::client::{Config, SftpSession};
@@ -427,7 +428,7 @@ impl Session {
             place: self.at().to_owned(),
             path: path.to_owned(),
             expected: expected.clone(),
-            found: found.trim().to_owned(),
+            found: one_line(found.trim()).into_owned(),
         }
     }
 }

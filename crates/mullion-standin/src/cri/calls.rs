@@ -7,12 +7,14 @@ use prost::Message;
 use prost::bytes::Bytes;
 use tonic::Status;
 
+use super::images::Images;
 use super::map::image::{self, Ask};
 use super::map::{Map, Refusal, runtime, sandbox, stats};
 use super::v1::{
     CreateContainerRequest, ImageSpec, ImageStatusRequest, ImageStatusResponse, ListImagesResponse,
     RemoveImageResponse, StreamImagesResponse,
 };
+use super::version::OsVersion;
 
 /// How many messages answer a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -204,6 +206,48 @@ pub(super) fn response(map: &Map, call: &str, bytes: Bytes) -> Result<Bytes, Sta
 pub(super) fn read<M: Message + Default>(bytes: &Bytes) -> Result<M, Status> {
     M::decode(bytes.clone())
         .map_err(|error| Status::internal(format!("the message cannot be read: {error}")))
+}
+
+/// What fuzzing calls: the first byte chooses the call, the second the direction, and the rest is the message. What the
+/// runtime is asked to mount lies below the drive.
+pub(crate) fn fuzz(bytes: &[u8]) -> Result<(), String> {
+    const DRIVE: &str = "/srv/c";
+    let [call, direction, message @ ..] = bytes else {
+        return Err("too short".into());
+    };
+    let (call, _) = CALLS[usize::from(*call) % CALLS.len()];
+    let message = Bytes::copy_from_slice(message);
+    let images = Images::parse("[[image]]\nname = \"nginx\"\nlinux = true\n");
+    let map = Map::new(
+        DRIVE.into(),
+        |path| Ok(path.below(DRIVE)),
+        OsVersion::of_build(20_348, 3807),
+        4,
+        images.map_err(|error| error.to_string())?,
+    );
+    let _ = (images_of(call, &message), images_in(call, &message));
+    if direction % 2 == 1 {
+        let answer = response(&map, call, message);
+        return answer.map(|_| ()).map_err(|status| status.message().into());
+    }
+    let next = request(&map, call, message).map_err(|status| status.message().to_owned())?;
+    if call == runtime!("CreateContainer")
+        && let Next::Ask(bytes) = next
+    {
+        let asked: CreateContainerRequest =
+            read(&bytes).map_err(|status| status.message().to_owned())?;
+        for mount in asked.config.iter().flat_map(|config| &config.mounts) {
+            let below = std::path::Path::new(&mount.host_path);
+            let is_inside = below.starts_with(DRIVE)
+                && !below.components().any(|part| part.as_os_str() == "..");
+            assert!(
+                is_inside || mount.host_path.is_empty(),
+                "{:?} is mounted",
+                mount.host_path
+            );
+        }
+    }
+    Ok(())
 }
 
 fn changed<M: Message + Default>(

@@ -1,6 +1,7 @@
 //! `mullion console`: what a machine wrote to its console.
 
 use mullion_catalog::Judgement;
+use mullion_wire::text::one_line;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -37,6 +38,11 @@ pub fn machine_console(
     let lines = hands
         .console_tail(machine, wishes.lines)
         .map_err(|error| told(model, machine, &error))?;
+    // A booting system clears screens and moves cursors, and whoever has the machine may write anything.
+    let lines: Vec<_> = lines
+        .iter()
+        .map(|line| one_line(line).into_owned())
+        .collect();
     if console.format == Format::Json {
         let document = ConsoleDocument {
             machine: machine.to_string(),
@@ -50,49 +56,7 @@ pub fn machine_console(
         writeln!(console.err, "{}", console.styled_err(FAINT, &nothing))?;
     }
     for line in &lines {
-        writeln!(console.out, "{}", printable(line))?;
+        writeln!(console.out, "{line}")?;
     }
     Ok(0)
-}
-
-/// A line that changes nothing but the next line of a terminal: a booting system clears screens and moves cursors.
-fn printable(line: &str) -> String {
-    let mut out = String::with_capacity(line.len());
-    let mut letters = line.chars().peekable();
-    while let Some(letter) = letters.next() {
-        match letter {
-            '\u{1b}' => {
-                // A sequence ends with a letter; what introduces it goes too.
-                if letters
-                    .next_if(|next| matches!(next, '[' | '(' | ')'))
-                    .is_some()
-                {
-                    while letters
-                        .next()
-                        .is_some_and(|next| !next.is_ascii_alphabetic() && next != '~')
-                    {
-                    }
-                } else {
-                    letters.next();
-                }
-            }
-            '\t' => out.push('\t'),
-            letter if letter.is_control() => {}
-            letter => out.push(letter),
-        }
-    }
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::printable;
-
-    #[test]
-    fn colours_and_cursors_of_a_console_are_left_out() {
-        assert_eq!(
-            printable("\u{1b}[0;32m  OK  \u{1b}[0m] Started\r \u{1b}[2J\u{1b}7x\ty\u{1b}"),
-            "  OK  ] Started x\ty"
-        );
-    }
 }

@@ -15,7 +15,7 @@ use super::validate::{refuse, tell};
 use crate::arguments::PlanArguments;
 use crate::console::{BAD, Console, Format, document};
 use crate::environment::Environment;
-use crate::failure::{Class, Failure};
+use crate::failure::{Class, Failure, indented};
 use crate::output_file::{self, Readers, Replace};
 use crate::views::findings::{FindingRow, Validation};
 use crate::views::reads::{self, ReadRow};
@@ -215,8 +215,8 @@ pub fn show_obstacles(console: &mut Console<'_>, plan: &Plan) -> Result<(), Fail
         writeln!(
             console.err,
             "{error}: {}\n\nhint: {}",
-            obstacle.words(),
-            obstacle.hint()
+            indented(&obstacle.words()),
+            indented(&obstacle.hint())
         )?;
     }
     Ok(())

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use mullion_plan::{Plan, STAGES, Stage, Step};
+use mullion_wire::text::one_line;
 
 const BOX_WIDTH: usize = 190;
 const BOX_HEIGHT: usize = 34;
@@ -282,7 +283,8 @@ fn shortened(title: &str) -> String {
 }
 
 fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;")
+    one_line(text)
+        .replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('>', "&gt;")
         .replace('"', "&quot;")
@@ -293,7 +295,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_from_the_file_cannot_become_markup() {
+    fn promise_12_text_from_the_file_cannot_become_markup_or_break_it() {
+        assert_eq!(escaped("a\u{1b}[2J\u{202e}\u{0}b"), "ab");
         assert_eq!(
             escaped("<script>\"a\" & b"),
             "&lt;script&gt;&quot;a&quot; &amp; b"

@@ -78,6 +78,9 @@ pub fn text(plan: &Plan, model: &Model, took: &Took, colour: Colour) -> String {
                 step.title(),
                 paint(FAINT, &reason)
             );
+            for command in step.action.commands_beside_title() {
+                let _ = writeln!(out, "  {:names$}{gap}  $ {}", "", command.shown());
+            }
         }
         out.push('\n');
     }

@@ -6,8 +6,9 @@ use std::time::Duration;
 use mullion_catalog::Model;
 use mullion_engine::{Report, RunOutcome, stand_in_mark, stand_ins};
 use mullion_plan::{Obstacle, Plan, Stage};
-use mullion_spec::value::ClusterName;
+use mullion_spec::value::{ClusterName, MachineName};
 use mullion_spec::words::Os;
+use mullion_wire::text::visible;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -94,7 +95,7 @@ pub fn begin(
             "\nsome things could only be seen now: {}",
             plural(plan.steps().len(), "more step")
         )?;
-        return Ok(());
+        return commands(console, plan);
     }
     let count = |os: Os| {
         cluster
@@ -129,6 +130,30 @@ pub fn begin(
     });
     for line in stages {
         writeln!(console.err, "{}", console.styled_err(FAINT, &line))?;
+    }
+    commands(console, plan)
+}
+
+/// Says which commands of the file will run as root, and where, each once.
+fn commands(console: &mut Console<'_>, plan: &Plan) -> Result<(), Failure> {
+    let mut machines: Vec<((&str, &str), Vec<&str>)> = Vec::new();
+    for step in plan.steps() {
+        let on = step.machine.as_ref().map_or("", MachineName::as_str);
+        for command in step.action.commands() {
+            let key = (step.action.kind().word(), command.run.as_str());
+            match machines.iter_mut().find(|(known, _)| *known == key) {
+                Some((_, names)) => names.push(on),
+                None => machines.push((key, vec![on])),
+            }
+        }
+    }
+    for ((list, run), names) in machines {
+        writeln!(
+            console.err,
+            "  runs `{}` (from `{list}`) on {}",
+            visible(run),
+            names.join(", ")
+        )?;
     }
     Ok(())
 }

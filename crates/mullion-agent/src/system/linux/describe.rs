@@ -38,7 +38,7 @@ fn own_version() -> String {
     }
 }
 
-fn system_name(release: &str) -> String {
+pub(super) fn system_name(release: &str) -> String {
     let value = |key: &str| {
         let line = release.lines().find_map(|line| line.strip_prefix(key))?;
         let value = line.trim().trim_matches(['"', '\'']);
@@ -104,7 +104,7 @@ fn addresses(linux: &Linux) -> Vec<String> {
 }
 
 /// The adapter and address in `2: host0    inet 10.99.0.11/24 brd …`.
-fn address(line: &str) -> Option<String> {
+pub(super) fn address(line: &str) -> Option<String> {
     let mut words = line.split_whitespace().skip(1);
     let adapter = words.next()?;
     let family = words.next()?;

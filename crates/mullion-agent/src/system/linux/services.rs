@@ -102,7 +102,7 @@ fn unit(name: &str) -> String {
 }
 
 /// Reads `systemctl show`: one block a unit, in the order in which they were asked for.
-fn parse(names: &[&str], output: &str) -> BTreeMap<String, ServiceFacts> {
+pub(super) fn parse(names: &[&str], output: &str) -> BTreeMap<String, ServiceFacts> {
     let blocks = output.split("\n\n").map(|block| {
         let value = |key: &str| {
             let of_key =

@@ -111,7 +111,10 @@ pub(super) fn bundle(
             .iter()
             .map(|record| record.item.to_string())
             .collect(),
-        size: index.items.iter().map(|record| record.size).sum(),
+        size: index
+            .items
+            .iter()
+            .fold(0_u64, |sum, record| sum.saturating_add(record.size)),
         lacks: lacks.map(ToString::to_string).collect(),
     };
     let code = if document.lacks.is_empty() {
