@@ -17,3 +17,4 @@ mod ground;
 mod isolation;
 mod networks;
 mod stand_in;
+mod virtual_machine;
