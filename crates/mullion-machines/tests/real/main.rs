@@ -19,3 +19,4 @@ mod isolation;
 mod networks;
 mod proof;
 mod stand_in;
+mod virtual_machine;
