@@ -126,6 +126,17 @@ impl ClusterState {
         Ok(write_private(&self.kubeconfig_path(), text.reveal())?)
     }
 
+    /// Keeps the host keys of a machine and of those on the way to it, as a file of OpenSSH's, and gives its path.
+    pub fn keep_known_hosts(
+        &self,
+        machine: &MachineName,
+        text: &str,
+    ) -> Result<PathBuf, StateError> {
+        let path = self.folder.join(format!("known_hosts.{machine}"));
+        write_private(&path, text)?;
+        Ok(path)
+    }
+
     /// The cluster file of the last run, for commands that only name the cluster.
     pub fn file(&self) -> Result<Option<String>, StateError> {
         Ok(read(&self.folder.join(FILE))?)
@@ -177,7 +188,9 @@ fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
         let mut builder = std::fs::DirBuilder::new();
         builder.recursive(true).mode(0o700).create(folder)?;
     }
-    let beside = path.with_extension(format!("new-{}", std::process::id()));
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(format!(".new-{}", std::process::id()));
+    let beside = PathBuf::from(beside);
     // A file that is left from a process of the same number would keep its mode.
     let _ = fs_err::remove_file(&beside);
     let mut options = std::fs::OpenOptions::new();
@@ -227,6 +240,12 @@ mod tests {
             .unwrap();
         assert_eq!(state.file().unwrap().unwrap(), "machines: {}");
         assert_eq!(state.paths().unwrap().unwrap(), Path::new("/srv/lab"));
+        let machine = "cp1".parse().unwrap();
+        for text in ["a\n", "b\n"] {
+            let path = state.keep_known_hosts(&machine, text).unwrap();
+            assert_eq!(fs_err::read_to_string(&path).unwrap(), text);
+            assert_eq!(mode(&path), 0o600);
+        }
         state.remove().unwrap();
         assert!(ClusterState::find(folder.path(), &name).is_none());
     }
