@@ -153,6 +153,17 @@ impl ClusterState {
         Ok(write_text(&self.kubeconfig_path(), text.reveal())?)
     }
 
+    /// Keeps the host keys of a machine and of those on the way to it, as a file of OpenSSH's, and gives its path.
+    pub fn keep_known_hosts(
+        &self,
+        machine: &MachineName,
+        text: &str,
+    ) -> Result<PathBuf, StateError> {
+        let path = self.folder.join(format!("known_hosts.{machine}"));
+        write_text(&path, text)?;
+        Ok(path)
+    }
+
     /// The cluster file of the last run, for commands that only name the cluster.
     pub fn file(&self) -> Result<Option<String>, StateError> {
         self.read(FILE)
@@ -280,7 +291,9 @@ fn write_private(
                 std::io::Error::new(error.kind(), words)
             })?;
     }
-    let beside = path.with_extension(format!("new-{}", std::process::id()));
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(format!(".new-{}", std::process::id()));
+    let beside = PathBuf::from(beside);
     // A file that is left from a process of the same number would keep its mode.
     let _ = fs_err::remove_file(&beside);
     let mut options = std::fs::OpenOptions::new();
@@ -345,6 +358,12 @@ mod tests {
         assert!(cut.is_err());
         let left = fs_err::read_dir(saved.parent().unwrap()).unwrap().count();
         assert_eq!(left, 1, "nothing of a snapshot that is not whole stays");
+        let machine = "cp1".parse().unwrap();
+        for text in ["a\n", "b\n"] {
+            let path = state.keep_known_hosts(&machine, text).unwrap();
+            assert_eq!(fs_err::read_to_string(&path).unwrap(), text);
+            assert_eq!(mode(&path), 0o600);
+        }
         state.remove().unwrap();
         assert!(ClusterState::find(folder.path(), &name).is_none());
     }

@@ -1,10 +1,8 @@
 //! `mullion ssh`: a login on a machine, by the system's own program.
 
 use std::ffi::OsString;
-use std::io::{self, ErrorKind, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::io::ErrorKind;
 use std::os::unix::process::CommandExt as _;
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use mullion_catalog::{Judgement, Model};
@@ -37,16 +35,10 @@ pub fn ssh(
         .login(machine)
         .map_err(|error| told(model, machine, &error))?;
     all_known(machine, &login)?;
-    let file = hands
-        .state()
-        .folder()
-        .join(format!("known_hosts.{machine}"));
-    write_private(&file, &known_hosts(&login)).map_err(|error| {
-        Failure::new(
-            Class::ThisComputer,
-            format!("`{}` could not be written", file.display()),
-        )
-        .because(&error)
+    let kept = hands.state().keep_known_hosts(machine, &known_hosts(&login));
+    let file = kept.map_err(|error| {
+        let what = format!("the host keys of {machine} could not be written");
+        Failure::new(Class::ThisComputer, what).because(&error)
     })?;
     let arguments = openssh_arguments(&login, &file).map_err(|error| refused(machine, &error))?;
     let mut command = Command::new("ssh");
@@ -167,21 +159,6 @@ fn for_cmd(word: &OsString) -> OsString {
     quoted
 }
 
-fn write_private(path: &Path, text: &str) -> io::Result<()> {
-    let mut name = path.as_os_str().to_owned();
-    name.push(format!(".{}.new", std::process::id()));
-    let beside = PathBuf::from(name);
-    let _ = fs_err::remove_file(&beside);
-    let mut options = std::fs::OpenOptions::new();
-    let mut file = options
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&beside)?;
-    file.write_all(text.as_bytes())?;
-    fs_err::rename(&beside, path)
-}
-
 #[cfg(test)]
 mod tests {
     use mullion_ssh::Key;
@@ -216,18 +193,5 @@ mod tests {
         assert!(failure.what.contains("root@b:22"), "{failure}");
         let failure = all_known(&machine, &login("c").host_key("SHA256:abc")).unwrap_err();
         assert!(failure.to_string().contains("fingerprint"), "{failure}");
-    }
-
-    #[test]
-    fn the_file_of_known_hosts_is_its_owners_alone() {
-        use std::os::unix::fs::PermissionsExt as _;
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("known_hosts.lin1");
-        for text in ["a\n", "b\n"] {
-            write_private(&file, text).unwrap();
-            assert_eq!(fs_err::read_to_string(&file).unwrap(), text);
-        }
-        let mode = fs_err::metadata(&file).unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, 0o600);
     }
 }
