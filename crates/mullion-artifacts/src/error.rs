@@ -44,13 +44,13 @@ pub enum SupplyError {
         /// What was asked for.
         item: Box<Item>,
         /// Who has it.
-        from: String,
+        from: Box<str>,
         /// The digest of what they have.
         found: Sha256Digest,
         /// The digest that is known.
         known: Sha256Digest,
         /// Who says so.
-        by: String,
+        by: Box<str>,
         /// The file in which the known digest stands.
         file: Option<PathBuf>,
     },

@@ -124,10 +124,10 @@ impl Known {
     ) -> SupplyError {
         SupplyError::NewDigest {
             item: Box::new(item.clone()),
-            from: from.into(),
+            from: from.into().into_boxed_str(),
             found,
             known: self.sha256.clone(),
-            by: self.by.clone(),
+            by: self.by.as_str().into(),
             file: self.file.clone(),
         }
     }

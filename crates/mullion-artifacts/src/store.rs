@@ -257,10 +257,10 @@ impl Store {
 
     /// Whether this process is root, and others can change what is in the folder.
     fn is_exposed(&self) -> Result<bool, StoreError> {
+        use std::os::unix::fs::MetadataExt as _;
         if !rustix::process::geteuid().is_root() {
             return Ok(false);
         }
-        use std::os::unix::fs::MetadataExt as _;
         let owner = self.custody.as_ref().and_then(|custody| custody.owner);
         for name in ["", PARTS, ROOTS, LAYERS, TOOLCHAINS, GO_CACHES, WORK] {
             let found = match fs::metadata(self.folder.join(name)) {

@@ -147,6 +147,36 @@ struct Where<'a> {
     checksums: Vec<(String, Witness)>,
 }
 
+impl Where<'_> {
+    /// What nobody here knows a digest of: what upstream, or a mirror at its first use, says of it.
+    fn expected(&self, fetch: &Fetch<'_>) -> Result<(Expect, Witness), FetchError> {
+        let mut last = None;
+        for (address, witness) in &self.checksums {
+            let file = self.address.rsplit('/').next().unwrap_or_default();
+            match fetch.text(address, CHECKSUM_LIMIT) {
+                Ok(text) => match checksum::find(&text, file) {
+                    Some(digest) => return Ok((Expect::Sha256(digest), *witness)),
+                    None => {
+                        last = Some(FetchError::Unexpected {
+                            address: shown(address),
+                            expected: "a checksum",
+                        });
+                    }
+                },
+                Err(error) if error.is_absence() => last = Some(error),
+                Err(error) => return Err(error),
+            }
+        }
+        match last {
+            Some(error) => Err(error),
+            None if self.word == "mirror" && !hold::may_vouch(self.address) => {
+                Err(mirror::unheld(self.address))
+            }
+            None => Ok((Expect::Anything, Witness::Connection)),
+        }
+    }
+}
+
 impl Asking<'_> {
     /// What a source gave; none where the next one is to be asked.
     fn sift(
@@ -289,7 +319,7 @@ impl Asking<'_> {
         let known = hold::known(self.job, self.entry, Some(self.artifact))?;
         let (expect, witness) = match &known {
             Some(known) => (Expect::Sha256(known.sha256.clone()), known.witness),
-            None => self.expected(&fetch, place).map_err(failed)?,
+            None => place.expected(&fetch).map_err(failed)?,
         };
         self.job
             .say(format!("fetching {item} from {}", shown(place.address)));
@@ -327,38 +357,6 @@ impl Asking<'_> {
         Ok(self
             .entry
             .keep(&partial, draft.finish(got.sha256, got.size))?)
-    }
-
-    /// What nobody here knows a digest of: what upstream, or a mirror at its first use, says of it.
-    fn expected(
-        &self,
-        fetch: &Fetch<'_>,
-        place: &Where<'_>,
-    ) -> Result<(Expect, Witness), FetchError> {
-        let mut last = None;
-        for (address, witness) in &place.checksums {
-            let file = place.address.rsplit('/').next().unwrap_or_default();
-            match fetch.text(address, CHECKSUM_LIMIT) {
-                Ok(text) => match checksum::find(&text, file) {
-                    Some(digest) => return Ok((Expect::Sha256(digest), *witness)),
-                    None => {
-                        last = Some(FetchError::Unexpected {
-                            address: shown(address),
-                            expected: "a checksum",
-                        });
-                    }
-                },
-                Err(error) if error.is_absence() => last = Some(error),
-                Err(error) => return Err(error),
-            }
-        }
-        match last {
-            Some(error) => Err(error),
-            None if place.word == "mirror" && !hold::may_vouch(place.address) => {
-                Err(mirror::unheld(place.address))
-            }
-            None => Ok((Expect::Anything, Witness::Connection)),
-        }
     }
 
     /// A program that upstream publishes inside an archive.

@@ -213,9 +213,9 @@ mod tests {
             path
         }
 
-        fn put(&self, source: Source) -> Result<PathBuf, TemplateError> {
+        fn put(&self, source: &Source) -> Result<PathBuf, TemplateError> {
             let place = Path::new("usr/local/bin/program");
-            put(&source, &self.root, place)?;
+            put(source, &self.root, place)?;
             Ok(self.folder.path().join("root").join(place))
         }
     }
@@ -249,7 +249,7 @@ mod tests {
         let stage = Stage::new();
         let source = stage.cached(0o644);
         for _ in 0..2 {
-            let target = stage.put(source.clone().into()).unwrap();
+            let target = stage.put(&source.clone().into()).unwrap();
             assert_eq!(fs_err::metadata(&target).unwrap().mode() & 0o777, 0o755);
             assert_eq!(fs_err::read_to_string(&target).unwrap(), "program");
         }
@@ -261,7 +261,7 @@ mod tests {
         let stage = Stage::new();
         for mode in [0o555, 0o755, 0o777] {
             let source = stage.cached(mode);
-            let target = stage.put(source.clone().into()).unwrap();
+            let target = stage.put(&source.clone().into()).unwrap();
             let inode = |path: &Path| fs_err::metadata(path).unwrap().ino();
             assert_ne!(inode(&source), inode(&target), "{mode:o}");
         }
@@ -272,13 +272,15 @@ mod tests {
         let stage = Stage::new();
         let path = stage.cached(0o777);
         let recorded = Sha256Digest::of(b"program");
-        stage.put(Source::held_to(&path, recorded.clone())).unwrap();
+        stage
+            .put(&Source::held_to(&path, recorded.clone()))
+            .unwrap();
         // As long as the recorded one, and as old.
         let before = fs_err::metadata(&path).unwrap().modified().unwrap();
         fs_err::write(&path, "rootkit").unwrap();
         let file = std::fs::File::options().write(true).open(&path).unwrap();
         file.set_modified(before).unwrap();
-        let error = stage.put(Source::held_to(&path, recorded)).unwrap_err();
+        let error = stage.put(&Source::held_to(&path, recorded)).unwrap_err();
         assert!(matches!(error, TemplateError::Changed { .. }), "{error:?}");
         assert!(error.hint().unwrap().contains("artifacts verify"));
     }

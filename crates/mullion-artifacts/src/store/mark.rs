@@ -138,9 +138,7 @@ fn stranger(folder: &Path, names: &[String]) -> io::Result<Option<String>> {
         let found = match name.as_str() {
             PARTS => strange_part(&path)?,
             ROOTS | LAYERS => strange_item(&path, name)?,
-            LOCKS => strange_child(&path, &|name, is_folder| {
-                !is_folder && name.ends_with(".lock")
-            })?,
+            LOCKS => strange_child(&path, &|name, is_folder| !is_folder && is_lock(name))?,
             WORK => strange_child(&path, &|name, is_folder| is_folder && is_work(name))?,
             TOOLCHAINS => strange_child(&path, &|name, is_folder| is_folder && is_go(name))?,
             GO_CACHES => strange_child(&path, &|name, is_folder| is_folder && is_go_cache(name))?,
@@ -159,6 +157,13 @@ pub(super) fn is_work(name: &str) -> bool {
         || name.starts_with("trust-")
         || is_go(name)
         || (name.starts_with("go-") && name.contains('@'))
+}
+
+/// Whether it is the file of a lock.
+pub(super) fn is_lock(name: &str) -> bool {
+    Path::new(name)
+        .extension()
+        .is_some_and(|word| word == "lock")
 }
 
 /// Whether it is the folder of a Go toolchain.

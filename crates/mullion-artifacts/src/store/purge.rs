@@ -85,9 +85,7 @@ fn empty(folder: &Folder, stays: &mut Vec<PathBuf>) -> io::Result<()> {
             trees(folder, &mark::is_go_cache, stays)
         }),
         (WORK, &|folder, stays| trees(folder, &mark::is_work, stays)),
-        (LOCKS, &|folder, stays| {
-            files(folder, &|name| name.ends_with(".lock"), stays)
-        }),
+        (LOCKS, &|folder, stays| files(folder, &mark::is_lock, stays)),
     ];
     for (name, remove) in top {
         if let Some(inner) = folder.enter(name)? {

@@ -163,8 +163,8 @@ fn promise_10_an_image_of_a_mirror_is_asked_for_by_the_digest_that_upstream_has(
         .to_string()
     };
     let honest = manifest("honest");
-    let served = honest.clone();
-    let server = Server::start(move |_, _| Reply::new(200, served.clone()));
+    let answer = honest.clone();
+    let server = Server::start(move |_, _| Reply::new(200, answer.clone()));
     // Whatever is asked for, by digest too.
     let mirror = Server::start(move |_, request| match request.target.as_str() {
         target if target.contains("/manifests/") => Reply::new(200, manifest("hostile")),
