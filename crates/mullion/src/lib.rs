@@ -107,13 +107,19 @@ pub fn run(
     if arguments.global.json {
         console.format = Format::Json;
     }
-    let of_kept = arguments.global.cluster.as_ref().and_then(|cluster| {
-        let state = ClusterState::find(&environment.state, cluster)?;
-        let paths = state.paths().ok()??;
-        Some(Environment {
-            paths,
-            ..environment.clone()
-        })
+    let named = arguments.global.cluster.as_ref();
+    let kept = named.and_then(|cluster| ClusterState::find(&environment.state, cluster));
+    let paths = match kept.map(|state| state.paths()).transpose() {
+        Ok(paths) => paths.flatten(),
+        Err(error) => {
+            let words = "the state of the cluster cannot be read";
+            let failure = Failure::new(Class::ThisComputer, words).because(&error);
+            return told(&mut console, &failure);
+        }
+    };
+    let of_kept = paths.map(|paths| Environment {
+        paths,
+        ..environment.clone()
     });
     let environment = of_kept.as_ref().unwrap_or(environment);
     let result = dispatch(
@@ -125,15 +131,18 @@ pub fn run(
     );
     match result {
         Ok(code) => code,
-        Err(failure) => {
-            // Where the failure itself cannot be written there is nobody left to tell.
-            let _ = match console.format {
-                Format::Json => console.json("Failure", &failure),
-                Format::Text => write!(console.err, "{failure}"),
-            };
-            failure.class.exit_code()
-        }
+        Err(failure) => told(&mut console, &failure),
     }
+}
+
+/// Tells a failure; gives its exit code.
+fn told(console: &mut Console<'_>, failure: &Failure) -> u8 {
+    // Where the failure itself cannot be written there is nobody left to tell.
+    let _ = match console.format {
+        Format::Json => console.json("Failure", failure),
+        Format::Text => write!(console.err, "{failure}"),
+    };
+    failure.class.exit_code()
 }
 
 /// Help and the version are answers; everything else that clap has to say is about a mistake.

@@ -3,7 +3,7 @@
 use mullion_wire::{Event, Facts, Request, UserCommand, write_line};
 
 use super::fixtures::*;
-use crate::system::Ended;
+use crate::system::{Ended, Owner};
 use crate::system::memory::{Memory, Node};
 
 fn facts(machine: &Memory) -> Facts {
@@ -289,6 +289,7 @@ fn promise_06_a_state_that_is_no_file_is_told_and_not_taken_for_missing() {
     ] {
         let link = Node::Link {
             target: "/nowhere".into(),
+            owner: Owner::Agent,
         };
         for node in [Node::Folder { mode: 0o700 }, link] {
             machine.put(path, node);

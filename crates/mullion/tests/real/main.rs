@@ -23,6 +23,7 @@ mod file_changes;
 mod killed;
 mod kube;
 mod lab;
+mod labels;
 mod network;
 mod offline;
 mod outage;
