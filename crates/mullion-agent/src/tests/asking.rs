@@ -3,8 +3,8 @@
 use mullion_wire::{Event, Facts, Request, UserCommand, write_line};
 
 use super::fixtures::*;
-use crate::system::{Ended, Owner};
 use crate::system::memory::{Memory, Node};
+use crate::system::{Ended, Owner};
 
 fn facts(machine: &Memory) -> Facts {
     let (_, events) = ask_well(machine, &Request::Facts);
@@ -293,12 +293,18 @@ fn promise_06_a_state_that_is_no_file_is_told_and_not_taken_for_missing() {
         };
         for node in [Node::Folder { mode: 0o700 }, link] {
             machine.put(path, node);
-            let before = machine.nodes();
+            // A request that would change something takes its turn first.
+            let all = || {
+                let mut nodes = machine.nodes();
+                nodes.retain(|path, _| !path.ends_with(".lock"));
+                nodes
+            };
+            let before = all();
             for request in [Request::Facts, Request::Revert] {
                 let told = ask_badly(&machine, &request);
                 assert!(told.contains(path), "{told}");
             }
-            assert_eq!(machine.nodes(), before);
+            assert_eq!(all(), before);
         }
     }
 }
