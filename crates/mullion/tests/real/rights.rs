@@ -339,12 +339,6 @@ fn promise_02_root_reads_no_file_that_the_user_could_not() {
     symlink(secret, bench.repository().join("link")).unwrap();
     let files = |from: &str| cluster(&format!("  files: [{{from: \"{from}\", to: /srv/x}}]\n"));
     let key = |file: &str| cluster("").replace("file: id", &format!("file: \"{file}\""));
-    let existing = |file: &str| {
-        format!(
-            "metadata: {{name: lab}}\ncontrolPlane: {{existing: {{kubeconfig: \"{file}\"}}}}\nmachines:\n\
-             - {{name: lin, addresses: [192.0.2.9]}}\n"
-        )
-    };
     for (text, what) in [
         (files(secret), "files"),
         (files("link"), "files by a link"),
@@ -357,7 +351,6 @@ fn promise_02_root_reads_no_file_that_the_user_could_not() {
             cluster(&format!("kubernetes: {{patches: [\"{secret}\"]}}\n")),
             "patches",
         ),
-        (existing(secret), "kubeconfig"),
     ] {
         bench.write("cluster.yaml", &text);
         for command in [&["plan"][..], &["plan", "--json"], &["up", "--yes"]] {
@@ -524,6 +517,10 @@ fn promise_03_commands_that_look_write_nothing() {
                 &["catalog"],
                 &["explain", "E0101"],
             ] {
+                // What it asks of this computer does not depend on those folders, and takes long.
+                if is_linked && command == ["doctor"] {
+                    continue;
+                }
                 fs_err::create_dir(&traces).unwrap();
                 let name = traces.join("trace");
                 let name = name.to_str().unwrap();
