@@ -99,7 +99,7 @@ pub fn layer(from: &Path, to: &Path) -> Result<(), String> {
         let path = entry.path().map_err(|error| error.to_string())?;
         let mut parts = path.components();
         let is_inside = parts.all(|part| matches!(part, std::path::Component::Normal(_)));
-        assert!(is_inside, "{path:?} leads out of the layer");
+        assert!(is_inside, "{} leads out of the layer", path.display());
     }
     Ok(())
 }

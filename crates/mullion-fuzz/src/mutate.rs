@@ -3,7 +3,7 @@
 /// The longest input.
 pub const LONGEST: usize = 64 << 10;
 
-/// Numbers that follow from a seed alone (SplitMix64).
+/// Numbers that follow from a seed alone (`SplitMix64`).
 #[derive(Debug, Clone)]
 pub struct Rng(u64);
 

@@ -200,16 +200,16 @@ fn role(node: &Node, labels: &BTreeMap<String, String>, taints: &BTreeSet<Taint>
     let lacks: Map<String, Value> = lacks
         .map(|(key, value)| (key.clone(), value.clone().into()))
         .collect();
-    let none = (BTreeMap::new(), BTreeSet::new());
+    let nothing = (BTreeMap::new(), BTreeSet::new());
     // As when it is marked, save that nothing goes: a taint that nobody wants is the next step's matter.
     let known: BTreeSet<_> = facts::taints(node).collect();
     let kubeadm = control_plane_taint();
     let mut wanted = taints.clone();
     wanted.extend(known.contains(&kubeadm).then_some(kubeadm));
     let marks = Marks {
-        labels: &none.0,
+        labels: &nothing.0,
         taints: &wanted,
-        drop_labels: &none.1,
+        drop_labels: &nothing.1,
         drop_taints: &BTreeSet::new(),
     };
     let taints = self::taints(node, &marks);

@@ -68,7 +68,7 @@ pub struct Taken {
 
 impl Taken {
     /// One of that owner.
-    pub fn new(what: impl ToString, owner: impl Into<String>) -> Self {
+    pub fn new(what: &(impl ToString + ?Sized), owner: impl Into<String>) -> Self {
         Self {
             what: what.to_string(),
             owner: owner.into(),

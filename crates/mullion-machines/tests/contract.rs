@@ -32,15 +32,15 @@ fn wish(name: &str, last: u8) -> MachineWish {
         authorized_keys: vec!["ssh-ed25519 AAAA cluster".into()],
         hosts: Hosts::default(),
         dns: Vec::new(),
-        identity: identity(),
+        identity: Some(identity()),
     }
 }
 
-fn identity() -> Option<Identity> {
-    Some(Identity {
+fn identity() -> Identity {
+    Identity {
         id: ClusterUid::of(7),
         owner: 1000,
-    })
+    }
 }
 
 /// Spoils labels in memory.
@@ -68,7 +68,7 @@ fn trial() -> Trial {
             cluster: "dev".parse().unwrap(),
             network: "10.9.0.0/24".parse().unwrap(),
             access: MachineAccess::Host,
-            identity: identity(),
+            identity: Some(identity()),
         },
         other: NetworkWish {
             cluster: "other".parse().unwrap(),

@@ -93,6 +93,10 @@ pub fn visible(text: &str) -> Cow<'_, str> {
 }
 
 /// Whether a terminal would obey or hide the letter, other than a line feed or a tab.
+#[expect(
+    clippy::match_same_arms,
+    reason = "each arm is a group of letters with its own reason"
+)]
 pub const fn is_hostile(letter: char) -> bool {
     match letter {
         '\n' | '\t' => false,

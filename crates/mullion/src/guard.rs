@@ -79,12 +79,12 @@ fn whole_until(bytes: &[u8]) -> usize {
 fn is_begun_colour(bytes: &[u8]) -> bool {
     match bytes {
         [0x1b] => true,
-        [0x1b, b'[', rest @ ..] => rest.iter().all(is_of_colour),
+        [0x1b, b'[', rest @ ..] => rest.iter().copied().all(is_of_colour),
         _ => false,
     }
 }
 
-const fn is_of_colour(byte: &u8) -> bool {
+const fn is_of_colour(byte: u8) -> bool {
     byte.is_ascii_digit() || matches!(byte, b';')
 }
 
@@ -109,7 +109,7 @@ fn next_colour(text: &str) -> Option<(usize, usize)> {
     while let Some(at) = text[from..].find("\x1b[") {
         let start = from + at;
         let bytes = &text.as_bytes()[start + 2..];
-        let length = bytes.iter().take_while(|byte| is_of_colour(byte)).count();
+        let length = bytes.iter().take_while(|byte| is_of_colour(**byte)).count();
         if bytes.get(length) == Some(&b'm') {
             return Some((start, start + 2 + length + 1));
         }

@@ -145,14 +145,14 @@ impl Hands<'_> {
                 continue;
             }
             let owner = format!("machine {other}");
-            taken.push(Taken::new(other, owner.clone()));
+            taken.push(Taken::new(&other, owner.clone()));
             if !address.is_empty() {
-                taken.push(Taken::new(address, owner.clone()));
+                taken.push(Taken::new(&address, owner.clone()));
             }
             // By which it is a node may be another than by which it is logged in to. One that does not tell now is known
             // by its Node object.
             if let Ok(address) = self.node_address(other) {
-                taken.push(Taken::new(address, owner));
+                taken.push(Taken::new(&address, owner));
             }
         }
         let host = roster.endpoint.rsplit_once(':').map(|(host, _)| host);
@@ -161,14 +161,14 @@ impl Hands<'_> {
         let is_own =
             roster.address(machine) == Some(host) && self.seats().any(|seat| seat == *machine);
         if !host.is_empty() && !is_own {
-            taken.push(Taken::new(host, "the cluster's endpoint"));
+            taken.push(Taken::new(&host, "the cluster's endpoint"));
         }
         let services = self.cluster().network.services;
         if let Some(api) = services.hosts().next() {
-            taken.push(Taken::new(api, "the Service of the API server"));
+            taken.push(Taken::new(&api, "the Service of the API server"));
         }
         if let Some(gateway) = roster.network.and_then(|network| network.hosts().next()) {
-            taken.push(Taken::new(gateway, "this computer"));
+            taken.push(Taken::new(&gateway, "this computer"));
         }
         Ok(Serving {
             addresses: vec![own],

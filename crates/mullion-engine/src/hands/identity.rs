@@ -40,7 +40,7 @@ pub(super) fn adopted<'f>(
     let is_users = |identity: &&Identity| user == 0 || identity.owner == user;
     let only = ids.into_iter().next()?;
     let is_only = all.iter().all(|identity| identity.id == *only);
-    (is_only && all.iter().all(|identity| is_users(identity))).then(|| only.clone())
+    (is_only && all.iter().all(is_users)).then(|| only.clone())
 }
 
 /// What the claim on a machine that exists already says of the cluster's id.

@@ -221,17 +221,13 @@ const CLOCK: u64 = 300;
 /// Why a machine's kubelet is let in nowhere any more: its certificate has expired. This computer's clock decides, and
 /// not the machine's, which may be wrong: who believed it would empty a good node.
 pub(super) fn expired(facts: &Facts, now: u64) -> Option<String> {
-    match facts.certificate_expires {
-        Some(expiry) => {
-            let days = now.checked_sub(expiry)? / 86_400;
-            Some(format!("kubelet's certificate expired {days} days ago"))
-        }
-        // An older agent has judged by its own clock.
-        None => {
-            let is_right = facts.clock.abs_diff(now) <= CLOCK;
-            facts.expired.clone().filter(|_| is_right)
-        }
+    if let Some(expiry) = facts.certificate_expires {
+        let days = now.checked_sub(expiry)? / 86_400;
+        return Some(format!("kubelet's certificate expired {days} days ago"));
     }
+    // An older agent has judged by its own clock.
+    let is_right = facts.clock.abs_diff(now) <= CLOCK;
+    facts.expired.clone().filter(|_| is_right)
 }
 
 /// A cluster whose API server does not answer.

@@ -54,12 +54,11 @@ fn without_colours(text: &str) -> String {
         out.push_str(before);
         let parameters =
             after.trim_start_matches(|letter: char| letter.is_ascii_digit() || letter == ';');
-        match parameters.strip_prefix('m') {
-            Some(behind) => rest = behind,
-            None => {
-                out.push('\u{1b}');
-                rest = after;
-            }
+        if let Some(behind) = parameters.strip_prefix('m') {
+            rest = behind;
+        } else {
+            out.push('\u{1b}');
+            rest = after;
         }
     }
     out + rest

@@ -55,7 +55,7 @@ fn a_few_lines_of_aliases_do_not_become_millions_of_values() {
     let mut text = String::from("a: &a [x, x, x, x, x, x, x, x, x]\n");
     for (above, name) in ('a'..='h').zip('b'..='i') {
         let nine = vec![format!("*{above}"); 9].join(", ");
-        text.push_str(&format!("{name}: &{name} [{nine}]\n"));
+        text += &format!("{name}: &{name} [{nine}]\n");
     }
     let begun = std::time::Instant::now();
     assert!(parse(&text).is_err());

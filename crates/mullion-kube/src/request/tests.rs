@@ -146,7 +146,7 @@ fn promise_11_an_address_of_another_is_refused_though_it_is_known_as_the_nodes()
     ];
     for other in others {
         let serving = Serving {
-            taken: vec![Taken::new(other, "the endpoint")],
+            taken: vec![Taken::new(&other, "the endpoint")],
             ..serving(&["10.99.0.12"])
         };
         let unfit = check(&spec(fixture!("lin1")), "lin1", &serving).unwrap_err();
@@ -169,7 +169,7 @@ fn promise_11_an_address_of_another_is_refused_though_it_is_known_as_the_nodes()
 fn promise_11_a_name_of_another_is_refused_though_it_is_the_nodes() {
     for name in ["lin1", "LIN1", "lin1."] {
         let serving = Serving {
-            taken: vec![Taken::new(name, "the endpoint")],
+            taken: vec![Taken::new(&name, "the endpoint")],
             ..serving(&["10.99.0.12"])
         };
         let unfit = check(&spec(fixture!("lin1")), "lin1", &serving).unwrap_err();

@@ -55,8 +55,8 @@ fn enter(above: impl AsFd, name: impl rustix::path::Arg) -> rustix::io::Result<O
     rustix::fs::openat2(above, name, flags, Mode::empty(), resolve)
 }
 
-fn empty(folder: OwnedFd) -> rustix::io::Result<()> {
-    for entry in Dir::read_from(&folder)? {
+fn empty(folder: &OwnedFd) -> rustix::io::Result<()> {
+    for entry in Dir::read_from(folder)? {
         let entry = entry?;
         let name: &CStr = entry.file_name();
         if [&b"."[..], b".."].contains(&name.to_bytes()) {
@@ -66,18 +66,18 @@ fn empty(folder: OwnedFd) -> rustix::io::Result<()> {
             FileType::Directory => true,
             // Not every file system tells.
             FileType::Unknown => {
-                let meta = rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
+                let meta = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
                 FileType::from_raw_mode(meta.st_mode) == FileType::Directory
             }
             _ => false,
         };
         let how = if is_folder {
-            empty(enter(&folder, name)?)?;
+            empty(&enter(folder, name)?)?;
             AtFlags::REMOVEDIR
         } else {
             AtFlags::empty()
         };
-        match rustix::fs::unlinkat(&folder, name, how) {
+        match rustix::fs::unlinkat(folder, name, how) {
             Ok(()) | Err(Errno::NOENT) => {}
             Err(error) => return Err(error),
         }

@@ -62,15 +62,12 @@ fn decoded(field: &[u8]) -> OsString {
         let octal = (*first == b'\\').then(|| after.get(..3)).flatten();
         let octal = octal.and_then(|digits| std::str::from_utf8(digits).ok());
         let octal = octal.and_then(|digits| u8::from_str_radix(digits, 8).ok());
-        match octal {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = &after[3..];
-            }
-            None => {
-                bytes.push(*first);
-                rest = after;
-            }
+        if let Some(byte) = octal {
+            bytes.push(byte);
+            rest = &after[3..];
+        } else {
+            bytes.push(*first);
+            rest = after;
         }
     }
     OsString::from_vec(bytes)

@@ -182,14 +182,13 @@ fn is_still_joined(item: &Item<'_>, cluster: &ClusterFacts) -> bool {
         return false;
     };
     let name = item.name().as_str();
-    let is_named = match &inside.node {
-        Some(node) => node == name,
+    let is_named = if let Some(node) = &inside.node {
+        node == name
+    } else {
         // An older agent does not tell: then it is another node's that has this machine's address.
-        None => {
-            let own = item.facts.and_then(|facts| facts.address);
-            let mut nodes = cluster.nodes.values();
-            own.is_none() || !nodes.any(|node| node.address == own)
-        }
+        let own = item.facts.and_then(|facts| facts.address);
+        let mut nodes = cluster.nodes.values();
+        own.is_none() || !nodes.any(|node| node.address == own)
     };
     is_named
         && inside.kubeadm != Some(Kubeadm::Begun)
@@ -276,8 +275,9 @@ fn belongs(inside: &Inside, id: Option<&ClusterId>, duty: Duty) -> bool {
 /// What was known of the node that the links of [`entry`] make; `None` when there are none.
 pub(super) fn entrance(links: &[Link]) -> Option<Prior> {
     links.iter().find_map(|link| match link.action {
-        Action::Init { prior, .. } | Action::Join { prior, .. } => Some(prior),
-        Action::Register {
+        Action::Init { prior, .. }
+        | Action::Join { prior, .. }
+        | Action::Register {
             prior: prior @ Prior::Absent,
             ..
         } => Some(prior),

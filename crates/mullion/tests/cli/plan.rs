@@ -201,7 +201,7 @@ fn promise_12_plan_prints_the_users_commands_as_they_will_run() {
     ] {
         assert!(ran.out.contains(shown), "{shown} is not in {}", ran.out);
     }
-    let is_plain = |text: &str| !text.contains(|letter| mullion_wire::text::is_hostile(letter));
+    let is_plain = |text: &str| !text.contains(mullion_wire::text::is_hostile);
     assert!(is_plain(&ran.out) && is_plain(&ran.err), "{}", ran.out);
 
     let ran = bench.run(&["plan", "--facts", "facts.json", "--json"]);
@@ -245,7 +245,7 @@ fn promise_12_what_a_file_says_cannot_steer_the_terminal() {
             let ran = bench.run(arguments);
             assert_eq!(ran.code, 3, "{}", ran.err);
             let text = ran.out + &ran.err;
-            let hostile = text.contains(|letter| mullion_wire::text::is_hostile(letter));
+            let hostile = text.contains(mullion_wire::text::is_hostile);
             assert!(!hostile, "{text:?}");
             assert!(
                 !text.lines().any(|line| line.starts_with("error: b")),
