@@ -209,7 +209,7 @@ mod tests {
         run(&mut shell(script), input, limit).unwrap()
     }
 
-    const LONG: Duration = Duration::from_secs(60);
+    const LONG: Duration = Duration::from_mins(1);
 
     #[test]
     fn promise_08_a_program_that_hangs_ends_at_its_limit_with_everything_it_started() {

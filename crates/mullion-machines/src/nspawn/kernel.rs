@@ -154,7 +154,7 @@ impl Kernel {
             let known = record.of(name, &self.namespace);
             // The first value stays the one before. Only where somebody else has changed it since is it theirs.
             let is_news = known.get(name).is_none_or(|known| {
-                now != known.before && now != known.ours && self.is_raised(name, &now, way_out)
+                now != known.before && now != known.ours && is_raised(name, &now, way_out)
             });
             if is_news {
                 let ours = made_of(name, &now);
@@ -278,12 +278,6 @@ impl Kernel {
             .any(|text| text.lines().any(|line| sets(line, name, value)))
     }
 
-    /// Whether we are about to raise a setting from this value.
-    fn is_raised(&self, name: &str, now: &str, way_out: WayOut) -> bool {
-        let least = needed(way_out).find(|(needed, _)| *needed == name);
-        least.is_some_and(|(_, least)| now.parse().is_ok_and(|now: u64| now < least))
-    }
-
     fn is_below(&self, name: &str, least: u64) -> Result<bool, DriverError> {
         let value = self.read(name)?.and_then(|value| value.parse().ok());
         Ok(value.is_some_and(|value: u64| value < least))
@@ -298,6 +292,12 @@ impl Kernel {
             Err(error) => Err(error.into()),
         }
     }
+}
+
+/// Whether we are about to raise a setting from this value.
+fn is_raised(name: &str, now: &str, way_out: WayOut) -> bool {
+    let least = needed(way_out).find(|(needed, _)| *needed == name);
+    least.is_some_and(|(_, least)| now.parse().is_ok_and(|now: u64| now < least))
 }
 
 /// What tells a network namespace from others.
