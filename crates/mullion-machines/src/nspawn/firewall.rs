@@ -17,6 +17,9 @@ use crate::error::DriverError;
 /// How long iptables waits for others who change rules, in seconds.
 const LOCK: &str = "10";
 
+/// What iptables says when others held the rules all that time.
+const HELD: &str = "xtables lock";
+
 /// The most jumps to the chain that are removed: more than one are the work of two runs at once.
 const JUMPS: usize = 8;
 
@@ -108,16 +111,16 @@ pub(super) fn open_way_out(
         masquerade(network)
     );
     replace_table(WAY_OUT, bridge, &chain)?;
-    if drops_by_policy()? && !has_passes(bridge, access) {
+    if drops_by_policy()? && !has_passes(bridge, access)? {
         let chain = chain_name(bridge);
-        if !has_chain(&chain) {
+        if !has_chain(&chain)? {
             iptables(&["-N", &chain])?;
         }
         iptables(&["-F", &chain])?;
         for rule in passes(bridge, access) {
             iptables(&[&["-A", chain.as_str()], rule.as_slice()].concat())?;
         }
-        if !holds(&["FORWARD", "-j", &chain]) {
+        if !holds(&["FORWARD", "-j", &chain])? {
             iptables(&["-A", "FORWARD", "-j", &chain])?;
         }
     }
@@ -144,9 +147,9 @@ pub(super) fn way_out_lacks(
         return Ok(Some(format!("its way out, nft's table {bridge}, is gone")));
     }
     let is_passed = !drops_by_policy()?
-        || has_passes(bridge, access)
+        || has_passes(bridge, access)?
         // What an older version made serves as well, and is replaced when the network is made again.
-        || older_passes(bridge).iter().all(|rule| holds(rule));
+        || hold_all(&older_passes(bridge))?;
     Ok((!is_passed).then(|| format!("the firewall drops what passes through {bridge}")))
 }
 
@@ -160,12 +163,12 @@ pub(super) fn remove_passes(bridge: &str, by_older: bool) -> Result<(), DriverEr
     let chain = chain_name(bridge);
     let jump = ["FORWARD", "-j", chain.as_str()];
     for _ in 0..JUMPS {
-        if !holds(&jump) {
+        if !holds(&jump)? {
             break;
         }
         iptables(&[&["-D"], jump.as_slice()].concat())?;
     }
-    if has_chain(&chain) {
+    if has_chain(&chain)? {
         iptables(&["-F", &chain])?;
         // It stays, and holds nothing, where a rule of somebody else leads to it: that rule is not Mullion's to delete.
         let _ = iptables(&["-X", &chain]);
@@ -179,7 +182,7 @@ pub(super) fn remove_passes(bridge: &str, by_older: bool) -> Result<(), DriverEr
 /// Removes the two rules that older versions put into `FORWARD` itself, and only these: each is known exactly.
 pub(super) fn remove_older_passes(bridge: &str) -> Result<(), DriverError> {
     for rule in older_passes(bridge) {
-        if holds(&rule) {
+        if holds(&rule)? {
             iptables(&[&["-D"], rule.as_slice()].concat())?;
         }
     }
@@ -236,12 +239,19 @@ fn older_passes(bridge: &str) -> [[&str; 5]; 2] {
     ["-i", "-o"].map(|direction| ["FORWARD", direction, bridge, "-j", "ACCEPT"])
 }
 
-fn has_passes(bridge: &str, access: MachineAccess) -> bool {
+fn has_passes(bridge: &str, access: MachineAccess) -> Result<bool, DriverError> {
     let chain = chain_name(bridge);
-    let rules = passes(bridge, access);
-    let mut rules = rules.iter();
-    holds(&["FORWARD", "-j", &chain])
-        && rules.all(|rule| holds(&[&[chain.as_str()], rule.as_slice()].concat()))
+    let rules = passes(bridge, access).map(|rule| [&[chain.as_str()], rule.as_slice()].concat());
+    Ok(holds(&["FORWARD", "-j", &chain])? && hold_all(&rules)?)
+}
+
+fn hold_all<'a>(rules: &[impl AsRef<[&'a str]>]) -> Result<bool, DriverError> {
+    for rule in rules {
+        if !holds(rule.as_ref())? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Whether packets that no rule names are dropped; container engines set it up so.
@@ -249,20 +259,58 @@ fn drops_by_policy() -> Result<bool, DriverError> {
     match iptables(&["-S", "FORWARD"]) {
         // The first line alone is the policy. What follows are rules of others, whose comments can hold any text.
         Ok(rules) => Ok(rules.lines().next() == Some("-P FORWARD DROP")),
-        Err(DriverError::MissingProgram(_) | DriverError::Program { .. }) => Ok(false),
+        Err(DriverError::Program { tail, .. }) if !tail.contains(HELD) => Ok(false),
+        Err(DriverError::MissingProgram(_)) => Ok(false),
         Err(error) => Err(error),
     }
 }
 
 /// Whether exactly this rule is there.
-fn holds(rule: &[&str]) -> bool {
-    iptables(&[&["-C"], rule].concat()).is_ok()
+fn holds(rule: &[&str]) -> Result<bool, DriverError> {
+    is_there(&[&["-C"], rule].concat())
 }
 
-fn has_chain(chain: &str) -> bool {
-    iptables(&["-S", chain]).is_ok()
+fn has_chain(chain: &str) -> Result<bool, DriverError> {
+    is_there(&["-S", chain])
+}
+
+/// Whether iptables finds what is asked for. One that could not look has not said that it is absent.
+fn is_there(args: &[&str]) -> Result<bool, DriverError> {
+    match iptables(args) {
+        Ok(_) => Ok(true),
+        Err(DriverError::Program { tail, .. }) if !tail.contains(HELD) => Ok(false),
+        Err(DriverError::MissingProgram(_)) => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 fn iptables(args: &[&str]) -> Result<String, DriverError> {
     exec::run("iptables", &[&["-w", LOCK], args].concat())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failing(tail: &'static str) {
+        exec::play::by(move |name, args| {
+            if args == ["--version"] {
+                return Ok(String::new());
+            }
+            Err(DriverError::Program {
+                command: name.into(),
+                tail: tail.into(),
+            })
+        });
+    }
+
+    #[test]
+    fn promise_08_rules_that_could_not_be_looked_at_are_not_taken_as_absent() {
+        failing("Another app is currently holding the xtables lock; still 1s 0us time ahead");
+        assert!(remove_passes("mul1", true).is_err());
+        failing("iptables: Bad rule (does a matching rule exist in that chain?).");
+        remove_passes("mul1", true).unwrap();
+        exec::play::by(|name, _| Err(DriverError::MissingProgram(name.into())));
+        remove_passes("mul1", true).unwrap();
+    }
 }

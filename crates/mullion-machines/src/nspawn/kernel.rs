@@ -294,6 +294,12 @@ impl Kernel {
     }
 }
 
+/// Whether we are about to raise a setting from this value.
+fn is_raised(name: &str, now: &str, way_out: WayOut) -> bool {
+    let least = needed(way_out).find(|(needed, _)| *needed == name);
+    least.is_some_and(|(_, least)| now.parse().is_ok_and(|now: u64| now < least))
+}
+
 /// What tells a network namespace from others.
 fn namespace(path: &Path) -> Result<String, DriverError> {
     Ok(fs_err::metadata(path)?.ino().to_string())
