@@ -34,8 +34,7 @@ pub(super) fn erase(path: &Path) -> Result<(), DriverError> {
     };
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let removed = rustix::fs::open(above, flags, Mode::empty()).and_then(|above| {
-        let folder = enter(&above, name)?;
-        empty(folder)?;
+        empty(&enter(&above, name)?)?;
         rustix::fs::unlinkat(&above, name, AtFlags::REMOVEDIR)
     });
     match removed {

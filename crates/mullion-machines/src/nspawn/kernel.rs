@@ -323,12 +323,6 @@ fn sets(line: &str, name: &str, value: &str) -> bool {
     key == name && given.trim() == value
 }
 
-/// Whether we are about to raise a setting from this value.
-fn is_raised(name: &str, now: &str, way_out: WayOut) -> bool {
-    let least = needed(way_out).find(|(needed, _)| *needed == name);
-    least.is_some_and(|(_, least)| now.parse().is_ok_and(|now: u64| now < least))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
