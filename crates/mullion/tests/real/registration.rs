@@ -10,8 +10,8 @@ const NODES: [&str; 2] = ["cp1", "lin1"];
 const ROLE: &str = "node-role.kubernetes.io/control-plane";
 
 const FILE: &str = "metadata: {name: NAME}\nnetwork: {machineCIDR: null}\nmachines:\n\
-    - {name: cp, role: control-plane, os: linux, count: 1, schedulable: false, labels: {tier: front}}\n\
-    - {name: lin, role: worker, os: linux, count: 1, taints: [\"only=mine:NoSchedule\"]}\n";
+    - {name: cp, role: control-plane, os: linux, count: 1, labels: {tier: front}}\n\
+    - {name: lin, role: worker, os: linux, count: 1, taints: [\"only=mine:PreferNoSchedule\"]}\n";
 
 #[test]
 #[ignore = "needs root and real machines; cargo xtask test runs it"]
