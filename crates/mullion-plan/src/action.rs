@@ -435,7 +435,7 @@ mod tests {
     fn promise_12_a_title_shows_the_users_command_as_it_runs_and_what_it_hides() {
         let command = |run: &str| UserCommand {
             run: run.into(),
-            fingerprint: crate::Fingerprint::of(run),
+            fingerprint: crate::Fingerprint::of(&run),
         };
         let lin1 = "lin1".parse().ok();
         let title = |runs: &[&str]| {
