@@ -253,12 +253,10 @@ mod tests {
             .chain((0..4_000_u32).map(|number| (number * 37 % 251) as u8))
             .collect();
         let made = tar(&draft);
-        let mut archive = tar::Archive::new(made.as_slice());
-        let entries = archive
-            .entries()
-            .unwrap()
-            .filter_map(std::result::Result::ok);
-        assert!(entries.count() > 2);
+        let headers = made
+            .chunks(512)
+            .filter(|block| block.get(257..262) == Some(b"ustar"));
+        assert!(headers.count() > 2);
         assert!(!zip(&draft).is_empty());
         assert!(tar_gz(&draft).unwrap().starts_with(&[0x1f, 0x8b]));
         assert_eq!(tar(b"as it is"), b"as it is");
