@@ -35,7 +35,9 @@ pub fn ssh(
         .login(machine)
         .map_err(|error| told(model, machine, &error))?;
     all_known(machine, &login)?;
-    let kept = hands.state().keep_known_hosts(machine, &known_hosts(&login));
+    let kept = hands
+        .state()
+        .keep_known_hosts(machine, &known_hosts(&login));
     let file = kept.map_err(|error| {
         let what = format!("the host keys of {machine} could not be written");
         Failure::new(Class::ThisComputer, what).because(&error)
