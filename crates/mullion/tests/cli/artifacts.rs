@@ -94,7 +94,7 @@ fn without_a_way_out_every_missing_part_is_told_with_its_remedy() {
     let ran = bench.run(&["artifacts", "fetch"]);
     assert_eq!(ran.code, 4, "{}{}", ran.out, ran.err);
     assert!(
-        ran.err.contains("artifacts.bundle") && ran.err.contains("could not be had"),
+        ran.err.contains("mullion artifacts import") && ran.err.contains("could not be had"),
         "{}",
         ran.err
     );
