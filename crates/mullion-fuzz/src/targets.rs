@@ -146,11 +146,11 @@ targets! {
     "agent-lines", 2000, TERMINAL, mullion_agent::fuzz::line, "lines of programs, from which secrets are masked";
     "agent-linux", 2000, &[], mullion_agent::fuzz::linux_programs, "what Linux' programs and kernel tell the agent";
     "journal", 1500, JSON, documents::journal, "the journal of a run, and the page that is made of it";
-    "machine-label", 3000, JSON, mullion_machines::nspawn::fuzz::label, "the label of a machine, `machine.json`";
+    "machine-label", 3000, JSON, mullion_machines::fuzz::label, "the label of a machine, `machine.json`";
     "taken-machines", 3000, JSON, documents::taken_machines, "the state folder's list of machines that were taken";
-    "ip-links", 3000, JSON, mullion_machines::nspawn::fuzz::links, "what `ip -json` says of links";
-    "proc", 3000, &[], mullion_machines::nspawn::fuzz::process, "what `/proc` says of processes and mounts";
-    "console", 3000, TERMINAL, mullion_machines::nspawn::fuzz::console, "what a machine wrote to its console";
+    "ip-links", 3000, JSON, mullion_machines::fuzz::links, "what `ip -json` says of links";
+    "proc", 3000, &[], mullion_machines::fuzz::process, "what `/proc` says of processes and mounts";
+    "console", 3000, TERMINAL, mullion_machines::fuzz::console, "what a machine wrote to its console";
     "inspection", 3000, &[], mullion_engine::hands::fuzz::inspection, "what a machine of the user's says of itself";
     "ssh-lines", 3000, TERMINAL, mullion_ssh::fuzz::lines, "what a machine writes over SSH";
     "ssh-keys", 500, PEM, mullion_ssh::fuzz::keys, "host keys and private keys";

@@ -53,6 +53,8 @@ use mullion_spec::words;
 pub use driver::{Capabilities, Driver, Look, Privilege, Stop};
 pub use error::DriverError;
 pub use found::{Door, Found, Sighting};
+#[doc(hidden)]
+pub use nspawn::fuzz;
 pub use nspawn::has_machines;
 pub use quirks::{Cgroup, Init, Limits, Quirks, quirks};
 pub use record::{open_record, read_record};

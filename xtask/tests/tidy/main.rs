@@ -14,6 +14,7 @@ mod length;
 mod names;
 mod paths;
 mod programs;
+mod promises;
 mod purity;
 mod rust;
 mod shells;
@@ -86,6 +87,10 @@ const RULES: &[Rule] = &[
     (
         "every failure mode of Windows nodes has its row, and its test where one is promised",
         failure_modes::in_step,
+    ),
+    (
+        "every promise of `docs/security.md` has a test that is named after it",
+        promises::tested,
     ),
     (
         "unsafe code stands where Windows is called, and nowhere else",
