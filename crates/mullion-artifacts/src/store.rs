@@ -32,7 +32,6 @@ mod removal;
 use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -64,8 +63,6 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 #[derive(Debug, Clone)]
 pub struct Store {
     folder: PathBuf,
-    /// Whether a look may write: see [`Store::keep_times`].
-    keeps_times: Arc<AtomicBool>,
     custody: Option<Custody>,
     /// Set once the folder was seen to be a cache: it stays one.
     is_cache: Arc<OnceLock<()>>,
@@ -183,18 +180,11 @@ impl Store {
     pub fn open(folder: &Path) -> Result<Self, StoreError> {
         let store = Self {
             folder: folder.to_owned(),
-            keeps_times: Arc::default(),
             custody: None,
             is_cache: Arc::default(),
         };
         store.standing()?;
         Ok(store)
-    }
-
-    /// From now on an item whose file has another time than recorded, and the recorded digest, is recorded with its new
-    /// time, so that it is not hashed again. Commands that only look never call this.
-    pub fn keep_times(&self) {
-        self.keeps_times.store(true, Ordering::Relaxed);
     }
 
     /// The same, held to what this computer knows.
@@ -504,10 +494,6 @@ impl Store {
             return None;
         }
         record.modified = modified;
-        if self.keeps_times.load(Ordering::Relaxed) {
-            // Only saves hashing it the next time; a cache that may not be written is as good.
-            let _ = write_record(&folder, &record);
-        }
         Some(record)
     }
 

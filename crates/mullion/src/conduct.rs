@@ -111,7 +111,6 @@ pub fn conduct(
     for secret in hands.secrets() {
         mask.register(secret.reveal());
     }
-    hands.store().keep_times();
     let journal =
         Journal::create(&environment.state, opening, mask, Timestamp::now()).map_err(|error| {
             Failure::new(Class::ThisComputer, "the run's journal cannot be written").because(&error)

@@ -336,6 +336,32 @@ pub(super) fn inside(facts: &Facts) -> Inside {
 mod tests {
     use super::*;
 
+    /// What agents of the version before tell, and what that version made of it.
+    #[test]
+    fn promise_06_agents_of_the_version_before_are_understood() {
+        let observed = include_str!("../../../mullion/tests/adopted/observed.json");
+        let observed: Observed = serde_json::from_str(observed).unwrap();
+        for (name, told) in [
+            (
+                "cp1",
+                include_str!("../../../mullion/tests/adopted/machines/cp1/agent.json"),
+            ),
+            (
+                "lin1",
+                include_str!("../../../mullion/tests/adopted/machines/lin1/agent.json"),
+            ),
+            (
+                "win1",
+                include_str!("../../../mullion/tests/adopted/machines/win1/agent.json"),
+            ),
+        ] {
+            let facts: Facts = serde_json::from_str(told).unwrap();
+            let name: MachineName = name.parse().unwrap();
+            let known = observed.machines[&name].inside.clone().unwrap();
+            assert_eq!(inside(&facts), known, "{name}");
+        }
+    }
+
     #[test]
     fn what_the_system_waits_for_is_told_beside_what_it_renames() {
         let told = |reboot: Option<&str>, of_system, renames: Option<&str>| {

@@ -179,6 +179,16 @@ mod tests {
     ]"#;
 
     #[test]
+    fn promise_09_a_bridge_of_the_version_before_is_the_clusters() {
+        let shown = include_str!("../../../mullion/tests/adopted/ip-address.json");
+        let links: Vec<Link> = serde_json::from_str(shown).unwrap();
+        let own = links.iter().find(|link| link.cluster().is_some()).unwrap();
+        assert_eq!(own.cluster(), Some("mullion".parse().unwrap()));
+        assert_eq!(own.identity(), Ok(None));
+        assert_eq!(own.ipv4(), Some("10.99.0.1/24".parse().unwrap()));
+    }
+
+    #[test]
     fn labels_addresses_and_state_are_read() {
         let links: Vec<Link> = serde_json::from_str(SHOWN).unwrap();
         assert_eq!(links[0].cluster(), None);

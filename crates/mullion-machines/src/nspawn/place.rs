@@ -355,6 +355,37 @@ mod tests {
         "address":"10.9.0.11","network":"10.9.0.0/24","size":{"cpus":1,"memory":"1GiB","disk":"1GiB"},
         "whole":true,"ran":true,"hostKey":null}"#;
 
+    /// Labels of machines that the last version without ids made.
+    const OLDER: [(&str, &str); 3] = [
+        (
+            "cp1",
+            include_str!("../../../mullion/tests/adopted/machines/cp1/machine.json"),
+        ),
+        (
+            "lin1",
+            include_str!("../../../mullion/tests/adopted/machines/lin1/machine.json"),
+        ),
+        (
+            "win1",
+            include_str!("../../../mullion/tests/adopted/machines/win1/machine.json"),
+        ),
+    ];
+
+    #[test]
+    fn promise_09_machines_of_the_version_before_are_ours() {
+        for (name, text) in OLDER {
+            let place = tempfile::tempdir().unwrap();
+            let (cluster, machine) = ("mullion".parse().unwrap(), name.parse().unwrap());
+            let home = Ground::new(place.path()).home(&cluster, &machine);
+            fs_err::create_dir_all(&home.folder).unwrap();
+            fs_err::write(home.folder.join(LABEL), text).unwrap();
+            match home.label(&cluster, &machine) {
+                Marked::Ours(label) => assert!(label.whole && label.identity.is_none()),
+                other => panic!("{name}: {other:?}"),
+            }
+        }
+    }
+
     fn home() -> (tempfile::TempDir, Home) {
         let place = tempfile::tempdir().unwrap();
         let home =

@@ -74,7 +74,6 @@ pub fn artifacts(
             Some(file) => verify::bundle(console, &stock, file, &environment.folder),
         };
     }
-    stock.store.keep_times();
     stock
         .store
         .check_use()

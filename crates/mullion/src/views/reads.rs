@@ -50,6 +50,9 @@ pub fn reads(cluster: &Cluster, environment: &Environment) -> Vec<ReadRow> {
     if let Some(path) = &cluster.artifacts.bundle {
         file(path, "the bundle that artifacts are taken from".into());
     }
+    if let Some(path) = &cluster.artifacts.digests {
+        file(path, "the digests that artifacts are held to".into());
+    }
     if let ControlPlane::Existing { kubeconfig, .. } = &cluster.control_plane {
         file(kubeconfig, "the kubeconfig of the existing cluster".into());
     }
@@ -175,7 +178,7 @@ mod tests {
         let yaml = "\
             kubernetes: {patches: [patches/kubelet.yaml]}\n\
             trust: [{file: /etc/ssl/private/ca.pem}]\n\
-            artifacts: {bundle: ~/all.bundle}\n\
+            artifacts: {bundle: ~/all.bundle, digests: SHA256SUMS}\n\
             images: [{ref: example.com/app:1, archive: app.tar}]\n\
             access: {sshKey: {env: MADE}}\n\
             machines:\n\
@@ -197,6 +200,7 @@ mod tests {
             "file `/work/patches/kubelet.yaml`: a patch",
             "file `/etc/ssl/private/ca.pem`: certificates",
             "file `/home/user/all.bundle`: the bundle",
+            "file `/work/SHA256SUMS`: the digests",
             "file `/work/app.tar`: the image `example.com/app:1`",
             "file `/etc/shadow`: copied to `/srv/x` on machines of `lin`",
             "file `/root/.ssh/id`: the login key of machines of `lin`",
@@ -206,7 +210,7 @@ mod tests {
         ] {
             assert!(lines.contains(line), "{line}\n{lines}");
         }
-        assert_eq!(rows.len(), 9, "{lines}");
+        assert_eq!(rows.len(), 10, "{lines}");
         assert_eq!(text(&[]), "");
         assert_eq!(printable("a\u{1b}[2Jb\n"), "a\\u{1b}[2Jb\\n");
     }

@@ -1,6 +1,7 @@
 //! The program as a user runs it: a process, a folder, an exit code.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod adoption;
 mod artifacts;
 mod down;
 mod elevation;
