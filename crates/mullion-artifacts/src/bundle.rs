@@ -1,3 +1,4 @@
+// tidy: long because writing, sealing, reading and importing share one layout, which its tests spell out
 //! Bundles: one tar file with everything that a cluster needs, for a computer without a way out.
 //!
 //! # Layout

@@ -57,7 +57,7 @@ const CALLS: &[(&str, u32)] = if cfg!(target_arch = "aarch64") {
 };
 
 /// The fork bomb: small processes that wait, until no more can be made.
-const BOMB: &str = "mkfifo /run/fuse; systemd-run -q -p TasksMax=infinity sh -c \
+const BOMB: &str = "systemctl is-system-running --wait >/dev/null; mkfifo /run/fuse; systemd-run -q -p TasksMax=infinity sh -c \
     'for n in $(seq 20000); do (read -r _ < /run/fuse) & done; sleep 600'";
 
 #[test]

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use mullion_catalog::{Catalog, Look, PackageManager};
-use mullion_machines::nspawn::{DiskLimit, disk_limit};
+use mullion_machines::{DiskLimit, disk_limit};
 
 use super::computer::{
     Clock, Computer, Disk, DiskLimits, Distribution, Holds, Medium, Memory, User,
