@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use fs_err as fs;
+use mullion_rights::Opened;
 use mullion_wire::Sha256Digest;
 
 use crate::item::Item;
@@ -20,11 +20,12 @@ const LIMIT: u64 = 16 << 20;
 impl DigestList {
     /// Reads a file of lines with a digest and a name.
     pub fn read(file: &Path) -> io::Result<Self> {
-        if fs::metadata(file)?.len() > LIMIT {
-            let words = format!("{} is too long for a list of digests", file.display());
-            return Err(io::Error::new(io::ErrorKind::InvalidData, words));
-        }
-        Self::parse(&fs::read_to_string(file)?).map_err(|number| {
+        let named = |error: io::Error| {
+            let words = format!("`{}` cannot be read: {error}", file.display());
+            io::Error::new(error.kind(), words)
+        };
+        let opened = Opened::by_invoker(file).map_err(named)?;
+        Self::parse(&opened.text(LIMIT).map_err(named)?).map_err(|number| {
             let words = format!(
                 "line {number} of {} is not a SHA-256 and a name, as `sha256sum` writes them",
                 file.display()

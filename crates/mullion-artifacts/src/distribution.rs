@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::build::BuildError;
 use crate::job::Job;
 use crate::process;
+use crate::sources::SYSTEM_PATH;
 use crate::trust;
 
 /// No file in what is made is newer: the first second of 2026.
@@ -121,6 +122,10 @@ impl Bootstrap {
     /// Writes the root file system as a tar file.
     pub(crate) fn write(&self, job: &Job<'_>, to: &Path) -> Result<(), BuildError> {
         let mut command = self.command(job)?;
+        if mullion_rights::invoker().is_some() {
+            // It runs as root: whoever asked for root does not say which program that is.
+            command.env("PATH", SYSTEM_PATH);
+        }
         let doing = format!("putting together {} by its packages", self.suite);
         job.say(doing.clone());
         let file = fs_err::File::create_new(to)

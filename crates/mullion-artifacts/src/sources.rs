@@ -159,7 +159,7 @@ impl Sources {
             }
         }
         if !self.environment.contains_key("PATH") {
-            command.env("PATH", DEFAULT_PATH);
+            command.env("PATH", SYSTEM_PATH);
         }
         command.env("LC_ALL", "C.UTF-8");
         let pairs = [
@@ -179,7 +179,8 @@ impl Sources {
     }
 }
 
-const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// Where the system keeps its programs.
+pub(crate) const SYSTEM_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 const PASSED_ON: &[&str] = &[
     "PATH",

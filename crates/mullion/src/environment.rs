@@ -206,6 +206,12 @@ impl Environment {
         }
     }
 
+    /// The socket of the user's SSH agent, where there is one.
+    pub fn ssh_agent(&self) -> Option<&OsString> {
+        let socket = self.values.get("SSH_AUTH_SOCK")?;
+        Some(socket).filter(|socket| !socket.is_empty())
+    }
+
     /// A path of the file: `~` is the user's folder, and what is relative is so to where the file was given.
     pub fn path_of(&self, path: &Path) -> PathBuf {
         match path.strip_prefix("~") {

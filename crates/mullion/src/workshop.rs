@@ -240,13 +240,9 @@ fn key(login: &Login, environment: &Environment) -> Result<Option<Key>, Failure>
             })?;
             Some(Key::Pem(Secret::new(text)))
         }
-        None => environment
-            .values
-            .get("SSH_AUTH_SOCK")
-            .filter(|socket| !socket.is_empty())
-            .map(|socket| Key::Agent {
-                socket: socket.into(),
-            }),
+        None => environment.ssh_agent().map(|socket| Key::Agent {
+            socket: socket.into(),
+        }),
     })
 }
 

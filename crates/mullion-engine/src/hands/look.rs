@@ -80,6 +80,14 @@ impl Hands<'_> {
         }
         observed.hosts.insert(Place::Here, here);
         self.look_inside(&mut observed);
+        // One that is there and cannot be read is not one that is lost: who took it so would begin another cluster.
+        if let Err(error) = self.state.kubeconfig() {
+            let cause = std::error::Error::source(&error).map(ToString::to_string);
+            let cause = cause.map(|cause| format!(": {cause}")).unwrap_or_default();
+            return Err(failed(format!(
+                "the cluster's kubeconfig cannot be read: {error}{cause}"
+            )));
+        }
         observed.cluster = self.look_at_cluster(&observed);
         Ok(observed)
     }
@@ -200,7 +208,11 @@ impl Hands<'_> {
         }
         let mut facts = match api.facts(&self.cluster().name) {
             Ok(view) => view.facts,
-            Err(_) => silent(id),
+            Err(_) => {
+                let mut facts = silent(id);
+                facts.members = members(observed);
+                facts
+            }
         };
         if !is_existing {
             self.look_at_etcd(&api, observed, &mut facts);

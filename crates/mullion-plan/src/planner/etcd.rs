@@ -7,7 +7,7 @@ use mullion_spec::value::MachineName;
 
 use crate::action::{Action, Membership, StepKind};
 use crate::etcd::{EtcdFacts, MemberFacts, Risk};
-use crate::observed::{ClusterFacts, Inside, Observed};
+use crate::observed::{ClusterFacts, Inside, Observed, Power};
 use crate::obstacle::Obstacle;
 use crate::step::Step;
 
@@ -15,8 +15,16 @@ use crate::step::Step;
 pub(super) fn endangered(observed: &Observed, steps: &[Step]) -> BTreeSet<Obstacle> {
     let mut obstacles = BTreeSet::new();
     let Some(cluster) = &observed.cluster else {
-        // Without a cluster there is no etcd. One that was damaged is an obstacle of its own.
-        return obstacles;
+        // No cluster was found. One that was damaged is an obstacle of its own. A machine that has run and that nobody
+        // could look into may hold all of etcd.
+        let removed = steps
+            .iter()
+            .filter(|step| matches!(step.action, Action::RemoveMachine))
+            .filter_map(|step| step.machine.clone());
+        let unseen = removed.filter(|machine| may_hold_etcd(observed, machine));
+        return unseen
+            .map(|machine| Obstacle::EtcdUnknown { machine })
+            .collect();
     };
     let mut etcd = Etcd::new(cluster);
     for step in steps {
@@ -39,6 +47,13 @@ pub(super) fn endangered(observed: &Observed, steps: &[Step]) -> BTreeSet<Obstac
         }
     }
     obstacles
+}
+
+fn may_hold_etcd(observed: &Observed, machine: &MachineName) -> bool {
+    let facts = observed.machines.get(machine);
+    facts.is_some_and(|facts| {
+        facts.ours && facts.whole && facts.inside.is_none() && facts.power != Power::New
+    })
 }
 
 /// Whether the step may bring a member back. Whether it did is asked again before anything is emptied.

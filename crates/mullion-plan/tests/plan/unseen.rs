@@ -283,3 +283,26 @@ fn hyper_v_is_enabled_where_the_file_asks_for_it() {
     // What stands in for Windows has no features.
     assert_eq!(features(", hyperv: true", "features/win1"), None);
 }
+
+#[test]
+fn promise_04_a_machine_that_may_hold_the_only_etcd_is_not_removed_unseen() {
+    let begun = Sketch::small();
+    let world = up(&begun);
+    let mut observed = look(&world, &begun);
+    // Nobody can log in, the kubeconfig is lost, and the file calls the control plane by another name.
+    observed.cluster = None;
+    let machines = std::mem::take(&mut observed.machines);
+    for (name, mut facts) in machines {
+        facts.inside = None;
+        let name = if name.as_str() == "cp1" {
+            "old1".parse().unwrap()
+        } else {
+            name
+        };
+        observed.machines.insert(name, facts);
+    }
+    let plan = planned(&begun, &observed);
+    assert!(plan.steps().is_empty(), "{:?}", ids(&plan));
+    let is_it = |obstacle: &Obstacle| matches!(obstacle, Obstacle::EtcdUnknown { .. });
+    assert!(plan.obstacles().iter().any(is_it), "{:?}", plan.obstacles());
+}

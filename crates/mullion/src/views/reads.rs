@@ -80,6 +80,13 @@ pub fn reads(cluster: &Cluster, environment: &Environment) -> Vec<ReadRow> {
             file(path, format!("installation media of `{name}`"));
         }
     }
+    if let Some(purpose) = agent_use(cluster).filter(|_| environment.ssh_agent().is_some()) {
+        rows.push(ReadRow {
+            kind: ReadKind::Variable,
+            name: "SSH_AUTH_SOCK".into(),
+            purpose,
+        });
+    }
     for (place, purpose) in secrets(cluster) {
         let (kind, name) = match place {
             SecretRef::File(path) => {
@@ -101,6 +108,20 @@ pub fn reads(cluster: &Cluster, environment: &Environment) -> Vec<ReadRow> {
     rows.sort();
     rows.dedup();
     rows
+}
+
+/// What the user's SSH agent is asked for: machines whose login names no key.
+fn agent_use(cluster: &Cluster) -> Option<String> {
+    let groups = cluster.groups.iter();
+    let names: Vec<_> = groups
+        .filter(|group| match &group.carrier {
+            Carrier::Existing { login, .. } => login.key.is_none(),
+            Carrier::Made { .. } => false,
+        })
+        .map(|group| format!("`{}`", group.name))
+        .collect();
+    let names = names.join(", ");
+    (!names.is_empty()).then(|| format!("your SSH agent logs in to machines of {names}"))
 }
 
 /// Every place that the file says holds a secret, and what the secret is for.
