@@ -104,14 +104,17 @@ impl Ledger {
         write(&self.pin_path(item), &text)
     }
 
-    /// Whether a cache was made here, or taken over by the user.
-    pub(crate) fn knows_cache(&self, id: &str) -> bool {
-        !id.is_empty() && self.folder.join(CACHES).join(plain(id)).is_file()
+    /// Whether the cache in that folder was made here, or taken over by the user. A mark that was copied to another
+    /// folder does not count there.
+    pub(crate) fn knows_cache(&self, id: &str, folder: &Path) -> bool {
+        let path = self.folder.join(CACHES).join(plain(id));
+        let noted = read(&path).ok().flatten().unwrap_or_default();
+        !id.is_empty() && noted == noted_at(folder).as_bytes()
     }
 
     /// Notes a cache.
     pub(crate) fn note_cache(&self, id: &str, folder: &Path) -> io::Result<()> {
-        let text = format!("{}\n", folder.display());
+        let text = noted_at(folder);
         write(&self.folder.join(CACHES).join(plain(id)), text.as_bytes())
     }
 
@@ -198,6 +201,11 @@ fn temporary(path: &Path, bytes: &[u8]) -> io::Result<PathBuf> {
     file.write_all(bytes)?;
     file.sync_all()?;
     Ok(new)
+}
+
+/// How the ledger writes down where a cache is.
+fn noted_at(folder: &Path) -> String {
+    format!("{}\n", folder.display())
 }
 
 #[cfg(test)]

@@ -238,7 +238,7 @@ impl Store {
             return true;
         };
         match standing {
-            Standing::Marked(id) => custody.ledger.knows_cache(id),
+            Standing::Marked(id) => custody.ledger.knows_cache(id, &self.folder),
             // Older versions made the folders also where nothing was put into them.
             Standing::Unmarked(content) => *content == mark::Content::None,
             _ => false,
@@ -303,7 +303,7 @@ impl Store {
                 _ => mark::mark(&self.folder)?,
             };
             if let Some(ledger) = self.ledger()
-                && !ledger.knows_cache(&id)
+                && !ledger.knows_cache(&id, &self.folder)
             {
                 ledger.note_cache(&id, &self.folder)?;
             }

@@ -80,12 +80,12 @@ impl Hands<'_> {
         }
         observed.hosts.insert(Place::Here, here);
         self.look_inside(&mut observed);
-        // One that is there and cannot be read is not one that is lost: who took it so would begin another cluster.
-        if let Err(error) = self.state.kubeconfig() {
+        // What is there and cannot be read is not lost: taking it so would begin another cluster, or remove it.
+        if let Err(error) = self.state.check() {
             let cause = std::error::Error::source(&error).map(ToString::to_string);
             let cause = cause.map(|cause| format!(": {cause}")).unwrap_or_default();
             return Err(failed(format!(
-                "the cluster's kubeconfig cannot be read: {error}{cause}"
+                "the cluster's state cannot be read: {error}{cause}"
             )));
         }
         observed.cluster = self.look_at_cluster(&observed);
@@ -206,14 +206,11 @@ impl Hands<'_> {
             }
             return Some(facts);
         }
-        let mut facts = match api.facts(&self.cluster().name) {
-            Ok(view) => view.facts,
-            Err(_) => {
-                let mut facts = silent(id);
-                facts.members = members(observed);
-                facts
-            }
-        };
+        let found = api.facts(&self.cluster().name);
+        let mut facts = found.map_or_else(|_| silent(id), |view| view.facts);
+        if !facts.answers {
+            facts.members = members(observed);
+        }
         if !is_existing {
             self.look_at_etcd(&api, observed, &mut facts);
         }

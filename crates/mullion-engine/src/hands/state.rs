@@ -261,6 +261,16 @@ impl ClusterState {
         Ok(Some(text))
     }
 
+    /// Whether everything that is kept can be read.
+    pub fn check(&self) -> Result<(), StateError> {
+        self.file()?;
+        self.paths()?;
+        self.kubeconfig()?;
+        self.taken()?;
+        self.id()?;
+        Ok(())
+    }
+
     /// Removes the folder with everything in it.
     pub fn remove(self) -> Result<(), StateError> {
         match fs_err::remove_dir_all(&self.folder) {
@@ -398,6 +408,7 @@ mod tests {
                     .status();
                 assert!(made.unwrap().success());
             }
+            assert!(state.check().is_err(), "{make}");
             for (name, result) in all(&state) {
                 let error = told(result.unwrap_err());
                 assert!(error.contains(name), "{make} {name}: {error}");

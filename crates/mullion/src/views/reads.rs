@@ -178,7 +178,7 @@ pub fn text(rows: &[ReadRow]) -> String {
 fn printable(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     for letter in name.chars() {
-        if letter.is_control() {
+        if letter.is_control() || mullion_wire::text::is_hostile(letter) {
             out.extend(letter.escape_default());
         } else {
             out.push(letter);
@@ -234,5 +234,6 @@ mod tests {
         assert_eq!(rows.len(), 10, "{lines}");
         assert_eq!(text(&[]), "");
         assert_eq!(printable("a\u{1b}[2Jb\n"), "a\\u{1b}[2Jb\\n");
+        assert_eq!(printable("k\u{202e}x"), "k\\u{202e}x");
     }
 }

@@ -7,6 +7,9 @@ use std::time::Duration;
 
 use mullion_program::Ended;
 
+/// Where the system keeps its programs.
+const SYSTEM_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
 /// One call of a program.
 pub(in super::super) struct Question<'a> {
     pub(in super::super) program: &'a Path,
@@ -51,6 +54,19 @@ impl Programs for RealPrograms {
             .envs(question.environment)
             // What is read by us must not depend on the user's language.
             .env("LC_ALL", "C");
+        if mullion_rights::invoker().is_some() {
+            // Who asked for root does not say which programs root runs.
+            command.env("PATH", SYSTEM_PATH);
+            let folder = question.program.parent();
+            let folder = folder.filter(|folder| !folder.as_os_str().is_empty());
+            let is_roots = |folder: &Path| {
+                let real = fs_err::canonicalize(folder);
+                real.is_ok_and(|real| mullion_rights::belongs_to_root(&real))
+            };
+            if folder.is_some_and(|folder| !is_roots(folder)) {
+                mullion_rights::lower_to_invoker(&mut command);
+            }
+        }
         match mullion_program::run(&mut command, b"", question.deadline) {
             Ok(Ended::Exited(exited)) => Answer::Exited {
                 status: exited.status.code(),
