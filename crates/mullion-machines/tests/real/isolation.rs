@@ -57,8 +57,9 @@ const CALLS: &[(&str, u32)] = if cfg!(target_arch = "aarch64") {
 };
 
 /// The fork bomb: small processes that wait, until no more can be made.
-const BOMB: &str = "systemctl is-system-running --wait >/dev/null; mkfifo /run/fuse; systemd-run -q -p TasksMax=infinity sh -c \
-    'for n in $(seq 20000); do (read -r _ < /run/fuse) & done; sleep 600'";
+const BOMB: &str = "systemctl is-system-running --wait >/dev/null; \
+    echo 'for (1..20000) { my $p = fork; last unless defined $p; unless ($p) { sleep 600; exit } } sleep 600' >/run/bomb; \
+    systemd-run -q -p TasksMax=infinity perl /run/bomb";
 
 #[test]
 #[ignore = "needs root and real machines; cargo xtask test runs it"]
