@@ -1,4 +1,4 @@
-// tidy: long because writing, sealing, reading and importing share one layout, which its tests spell out
+// tidy: long because writing, sealing, reading and importing a bundle share one layout
 //! Bundles: one tar file with everything that a cluster needs, for a computer without a way out.
 //!
 //! # Layout
@@ -423,7 +423,7 @@ fn check_import(
     }
 }
 
-/// Notes the digest of what was fetched by whoever wrote the bundle.
+/// Records the digest of an item that the author of the bundle fetched.
 fn note(store: &Store, bundle: &Bundle<'_>, record: &Record) -> io::Result<()> {
     let (Some(ledger), Origin::Upstream { witness, .. } | Origin::Mirror { witness, .. }) =
         (store.ledger(), &record.origin)

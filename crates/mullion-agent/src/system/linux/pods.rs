@@ -56,7 +56,7 @@ const BRIDGE: &str = "cni0";
 const PAUSE: &str = "pause";
 
 /// Ends the networks of pods that the API server knows: kubelet makes them again. Where flannel does not run, the pods'
-/// network is not ours, and whoever made it sees to it.
+/// network is not ours, and the CNI that made it renews it.
 pub(super) fn renew(linux: &Linux, on_line: &mut dyn FnMut(&str)) -> Result<(), SystemError> {
     let mut has_flannel = false;
     // In this order: the second is made of the first.
