@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::{XtaskError, tools};
 
 /// How long each target gets with `cargo xtask test --slow`.
-pub const SLOW: Duration = Duration::from_mins(2);
+pub const SLOW: Duration = Duration::from_mins(1);
 
 /// Fuzzes all targets or one. Inputs that fail are written below `target/fuzz`.
 pub fn run(

@@ -107,11 +107,6 @@ pub fn run(pace: Pace) -> Result<(), XtaskError> {
         .map(|()| Outcome::Done)
     })?;
     steps.run("advisories", check_advisories)?;
-    if pace == Pace::Slow {
-        steps.run("fuzzing", || {
-            fuzz::run(None, Some(fuzz::SLOW), None).map(|()| Outcome::Done)
-        })?;
-    }
     match fetch {
         Some(fetch) => {
             steps.run("the rest of Kubernetes' programs", || {
@@ -127,6 +122,12 @@ pub fn run(pace: Pace) -> Result<(), XtaskError> {
         None => steps.run("real machines", || {
             Ok(Outcome::Skipped("they need root: run it with sudo".into()))
         })?,
+    }
+    // Last: it takes long, and seldom finds what the steps before did not.
+    if pace == Pace::Slow {
+        steps.run("fuzzing", || {
+            fuzz::run(None, Some(fuzz::SLOW), None).map(|()| Outcome::Done)
+        })?;
     }
     println!("\n{}", steps.summary());
     Ok(())
