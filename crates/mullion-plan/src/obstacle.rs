@@ -156,6 +156,14 @@ pub enum Obstacle {
         #[schemars(with = "String")]
         machine: MachineName,
     },
+    /// A control plane would be emptied, and a member of etcd that fits no machine may be its own.
+    UnknownMember {
+        /// The machine.
+        #[schemars(with = "String")]
+        machine: MachineName,
+        /// The member's name, or its id where it has no name.
+        member: String,
+    },
     /// A machine would have to be emptied that is a control plane of another cluster.
     OtherControlPlane {
         /// The machine.
@@ -265,6 +273,7 @@ impl Obstacle {
             | Self::LastMember { .. }
             | Self::NoMajority { .. }
             | Self::EtcdUnknown { .. }
+            | Self::UnknownMember { .. }
             | Self::OtherControlPlane { .. }
             | Self::ExistingSilent => ObstacleClass::Machine,
             Self::OurFault { .. } => ObstacleClass::OurFault,
@@ -331,6 +340,9 @@ impl Obstacle {
             ),
             Self::EtcdUnknown { machine } => format!(
                 "`{machine}` would have to be reset, and etcd did not say which of its members are healthy"
+            ),
+            Self::UnknownMember { machine, member } => format!(
+                "`{machine}` would have to be reset, and etcd's member `{member}` is on no known machine: it may be on this one"
             ),
             Self::OtherControlPlane { machine } => format!(
                 "`{machine}` would have to be reset, and it is a control plane of another cluster"
@@ -408,6 +420,10 @@ impl Obstacle {
                 "check that a control plane can be logged in to and that port 2379 of it can be reached from here"
                     .into()
             }
+            Self::UnknownMember { member, .. } => format!(
+                "find the machine of `{member}` with `etcdctl member list` in an etcd pod; if the machine is gone, take the \
+                 member out with `etcdctl member remove` and its id"
+            ),
             Self::OtherControlPlane { machine } => format!(
                 "take `{machine}` out of the file, or empty it yourself with `kubeadm reset`: what its etcd holds is lost"
             ),

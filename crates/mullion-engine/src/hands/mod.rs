@@ -25,6 +25,7 @@ mod look;
 mod machine;
 #[cfg(test)]
 mod made;
+mod members;
 mod node_address;
 mod purge;
 mod restarts;
@@ -201,6 +202,8 @@ pub struct Hands<'a> {
     told: Mutex<Option<Hosts>>,
     /// The cluster's id, once it is known.
     id: Mutex<Option<ClusterUid>>,
+    /// By what members of etcd are known to be machines', since the last look.
+    machines: Mutex<members::Machines>,
     /// Snapshots of etcd that this run saved.
     snapshots: Mutex<Vec<PathBuf>>,
     /// Machines whose kubelet this run restarted so that it registers its node.
@@ -235,6 +238,7 @@ impl<'a> Hands<'a> {
             starts: Starts::default(),
             told: Mutex::default(),
             id: Mutex::default(),
+            machines: Mutex::default(),
             snapshots: Mutex::default(),
             registered: Mutex::default(),
             login_key: Mutex::default(),
@@ -452,7 +456,7 @@ impl Perform for Hands<'_> {
             }
             Action::SaveEtcd => self.save_etcd(machine()?, attendant),
             Action::Drain => self.drain(machine()?, attendant),
-            Action::Reset => self.reset(machine()?, attendant),
+            Action::Reset { keeps_etcd } => self.reset(machine()?, *keeps_etcd, attendant),
             Action::Forget { membership } => self.forget(machine()?, *membership),
             Action::ApplyObjects {
                 set, fingerprint, ..
@@ -489,7 +493,8 @@ impl Perform for Hands<'_> {
             Undo::DisableFeatures { .. } => Ok(()),
             Undo::RevertBlueprint { machine } => self.revert(machine, attendant),
             Undo::LeaveCluster { machine } => {
-                self.reset(machine, attendant)?;
+                // What this run began is taken back whole.
+                self.reset(machine, false, attendant)?;
                 self.forget(machine, Membership::NodeAndMember)
             }
             Undo::DeleteObjects { set } => self.remove_objects(set),

@@ -1,8 +1,8 @@
 //! Nodes that somebody deleted, and control planes that etcd cannot do without.
 
 use mullion_plan::{
-    Action, Blow, Dice, EtcdFacts, Inside, Kubeadm, MemberFacts, Observed, Obstacle, Plan, Prior,
-    StepId, Until, World, plan_reset, run,
+    Action, Blow, Dice, EtcdFacts, Health, Inside, Kubeadm, MemberFacts, Observed, Obstacle, Plan,
+    Prior, StepId, Until, World, plan_reset, run,
 };
 use mullion_spec::value::MachineName;
 
@@ -173,8 +173,17 @@ fn unfit(observed: &mut Observed, machine: &str) {
 fn healthy(observed: &mut Observed, healthy: [bool; 3]) {
     let members = ["cp1", "cp2", "cp3"].into_iter().zip(healthy);
     let members = members.map(|(name, healthy)| {
-        let voting = true;
-        (name.to_owned(), MemberFacts { voting, healthy })
+        let member = MemberFacts {
+            name: name.into(),
+            machine: name.parse().ok(),
+            voting: true,
+            health: if healthy {
+                Health::Healthy
+            } else {
+                Health::Unhealthy
+            },
+        };
+        (name.to_owned(), member)
     });
     observed.cluster.as_mut().unwrap().etcd = Some(EtcdFacts {
         members: members.collect(),
