@@ -15,7 +15,7 @@ use mullion_wire::Secret;
 use super::cluster::refused;
 use super::members::Machines;
 use super::talk::lost;
-use super::{Hands, lock, look};
+use super::{Hands, lock, look, state};
 
 /// How long a control plane has to tell how to speak to its etcd.
 const DOOR: Duration = Duration::from_secs(15);
@@ -152,7 +152,7 @@ impl Hands<'_> {
         machine: &MachineName,
     ) -> Result<(std::path::PathBuf, u64), StepError> {
         let now = Timestamp::now().strftime("%Y%m%dT%H%M%SZ");
-        let name = format!("{now}-before-{machine}.db");
+        let name = state::snapshot_name(&now.to_string(), machine);
         let mut size = 0;
         let mut failed = None;
         let kept = self.state.keep_snapshot(&name, |out| {
