@@ -625,7 +625,10 @@ mod tests {
         assert!(hint.contains(&line.replace("ID", found.as_str())), "{hint}");
         // A shell takes the path as one word, whatever the folder is called.
         let hint = lost("/it's mine/id");
-        assert!(hint.contains(r"/dev/null '/it'\''s mine/id' && echo"), "{hint}");
+        assert!(
+            hint.contains(r"/dev/null '/it'\''s mine/id' && echo"),
+            "{hint}"
+        );
     }
 
     #[test]

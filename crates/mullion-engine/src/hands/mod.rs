@@ -40,7 +40,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use mullion_artifacts::{Custody, Sources, Store, StoreError};
 use mullion_catalog::Model;
@@ -191,6 +191,8 @@ pub struct Hands<'a> {
     node_addresses: Mutex<BTreeMap<MachineName, IpAddr>>,
     /// Who is where: known once the world was looked at.
     roster: RwLock<Option<Arc<Roster>>>,
+    /// What the name of the endpoint leads to, asked once.
+    endpoint_addresses: OnceLock<Vec<IpAddr>>,
     api: Mutex<Option<Arc<Api>>>,
     /// The machines that were asked to start anew.
     restarts: Restarts,
@@ -233,6 +235,7 @@ impl<'a> Hands<'a> {
             grounds: Grounds::default(),
             node_addresses: Mutex::default(),
             roster: RwLock::default(),
+            endpoint_addresses: OnceLock::new(),
             api: Mutex::default(),
             restarts: Restarts::default(),
             starts: Starts::default(),

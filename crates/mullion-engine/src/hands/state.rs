@@ -254,7 +254,12 @@ impl ClusterState {
             fs_err::remove_file(path)?;
         }
         match fs_err::remove_dir(&self.snapshots) {
-            Err(error) if !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::DirectoryNotEmpty) => {
+            Err(error)
+                if !matches!(
+                    error.kind(),
+                    ErrorKind::NotFound | ErrorKind::DirectoryNotEmpty
+                ) =>
+            {
                 Err(error.into())
             }
             _ => Ok(()),
