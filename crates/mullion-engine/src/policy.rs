@@ -387,7 +387,7 @@ mod tests {
             pauses(Action::StartMachine, 7),
             pauses(Action::StartMachine, 8)
         );
-        assert_ne!(pauses(Action::StartMachine, 7), pauses(Action::Reset, 7));
+        assert_ne!(pauses(Action::StartMachine, 7), pauses(Action::Drain, 7));
     }
 
     #[test]

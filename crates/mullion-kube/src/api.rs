@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Debug, Formatter};
 use std::io::Write;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use mullion_plan::{Attend, ClusterId, Fingerprint};
@@ -104,9 +105,15 @@ impl Api {
         &self.id
     }
 
-    /// Lets a member of etcd go whose machine is no more, where there is one. Asks etcd itself.
-    pub fn remove_member(&self, door: &EtcdDoor, name: &str) -> Result<(), KubeError> {
-        self.wait(etcd::remove_member(door, name))
+    /// Lets every member of etcd go whose machine is no more: those of its name, and those without a name at one of its
+    /// addresses. Asks etcd itself.
+    pub fn remove_members(
+        &self,
+        door: &EtcdDoor,
+        name: &str,
+        addresses: &BTreeSet<IpAddr>,
+    ) -> Result<(), KubeError> {
+        self.wait(etcd::remove_members(door, name, addresses))
     }
 
     /// Who the members of etcd are, and which of them are healthy. Asks etcd itself: one member for the list, and then

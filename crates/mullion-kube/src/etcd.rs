@@ -4,9 +4,12 @@
 //! a member only on the machine that is the member. One that is lost stays counted, and no further control plane can join
 //! while it does.
 
+use std::collections::BTreeSet;
 use std::io::Write;
+use std::net::IpAddr;
 use std::time::Duration;
 
+use mullion_plan::Health;
 use mullion_wire::Secret;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -38,12 +41,16 @@ pub struct EtcdDoor {
 /// A member of etcd.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EtcdMember {
-    /// Its name, which is its node's; empty where it never came up.
+    /// The number by which etcd knows it.
+    pub id: String,
+    /// Its name, which is its node's; empty where it never came up. Two members can have one name.
     pub name: String,
+    /// Where the other members reach it, as far as these are addresses and not names.
+    pub peers: BTreeSet<IpAddr>,
     /// Whether it counts for the majority: one that is still being filled does not.
     pub voting: bool,
-    /// Whether it said that it is healthy: it has a leader, reads what the majority agreed on, and raised no alarm.
-    pub healthy: bool,
+    /// What it said of its health.
+    pub health: Health,
 }
 
 /// One member, as etcd lists it. Numbers come as texts.
@@ -55,16 +62,52 @@ struct Member {
     /// Empty for one that never came up.
     #[serde(default)]
     name: String,
+    #[serde(default, rename = "peerURLs")]
+    peer_urls: Vec<String>,
     #[serde(default, rename = "clientURLs")]
     client_urls: Vec<String>,
     #[serde(default)]
     is_learner: bool,
 }
 
+impl Member {
+    fn peers(&self) -> BTreeSet<IpAddr> {
+        let urls = self.peer_urls.iter();
+        let places = urls.filter_map(|url| url.parse::<http::Uri>().ok());
+        let hosts = places.filter_map(|place| {
+            let host = place.host()?;
+            host.trim_matches(['[', ']']).parse().ok()
+        });
+        hosts.collect()
+    }
+
+    /// Whether it is that machine's: it has its name, or an address of the machine's.
+    fn is_of(&self, name: &str, addresses: &BTreeSet<IpAddr>) -> bool {
+        self.name == name || (self.name.is_empty() && !self.peers().is_disjoint(addresses))
+    }
+}
+
 /// What `/health` says.
 #[derive(Debug, Deserialize)]
-struct Health {
+struct Answer {
     health: String,
+    #[serde(default)]
+    reason: String,
+}
+
+/// What etcd gives as its reason where nothing is wrong but the missing majority.
+const NO_LEADER: &str = "RAFT NO LEADER";
+
+impl Answer {
+    fn judge(&self) -> Health {
+        if self.health == "true" {
+            Health::Healthy
+        } else if self.reason == NO_LEADER {
+            Health::Leaderless
+        } else {
+            Health::Unhealthy
+        }
+    }
 }
 
 /// Every member, each asked for its health. A member that does not answer is not healthy.
@@ -83,36 +126,40 @@ pub(crate) async fn members(door: &EtcdDoor) -> Result<Vec<EtcdMember>, KubeErro
     })?;
     let looks = listed.iter().cloned().map(|member| {
         let session = session.clone();
-        async move { is_healthy(&session, &member).await }
+        async move { health(&session, &member).await }
     });
-    let healthy = side_by_side(looks).await;
-    let members = listed.into_iter().zip(healthy);
+    let healths = side_by_side(looks).await;
+    let members = listed.into_iter().zip(healths);
     Ok(members
-        .map(|(member, healthy)| EtcdMember {
+        .map(|(member, health)| EtcdMember {
+            peers: member.peers(),
+            id: member.id,
             name: member.name,
             voting: !member.is_learner,
-            healthy,
+            health,
         })
         .collect())
 }
 
-/// Whether a member answers at its own address and says that it is healthy.
-async fn is_healthy(session: &Session, member: &Member) -> bool {
+/// What a member says of its health at its own address.
+async fn health(session: &Session, member: &Member) -> Health {
     for url in &member.client_urls {
         // Its certificate must be of the same authority, so no one else can answer for it.
         let Ok(session) = session.at(url, Credentials::Shown) else {
             continue;
         };
-        let Ok(request) = http::Request::get("/health").body(Vec::new()) else {
-            continue;
+        let request = http::Request::get("/health").body(kube::client::Body::empty());
+        let answer = async {
+            // Sent as it is: with status 503 the body says why the member is not healthy.
+            let answer = session.client().send(request.ok()?).await.ok()?;
+            let body = answer.into_body().collect_bytes().await.ok()?;
+            serde_json::from_slice::<Answer>(&body).ok()
         };
-        let client = session.client();
-        let answer = client.request::<Health>(request);
-        if let Ok(Ok(answer)) = tokio::time::timeout(HEALTH_PATIENCE, answer).await {
-            return answer.health == "true";
+        if let Ok(Some(answer)) = tokio::time::timeout(HEALTH_PATIENCE, answer).await {
+            return answer.judge();
         }
     }
-    false
+    Health::Unhealthy
 }
 
 /// Writes a snapshot of the member's data, and gives its size once it is known to be whole.
@@ -151,31 +198,30 @@ fn listed(list: &Value) -> Option<Vec<Member>> {
     serde_json::from_value(list["members"].clone()).ok()
 }
 
-/// Lets the member of that name go, where there is one.
-pub(crate) async fn remove_member(door: &EtcdDoor, name: &str) -> Result<(), KubeError> {
+/// Lets every member of a machine go.
+pub(crate) async fn remove_members(
+    door: &EtcdDoor,
+    name: &str,
+    addresses: &BTreeSet<IpAddr>,
+) -> Result<(), KubeError> {
     let session = open(door)?;
     let doing = "list the members of etcd";
     let list = post(&session, doing, "/v3/cluster/member/list", &json!({})).await?;
-    let Some(id) = find(&list, name) else {
-        return Ok(());
-    };
     let doing = format!("take {name} out of etcd");
-    post(
-        &session,
-        &doing,
-        "/v3/cluster/member/remove",
-        &json!({ "ID": id }),
-    )
-    .await?;
+    for id in find(&list, name, addresses) {
+        let body = json!({ "ID": id });
+        post(&session, &doing, "/v3/cluster/member/remove", &body).await?;
+    }
     Ok(())
 }
 
-/// The number of the member of that name.
-pub(crate) fn find(list: &Value, name: &str) -> Option<String> {
-    let mut members = listed(list)?.into_iter();
+/// The numbers of a machine's members.
+pub(crate) fn find(list: &Value, name: &str, addresses: &BTreeSet<IpAddr>) -> Vec<String> {
+    let members = listed(list).unwrap_or_default().into_iter();
     members
-        .find(|member| member.name == name)
+        .filter(|member| member.is_of(name, addresses))
         .map(|member| member.id)
+        .collect()
 }
 
 fn open(door: &EtcdDoor) -> Result<Session, KubeError> {
@@ -233,6 +279,36 @@ mod tests {
     }
 
     #[test]
+    fn promise_04_what_a_member_says_of_its_health_is_told_apart() {
+        for (text, health) in [
+            (r#"{"health":"true","reason":""}"#, Health::Healthy),
+            (r#"{"health":"true"}"#, Health::Healthy),
+            (
+                r#"{"health":"false","reason":"RAFT NO LEADER"}"#,
+                Health::Leaderless,
+            ),
+            (
+                r#"{"health":"false","reason":"ALARM CORRUPT"}"#,
+                Health::Unhealthy,
+            ),
+            (r#"{"health":"false"}"#, Health::Unhealthy),
+        ] {
+            let answer: Answer = serde_json::from_str(text).unwrap();
+            assert_eq!(answer.judge(), health, "{text}");
+        }
+    }
+
+    #[test]
+    fn promise_04_peer_addresses_are_read_and_peer_names_are_not_taken_for_addresses() {
+        let list = json!({"members": [{"ID": "1", "peerURLs": [
+            "https://10.99.0.2:2380", "https://[fd00::2]:2380", "https://etcd.example:2380", "nothing",
+        ]}]});
+        let peers = listed(&list).unwrap()[0].peers();
+        let peers: Vec<_> = peers.iter().map(ToString::to_string).collect();
+        assert_eq!(peers, ["10.99.0.2", "fd00::2"]);
+    }
+
+    #[test]
     fn a_member_is_found_by_its_name() {
         let list = json!({
             "header": {"cluster_id": "1"},
@@ -241,8 +317,12 @@ mod tests {
                 {"ID": "7", "peerURLs": ["https://10.99.0.4:2380"]},
             ],
         });
-        assert_eq!(find(&list, "cp1").unwrap(), "10501334649042878790");
-        assert_eq!(find(&list, "cp3"), None);
-        assert_eq!(find(&json!({}), "cp1"), None);
+        let none = BTreeSet::new();
+        assert_eq!(find(&list, "cp1", &none), ["10501334649042878790"]);
+        assert_eq!(find(&list, "cp3", &none), [""; 0]);
+        assert_eq!(find(&json!({}), "cp1", &none), [""; 0]);
+        // One that never came up has no name, and the address of its machine.
+        let address = BTreeSet::from(["10.99.0.4".parse().unwrap()]);
+        assert_eq!(find(&list, "cp3", &address), ["7"]);
     }
 }

@@ -1,5 +1,7 @@
 //! What fuzzing calls: readers of what others wrote, each with what must hold of its answer. A refusal says why.
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
 
@@ -89,6 +91,9 @@ pub fn api_server(bytes: &[u8]) -> Result<(), String> {
 /// What etcd says of its members.
 pub fn etcd_members(bytes: &[u8]) -> Result<(), String> {
     let list = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
-    etcd::find(&list, "cp1").ok_or("no such member")?;
-    Ok(())
+    let found = etcd::find(&list, "cp1", &BTreeSet::from([[10, 99, 0, 2].into()]));
+    found
+        .first()
+        .map(|_| ())
+        .ok_or_else(|| "no such member".into())
 }

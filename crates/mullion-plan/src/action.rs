@@ -212,7 +212,10 @@ actions! {
     /// is emptied or removed.
     SaveEtcd = "snapshot",
     /// Nothing of a cluster is left on the machine; a control plane has left etcd.
-    Reset = "reset",
+    Reset = "reset" {
+        /// Whether etcd must go on without the machine. Then etcd is asked again right before.
+        keeps_etcd: bool,
+    },
     /// The API server knows the node no more.
     Forget = "forget" {
         /// Whether it was a member of etcd.
@@ -376,7 +379,7 @@ impl Action {
             Self::SaveEtcd => {
                 format!("save a snapshot of etcd in the state folder before {on} is emptied")
             }
-            Self::Reset => format!("reset {on}"),
+            Self::Reset { .. } => format!("reset {on}"),
             Self::Forget {
                 membership: Membership::NodeOnly,
             } => format!("delete node {on}"),

@@ -67,7 +67,7 @@ pub use action::{Action, Connection, Membership, Prior, StepKind};
 pub use address::Roster;
 pub use conform::{Breach, conforms};
 pub use dice::Dice;
-pub use etcd::{EtcdFacts, MemberFacts, Risk};
+pub use etcd::{EtcdFacts, Health, MemberFacts, Risk};
 pub use fingerprint::{Blueprint, Fingerprint, Topics};
 pub use identity::{ClusterUid, Identity, NoUid, Trouble};
 pub use observed::{

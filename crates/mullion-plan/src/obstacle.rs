@@ -156,6 +156,14 @@ pub enum Obstacle {
         #[schemars(with = "String")]
         machine: MachineName,
     },
+    /// A control plane would be emptied, and a member of etcd that fits no machine may be its own.
+    UnknownMember {
+        /// The machine.
+        #[schemars(with = "String")]
+        machine: MachineName,
+        /// The member's name, or its id where it has no name.
+        member: String,
+    },
     /// A machine would have to be emptied that is a control plane of another cluster.
     OtherControlPlane {
         /// The machine.
@@ -265,6 +273,7 @@ impl Obstacle {
             | Self::LastMember { .. }
             | Self::NoMajority { .. }
             | Self::EtcdUnknown { .. }
+            | Self::UnknownMember { .. }
             | Self::OtherControlPlane { .. }
             | Self::ExistingSilent => ObstacleClass::Machine,
             Self::OurFault { .. } => ObstacleClass::OurFault,
@@ -331,6 +340,9 @@ impl Obstacle {
             ),
             Self::EtcdUnknown { machine } => format!(
                 "`{machine}` would have to be reset, and etcd did not say which of its members are healthy"
+            ),
+            Self::UnknownMember { machine, member } => format!(
+                "`{machine}` would have to be reset, and etcd's member `{member}` is on no known machine: it may be on this one"
             ),
             Self::OtherControlPlane { machine } => format!(
                 "`{machine}` would have to be reset, and it is a control plane of another cluster"
@@ -408,6 +420,10 @@ impl Obstacle {
                 "check that a control plane can be logged in to and that port 2379 of it can be reached from here"
                     .into()
             }
+            Self::UnknownMember { member, .. } => format!(
+                "find the machine of `{member}` with `etcdctl member list` in an etcd pod; if the machine is gone, take the \
+                 member out with `etcdctl member remove` and its id"
+            ),
             Self::OtherControlPlane { machine } => format!(
                 "take `{machine}` out of the file, or empty it yourself with `kubeadm reset`: what its etcd holds is lost"
             ),
@@ -490,6 +506,16 @@ fn left_alone(machine: Option<&MachineName>, trouble: &Trouble) -> String {
     }
 }
 
+/// A path as a shell takes it.
+fn quoted(path: &str) -> String {
+    let is_plain = |letter: char| letter.is_alphanumeric() || "/._-".contains(letter);
+    if path.chars().all(is_plain) {
+        path.to_owned()
+    } else {
+        format!("'{}'", path.replace('\'', r"'\''"))
+    }
+}
+
 fn way_out(machine: Option<&MachineName>, trouble: &Trouble) -> String {
     match trouble {
         Trouble::Unreadable { file, .. } if machine.is_some() => format!(
@@ -500,6 +526,17 @@ fn way_out(machine: Option<&MachineName>, trouble: &Trouble) -> String {
         Trouble::Newer { .. } => {
             "use the version of Mullion that made it, or a newer one; nothing was changed".into()
         }
+        // The folder of the file went with the state.
+        Trouble::OtherCluster {
+            found,
+            own: None,
+            file,
+            ..
+        } => format!(
+            "if it is the same cluster and its state was lost, run `install -D -m 600 /dev/null {file} && echo {found} > \
+             {file}`, then the command again; if not, give this cluster another `metadata.name` in the file",
+            file = quoted(file)
+        ),
         Trouble::OtherCluster { found, file, .. } => format!(
             "give this cluster another `metadata.name` in the file; if it is the same cluster and its state was lost, write \
              `{found}` into `{file}`"
@@ -564,6 +601,32 @@ mod tests {
         assert!(!hint.contains("node reset"), "{hint}");
         assert!(
             hint.contains("`mullion down` and then `mullion up`"),
+            "{hint}"
+        );
+    }
+
+    #[test]
+    fn promise_09_a_cluster_whose_state_was_lost_is_told_how_it_gets_its_id_back() {
+        let found = crate::identity::ClusterUid::of(7);
+        let lost = |file: &str| {
+            let obstacle = Obstacle::LeftAlone {
+                machine: Some("lin1".parse().unwrap()),
+                trouble: Trouble::OtherCluster {
+                    found: found.clone(),
+                    own: None,
+                    owner: None,
+                    file: file.into(),
+                },
+            };
+            obstacle.hint()
+        };
+        let hint = lost("/state/clusters/demo/id");
+        let line = "`install -D -m 600 /dev/null /state/clusters/demo/id && echo ID > /state/clusters/demo/id`";
+        assert!(hint.contains(&line.replace("ID", found.as_str())), "{hint}");
+        // A shell takes the path as one word, whatever the folder is called.
+        let hint = lost("/it's mine/id");
+        assert!(
+            hint.contains(r"/dev/null '/it'\''s mine/id' && echo"),
             "{hint}"
         );
     }

@@ -325,7 +325,12 @@ mod tests {
             step(Stage::Join, Action::Drain, "w1", &["start/w1", "reset/c1"]),
             step(Stage::Machines, Action::StartMachine, "c1", &[]),
             step(Stage::Machines, Action::StartMachine, "w1", &[]),
-            step(Stage::ControlPlane, Action::Reset, "c1", &["start/c1"]),
+            step(
+                Stage::ControlPlane,
+                Action::Reset { keeps_etcd: false },
+                "c1",
+                &["start/c1"],
+            ),
         ])
         .unwrap();
         let done = ["start/w1", "start/c1"].map(StepId::new).into();

@@ -177,7 +177,7 @@ pub struct DownArguments {
     /// Do not ask
     #[arg(long)]
     pub yes: bool,
-    /// The cache too, and templates that no machine lies over
+    /// The cache and etcd snapshots too, and templates that no machine lies over
     #[arg(long)]
     pub purge: bool,
 }

@@ -1,6 +1,7 @@
 //! The API server's side of steps.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, ToSocketAddrs as _};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,6 +30,34 @@ fn seen<T>(look: Look<T>) -> Result<(), StepError> {
         Look::So(_) => Ok(()),
         Look::NotYet(words) => Err(StepError::new(ErrorClass::NotYet, words)),
     }
+}
+
+/// Whose the endpoint's addresses are, for people.
+const ENDPOINT: &str = "the cluster's endpoint";
+
+/// What of the endpoint is not a node's. `seat` is the node's address where it is a control plane.
+fn of_endpoint(
+    host: &str,
+    seat: Option<&str>,
+    resolve: impl FnOnce() -> Vec<IpAddr>,
+) -> Vec<Taken> {
+    // With one control plane the endpoint is its own address, and it serves there itself.
+    if host.is_empty() || seat == Some(host) {
+        return Vec::new();
+    }
+    let mut taken = vec![Taken::new(host, ENDPOINT)];
+    // A name of the endpoint may lead to each control plane, and to no other node.
+    if seat.is_none() && host.parse::<IpAddr>().is_err() {
+        let found = resolve().into_iter();
+        taken.extend(found.map(|address| Taken::new(&address, ENDPOINT)));
+    }
+    taken
+}
+
+/// The addresses that a name leads to now; none where nobody knows it.
+fn resolved(name: &str) -> Vec<IpAddr> {
+    let found = (name, 0).to_socket_addrs().into_iter().flatten();
+    found.map(|address| address.ip()).collect()
 }
 
 impl Hands<'_> {
@@ -157,12 +186,12 @@ impl Hands<'_> {
         }
         let host = roster.endpoint.rsplit_once(':').map(|(host, _)| host);
         let host = host.unwrap_or_default().trim_matches(['[', ']']);
-        // With one control plane the endpoint is its own address, and it serves there itself.
-        let is_own =
-            roster.address(machine) == Some(host) && self.seats().any(|seat| seat == *machine);
-        if !host.is_empty() && !is_own {
-            taken.push(Taken::new(&host, "the cluster's endpoint"));
-        }
+        let is_seat = self.seats().any(|seat| seat == *machine);
+        let seat = roster.address(machine).filter(|_| is_seat);
+        taken.extend(of_endpoint(host, seat, || {
+            let found = self.endpoint_addresses.get_or_init(|| resolved(host));
+            found.clone()
+        }));
         let services = self.cluster().network.services;
         if let Some(api) = services.hosts().next() {
             taken.push(Taken::new(&api, "the Service of the API server"));
@@ -348,5 +377,26 @@ impl Hands<'_> {
         api.sweep_tokens().map_err(|error| failed(&error))?;
         api.prove(suite, &self.cluster().name)
             .map_err(|error| failed(&error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn promise_11_no_worker_has_what_the_name_of_the_endpoint_leads_to() {
+        let taken = |host, seat| {
+            let resolve = || vec!["10.99.0.5".parse().unwrap()];
+            let taken = of_endpoint(host, seat, resolve).into_iter();
+            taken.map(|taken| taken.what).collect::<Vec<_>>()
+        };
+        assert_eq!(taken("api.example", None), ["api.example", "10.99.0.5"]);
+        // Several control planes may be behind one name.
+        assert_eq!(taken("api.example", Some("10.99.0.5")), ["api.example"]);
+        assert_eq!(taken("10.99.0.9", None), ["10.99.0.9"]);
+        assert_eq!(taken("10.99.0.9", Some("10.99.0.2")), ["10.99.0.9"]);
+        assert_eq!(taken("10.99.0.2", Some("10.99.0.2")), [""; 0]);
+        assert_eq!(taken("", None), [""; 0]);
     }
 }

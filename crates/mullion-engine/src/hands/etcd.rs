@@ -4,17 +4,18 @@ use std::io;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use mullion_kube::{Api, EtcdDoor, EtcdMember};
+use mullion_kube::{Api, EtcdDoor};
 use mullion_plan::{
-    Attend, ClusterFacts, ErrorClass, EtcdFacts, MemberFacts, News, Observed, Risk, StepError,
+    Attend, ClusterFacts, ErrorClass, EtcdFacts, Health, News, Observed, Risk, StepError,
 };
 use mullion_spec::value::MachineName;
 use mullion_ssh::{Command, Transport as _};
 use mullion_wire::Secret;
 
 use super::cluster::refused;
+use super::members::Machines;
 use super::talk::lost;
-use super::{Hands, lock, look};
+use super::{Hands, lock, look, state};
 
 /// How long a control plane has to tell how to speak to its etcd.
 const DOOR: Duration = Duration::from_secs(15);
@@ -28,6 +29,9 @@ impl Hands<'_> {
     /// Fills in what etcd itself says of its members. Where no control plane lets us ask, nothing is filled in, and no
     /// plan empties a control plane.
     pub(super) fn look_at_etcd(&self, api: &Api, observed: &Observed, facts: &mut ClusterFacts) {
+        let names = self.cluster().machines().map(|machine| machine.name);
+        let machines = Machines::of(names, observed, facts);
+        *lock(&self.machines) = machines.clone();
         let seats = look::begun(observed).filter(|(_, id)| **id == facts.id);
         let mut answers = seats.filter_map(|(seat, _)| {
             let door = self.etcd_door(seat).ok()?;
@@ -36,10 +40,14 @@ impl Hands<'_> {
         let Some(members) = answers.next() else {
             return;
         };
-        let said = etcd_facts(&members);
+        let said = machines.facts(&members);
         if facts.answers {
             // Static pods go with their Node object: etcd knows better.
-            let names = said.members.keys().filter_map(|name| name.parse().ok());
+            let members = said.members.values();
+            let names = members.filter_map(|member| {
+                let named = || member.name.parse().ok();
+                member.machine.clone().or_else(named)
+            });
             facts.members = names.collect();
         }
         facts.etcd = Some(said);
@@ -49,9 +57,11 @@ impl Hands<'_> {
     /// already.
     pub(super) fn leave_etcd(&self, machine: &MachineName) -> Result<(), StepError> {
         let mut last = None;
+        let addresses = lock(&self.machines).addresses(machine);
         for other in self.other_seats(machine) {
             let removed = self.etcd_door(&other).and_then(|door| {
-                let removed = self.api()?.remove_member(&door, machine.as_str());
+                let api = self.api()?;
+                let removed = api.remove_members(&door, machine.as_str(), &addresses);
                 removed.map_err(|error| refused("etcd did not let it go", &error))
             });
             match removed {
@@ -63,14 +73,14 @@ impl Hands<'_> {
         last.map_or(Ok(()), Err)
     }
 
-    /// A snapshot of etcd is in the state folder, and etcd can do without the machine. Whoever changes what a control
-    /// plane cannot do without calls this first.
-    pub(super) fn save_etcd(
-        &self,
-        machine: &MachineName,
-        attendant: &dyn Attend,
-    ) -> Result<(), StepError> {
+    /// etcd goes on without the machine, by its own word of now. Whoever empties a control plane calls this right before.
+    pub(super) fn spare_from_etcd(&self, machine: &MachineName) -> Result<(), StepError> {
         let api = self.api()?;
+        self.ask_to_spare(&api, machine).map(|_| ())
+    }
+
+    /// The control planes whose etcd can be spoken to, once etcd has said that it goes on without the machine.
+    fn ask_to_spare(&self, api: &Api, machine: &MachineName) -> Result<Asked, StepError> {
         // The machine itself last: its own etcd may be what is wrong with it.
         let mut seats: Vec<_> = self.other_seats(machine).collect();
         seats.push(machine.clone());
@@ -86,21 +96,38 @@ impl Hands<'_> {
         for (_, door) in &doors {
             match api.etcd_members(door) {
                 Ok(members) => {
-                    asked = Some(etcd_facts(&members));
+                    asked = Some(lock(&self.machines).facts(&members));
                     break;
                 }
                 Err(error) => last = Some(refused("etcd was not heard", &error)),
             }
         }
         let Some(facts) = asked else {
-            return Err(unsaved(machine, last));
+            let words = format!("etcd could not be asked, so {machine} is not emptied");
+            return Err(unsaved(words, last));
         };
         facts
-            .may_lose(machine.as_str())
-            .map_err(|risk| endangered(machine, risk))?;
+            .may_lose(machine)
+            .map_err(|risk| endangered(machine, &risk))?;
+        Ok(Asked { facts, doors, last })
+    }
+
+    /// A snapshot of etcd is in the state folder, and etcd can do without the machine. Whoever changes what a control
+    /// plane cannot do without calls this first.
+    pub(super) fn save_etcd(
+        &self,
+        machine: &MachineName,
+        attendant: &dyn Attend,
+    ) -> Result<(), StepError> {
+        let api = self.api()?;
+        let Asked {
+            facts,
+            mut doors,
+            mut last,
+        } = self.ask_to_spare(&api, machine)?;
         doors.retain(|(seat, _)| {
-            let member = facts.members.get(seat.as_str());
-            member.is_some_and(|member| member.healthy)
+            let mut members = facts.members.values();
+            members.any(|member| member.may_be_of(seat) && member.health == Health::Healthy)
         });
         for (seat, door) in doors {
             match self.save_from(&api, &door, machine) {
@@ -114,7 +141,8 @@ impl Hands<'_> {
                 Err(error) => last = Some(error),
             }
         }
-        Err(unsaved(machine, last))
+        let words = format!("no snapshot of etcd could be saved, so {machine} is not emptied");
+        Err(unsaved(words, last))
     }
 
     fn save_from(
@@ -124,7 +152,7 @@ impl Hands<'_> {
         machine: &MachineName,
     ) -> Result<(std::path::PathBuf, u64), StepError> {
         let now = Timestamp::now().strftime("%Y%m%dT%H%M%SZ");
-        let name = format!("{now}-before-{machine}.db");
+        let name = state::snapshot_name(&now.to_string(), machine);
         let mut size = 0;
         let mut failed = None;
         let kept = self.state.keep_snapshot(&name, |out| {
@@ -181,38 +209,31 @@ fn read_door(text: &str) -> Option<EtcdDoor> {
     })
 }
 
-fn etcd_facts(members: &[EtcdMember]) -> EtcdFacts {
-    let named = members.iter().enumerate().map(|(place, member)| {
-        // No machine is called so.
-        let name = match member.name.as_str() {
-            "" => format!("(unnamed {place})"),
-            name => name.to_owned(),
-        };
-        let facts = MemberFacts {
-            voting: member.voting,
-            healthy: member.healthy,
-        };
-        (name, facts)
-    });
-    EtcdFacts {
-        members: named.collect(),
-    }
+/// What etcd said when it was asked whether it goes on without a machine.
+struct Asked {
+    facts: EtcdFacts,
+    /// The control planes whose etcd can be spoken to.
+    doors: Vec<(MachineName, EtcdDoor)>,
+    /// The last failure on the way.
+    last: Option<StepError>,
 }
 
 /// Why a machine must not be emptied now. A member may be coming back, so it is looked at again for a while.
-fn endangered(machine: &MachineName, risk: Risk) -> StepError {
+fn endangered(machine: &MachineName, risk: &Risk) -> StepError {
     let words = match risk {
         Risk::Last => format!("{machine} is the last member of etcd"),
         Risk::NoMajority { healthy, others } => format!(
             "only {healthy} of the {others} other members of etcd are healthy, so it cannot do without {machine}"
         ),
+        Risk::Unmatched { member } => {
+            format!("etcd's member `{member}` is on no known machine: it may be on {machine}")
+        }
     };
     StepError::new(ErrorClass::NotYet, words)
         .hint("see `mullion kubectl get pods -n kube-system -l component=etcd`; nothing was reset")
 }
 
-fn unsaved(machine: &MachineName, cause: Option<StepError>) -> StepError {
-    let words = format!("no snapshot of etcd could be saved, so {machine} is not emptied");
+fn unsaved(words: String, cause: Option<StepError>) -> StepError {
     let mut error = StepError::new(ErrorClass::Unreachable, words).hint(
         "check that a control plane can be logged in to, that port 2379 of it can be reached from here, and that the \
          state folder has room",
@@ -245,19 +266,5 @@ mod tests {
         ] {
             assert!(read_door(bad).is_none(), "{bad}");
         }
-    }
-
-    #[test]
-    fn promise_04_a_member_without_a_name_counts() {
-        let member = |name: &str, voting, healthy| EtcdMember {
-            name: name.into(),
-            voting,
-            healthy,
-        };
-        let two = etcd_facts(&[member("cp1", true, true), member("", true, false)]);
-        assert_eq!(two.members.len(), 2);
-        assert!(two.may_lose("cp1").is_err());
-        let filled = etcd_facts(&[member("cp1", true, true), member("", false, false)]);
-        assert_eq!(filled.may_lose("cp1"), Err(Risk::Last));
     }
 }

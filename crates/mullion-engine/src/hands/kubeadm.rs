@@ -233,8 +233,13 @@ impl Hands<'_> {
     pub(super) fn reset(
         &self,
         machine: &MachineName,
+        keeps_etcd: bool,
         attendant: &dyn Attend,
     ) -> Result<(), StepError> {
+        if keeps_etcd {
+            // Minutes may have passed since the snapshot, with other steps in between.
+            self.spare_from_etcd(machine)?;
+        }
         let step = Kubeadm::Reset;
         self.ask(machine, &Request::Kubeadm { step }, attendant)?;
         Ok(())

@@ -128,7 +128,11 @@ impl Hands<'_> {
                 Answer::NoAgent => machine.inside = Some(Inside::default()),
                 Answer::Refused(trouble) => machine.trouble = Some(trouble),
                 Answer::Facts(facts) => {
-                    machine.inside = Some(inside(&facts));
+                    match inside(&facts) {
+                        Ok(inside) => machine.inside = Some(inside),
+                        // A mark that only a newer version can read is no missing mark.
+                        Err(trouble) => machine.trouble = Some(trouble),
+                    }
                     match self.claimant(facts.claim.as_ref(), own.as_ref()) {
                         Ok(is_ours) => machine.ours |= is_ours,
                         // What we made has its label outside.
@@ -284,8 +288,26 @@ pub(super) fn members(observed: &Observed) -> std::collections::BTreeSet<Machine
         .collect()
 }
 
-fn read_label(mark: Option<&Mark>) -> Option<Label> {
-    serde_json::from_value(mark?.0.clone()).ok()
+/// What this program wrote down on a machine with its blueprint; `None` where no blueprint is wholly applied.
+fn read_label(mark: Option<&Mark>) -> Result<Option<Label>, Trouble> {
+    let Some(mark) = mark.filter(|mark| !mark.0.is_null()) else {
+        return Ok(None);
+    };
+    // No version of this program up to this one writes a version of the form.
+    if let Some(version) = mark.0.get("version") {
+        return Err(newer(&format!("its form has version {version}")));
+    }
+    let label = serde_json::from_value(mark.0.clone());
+    label.map(Some).map_err(|error| newer(&error.to_string()))
+}
+
+fn newer(why: &str) -> Trouble {
+    Trouble::Agent {
+        why: format!("this version cannot read the mark of its blueprint: {why}"),
+        hint: Some(
+            "use the version of Mullion that made it, or a newer one; nothing was changed".into(),
+        ),
+    }
 }
 
 /// What waits for the next start and need not be a reason to make one.
@@ -306,8 +328,9 @@ fn features(facts: &Facts) -> std::collections::BTreeSet<String> {
         .collect()
 }
 
-/// What an agent's facts come to for planning.
-pub(super) fn inside(facts: &Facts) -> Inside {
+/// What an agent's facts come to for planning. A mark of a newer version is not taken for a missing one, or an
+/// older blueprint would be applied over a newer one.
+pub(super) fn inside(facts: &Facts) -> Result<Inside, Trouble> {
     let ran = |list: &str| {
         let marks = facts.ran.get(list).into_iter().flatten();
         let read = |mark: &String| serde_json::from_value(mark.as_str().into()).ok();
@@ -315,13 +338,13 @@ pub(super) fn inside(facts: &Facts) -> Inside {
             .filter_map(read)
             .collect::<std::collections::BTreeSet<Fingerprint>>()
     };
-    Inside {
+    Ok(Inside {
         agent: Some(facts.agent.clone()),
         features: features(facts),
         reboot_pending: facts.reboot_pending.is_some(),
         reboot_of_system: facts.reboot_of_system,
         next_start: next_start(facts),
-        blueprint: read_label(facts.mark.as_ref()).map(|label| label.blueprint),
+        blueprint: read_label(facts.mark.as_ref())?.map(|label| label.blueprint),
         before: ran("before"),
         after: ran("after"),
         joined: facts
@@ -338,7 +361,7 @@ pub(super) fn inside(facts: &Facts) -> Inside {
         expired: expired(facts, now()),
         node: facts.node.clone(),
         drift: facts.drift.clone(),
-    }
+    })
 }
 
 #[cfg(test)]
@@ -367,8 +390,47 @@ mod tests {
             let facts: Facts = serde_json::from_str(told).unwrap();
             let name: MachineName = name.parse().unwrap();
             let known = observed.machines[&name].inside.clone().unwrap();
-            assert_eq!(inside(&facts), known, "{name}");
+            assert_eq!(inside(&facts), Ok(known), "{name}");
         }
+    }
+
+    #[test]
+    fn promise_06_a_mark_that_cannot_be_read_is_no_missing_blueprint() {
+        let told = include_str!("../../../mullion/tests/adopted/machines/cp1/agent.json");
+        let ours: Facts = serde_json::from_str(told).unwrap();
+        assert!(inside(&ours).unwrap().blueprint.is_some());
+        let mark = ours.mark.clone().unwrap().0;
+        let with = |key: &str, value: serde_json::Value| {
+            let mut mark = mark.clone();
+            mark[key] = value;
+            mark
+        };
+        let newer = [
+            with("blueprint", serde_json::json!({ "sha256": "0123" })),
+            with("blueprint", serde_json::Value::Null),
+            with("version", 2.into()),
+            serde_json::json!("mullion.dev/mark/v2"),
+            serde_json::json!({}),
+        ];
+        for mark in newer {
+            let facts = Facts {
+                mark: Some(Mark(mark.clone())),
+                ..ours.clone()
+            };
+            let Err(Trouble::Agent { why, hint }) = inside(&facts) else {
+                panic!("{mark} was taken for a mark, or for none");
+            };
+            assert!(why.contains("this version cannot read"), "{why}");
+            assert!(hint.unwrap().contains("or a newer one"));
+        }
+        // More than this version knows of, beside what it knows.
+        let facts = Facts {
+            mark: Some(Mark(with("more", true.into()))),
+            ..ours.clone()
+        };
+        assert_eq!(inside(&facts), inside(&ours));
+        let none = Facts { mark: None, ..ours };
+        assert_eq!(inside(&none).unwrap().blueprint, None);
     }
 
     #[test]
@@ -380,7 +442,7 @@ mod tests {
                 next_start: renames.map(str::to_owned),
                 ..Facts::default()
             };
-            inside(&facts).next_start
+            inside(&facts).unwrap().next_start
         };
         let updates = Some("updates were installed");
         assert_eq!(
@@ -434,6 +496,12 @@ mod tests {
             windows: Some(Box::new(windows)),
             ..Facts::default()
         };
-        assert!(inside(&facts).features.iter().eq(["Containers", "Other"]));
+        assert!(
+            inside(&facts)
+                .unwrap()
+                .features
+                .iter()
+                .eq(["Containers", "Other"])
+        );
     }
 }

@@ -25,6 +25,7 @@ mod look;
 mod machine;
 #[cfg(test)]
 mod made;
+mod members;
 mod node_address;
 mod purge;
 mod restarts;
@@ -39,7 +40,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use mullion_artifacts::{Custody, Sources, Store, StoreError};
 use mullion_catalog::Model;
@@ -190,6 +191,8 @@ pub struct Hands<'a> {
     node_addresses: Mutex<BTreeMap<MachineName, IpAddr>>,
     /// Who is where: known once the world was looked at.
     roster: RwLock<Option<Arc<Roster>>>,
+    /// What the name of the endpoint leads to, asked once.
+    endpoint_addresses: OnceLock<Vec<IpAddr>>,
     api: Mutex<Option<Arc<Api>>>,
     /// The machines that were asked to start anew.
     restarts: Restarts,
@@ -201,6 +204,8 @@ pub struct Hands<'a> {
     told: Mutex<Option<Hosts>>,
     /// The cluster's id, once it is known.
     id: Mutex<Option<ClusterUid>>,
+    /// By what members of etcd are known to be machines', since the last look.
+    machines: Mutex<members::Machines>,
     /// Snapshots of etcd that this run saved.
     snapshots: Mutex<Vec<PathBuf>>,
     /// Machines whose kubelet this run restarted so that it registers its node.
@@ -230,11 +235,13 @@ impl<'a> Hands<'a> {
             grounds: Grounds::default(),
             node_addresses: Mutex::default(),
             roster: RwLock::default(),
+            endpoint_addresses: OnceLock::new(),
             api: Mutex::default(),
             restarts: Restarts::default(),
             starts: Starts::default(),
             told: Mutex::default(),
             id: Mutex::default(),
+            machines: Mutex::default(),
             snapshots: Mutex::default(),
             registered: Mutex::default(),
             login_key: Mutex::default(),
@@ -452,7 +459,7 @@ impl Perform for Hands<'_> {
             }
             Action::SaveEtcd => self.save_etcd(machine()?, attendant),
             Action::Drain => self.drain(machine()?, attendant),
-            Action::Reset => self.reset(machine()?, attendant),
+            Action::Reset { keeps_etcd } => self.reset(machine()?, *keeps_etcd, attendant),
             Action::Forget { membership } => self.forget(machine()?, *membership),
             Action::ApplyObjects {
                 set, fingerprint, ..
@@ -489,7 +496,8 @@ impl Perform for Hands<'_> {
             Undo::DisableFeatures { .. } => Ok(()),
             Undo::RevertBlueprint { machine } => self.revert(machine, attendant),
             Undo::LeaveCluster { machine } => {
-                self.reset(machine, attendant)?;
+                // What this run began is taken back whole.
+                self.reset(machine, false, attendant)?;
                 self.forget(machine, Membership::NodeAndMember)
             }
             Undo::DeleteObjects { set } => self.remove_objects(set),

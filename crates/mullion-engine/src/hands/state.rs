@@ -19,6 +19,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone)]
 pub struct ClusterState {
     folder: PathBuf,
+    /// Outside of the folder: they outlive the cluster.
+    snapshots: PathBuf,
 }
 
 /// A key for logging in to machines that we make.
@@ -76,13 +78,17 @@ const PATHS: &str = "cluster.folder";
 const TAKEN: &str = "taken.json";
 const ID: &str = "id";
 const SNAPSHOTS: &str = "snapshots";
+const BEFORE: &str = "-before-";
+const DATABASE: &str = ".db";
 const CLUSTERS: &str = "clusters";
 
 impl ClusterState {
     /// The folder of a cluster. Looking creates nothing: the first file that is kept creates the folder.
     pub fn of(state: &Path, cluster: &ClusterName) -> Self {
-        let folder = state.join(CLUSTERS).join(cluster.as_str());
-        Self { folder }
+        Self {
+            folder: state.join(CLUSTERS).join(cluster.as_str()),
+            snapshots: state.join(SNAPSHOTS).join(cluster.as_str()),
+        }
     }
 
     /// The folder of a cluster, where something of its name is there; what is no folder is refused when it is read.
@@ -214,11 +220,50 @@ impl ClusterState {
         name: &str,
         write: impl FnOnce(&mut (dyn Write + Send)) -> std::io::Result<()>,
     ) -> Result<PathBuf, StateError> {
-        let folder = self.folder.join(SNAPSHOTS);
-        let mut builder = std::fs::DirBuilder::new();
-        builder.recursive(true).mode(0o700).create(&folder)?;
-        let path = folder.join(name);
+        let path = self.snapshots.join(name);
         Ok(write_private(&path, write).map(|()| path)?)
+    }
+
+    /// Where snapshots of etcd are kept.
+    pub fn snapshots_folder(&self) -> &Path {
+        &self.snapshots
+    }
+
+    /// The snapshots of etcd that are kept, the oldest first.
+    pub fn snapshots(&self) -> Result<Vec<PathBuf>, StateError> {
+        let entries = match fs_err::read_dir(&self.snapshots) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries?,
+        };
+        let mut found = Vec::new();
+        for entry in entries {
+            let entry = entry?;
+            let name = entry.file_name();
+            let is_ours = name.to_str().is_some_and(is_snapshot);
+            if is_ours && entry.file_type()?.is_file() {
+                found.push(entry.path());
+            }
+        }
+        found.sort();
+        Ok(found)
+    }
+
+    /// Removes every snapshot of etcd, and their folder where nothing else is in it.
+    pub fn remove_snapshots(&self) -> Result<(), StateError> {
+        for path in self.snapshots()? {
+            fs_err::remove_file(path)?;
+        }
+        match fs_err::remove_dir(&self.snapshots) {
+            Err(error)
+                if !matches!(
+                    error.kind(),
+                    ErrorKind::NotFound | ErrorKind::DirectoryNotEmpty
+                ) =>
+            {
+                Err(error.into())
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The cluster's id, where it has one.
@@ -271,13 +316,22 @@ impl ClusterState {
         Ok(())
     }
 
-    /// Removes the folder with everything in it.
+    /// Removes the folder with everything in it. Snapshots of etcd stay.
     pub fn remove(self) -> Result<(), StateError> {
         match fs_err::remove_dir_all(&self.folder) {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(error.into()),
             _ => Ok(()),
         }
     }
+}
+
+/// What a snapshot is called that is saved before a machine is emptied.
+pub(super) fn snapshot_name(time: &str, machine: &MachineName) -> String {
+    format!("{time}{BEFORE}{machine}{DATABASE}")
+}
+
+fn is_snapshot(name: &str) -> bool {
+    name.ends_with(DATABASE) && name.contains(BEFORE)
 }
 
 /// Writes a text that its owner alone can read, whole or not at all.
@@ -356,12 +410,11 @@ mod tests {
             .unwrap();
         assert_eq!(state.file().unwrap().unwrap(), "machines: {}");
         assert_eq!(state.paths().unwrap().unwrap(), Path::new("/srv/lab"));
-        let saved = state.keep_snapshot("1.db", |out| out.write_all(b"whole"));
+        let saved = state.keep_snapshot("1-before-cp1.db", |out| out.write_all(b"whole"));
         let saved = saved.unwrap();
         assert_eq!(mode(&saved), 0o600);
         assert_eq!(mode(saved.parent().unwrap()), 0o700);
-        assert!(saved.starts_with(state.folder().join("snapshots")));
-        let cut = state.keep_snapshot("2.db", |out| {
+        let cut = state.keep_snapshot("2-before-cp1.db", |out| {
             out.write_all(b"ha")?;
             Err(std::io::Error::other("cut off"))
         });
@@ -376,6 +429,34 @@ mod tests {
         }
         state.remove().unwrap();
         assert!(ClusterState::find(folder.path(), &name).is_none());
+    }
+
+    #[test]
+    fn promise_05_snapshots_of_etcd_outlive_the_cluster_and_only_they_are_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let name: ClusterName = "demo".parse().unwrap();
+        let state = ClusterState::of(folder.path(), &name);
+        assert_eq!(state.snapshots().unwrap(), [""; 0].map(PathBuf::from));
+        state.remove_snapshots().unwrap();
+        state.keep_id(&ClusterUid::of(1)).unwrap();
+        let machine = "cp1".parse().unwrap();
+        let saved = ["20260102T030405Z", "20260101T030405Z"].map(|time| {
+            let name = snapshot_name(time, &machine);
+            state
+                .keep_snapshot(&name, |out| out.write_all(b"whole"))
+                .unwrap()
+        });
+        state.clone().remove().unwrap();
+        let [later, earlier] = saved;
+        assert_eq!(state.snapshots().unwrap(), [earlier, later]);
+        let mine = state.snapshots_folder().join("notes.txt");
+        fs_err::write(&mine, "the user's").unwrap();
+        state.remove_snapshots().unwrap();
+        assert_eq!(state.snapshots().unwrap().len(), 0);
+        assert!(mine.exists());
+        fs_err::remove_file(mine).unwrap();
+        state.remove_snapshots().unwrap();
+        assert!(!state.snapshots_folder().exists());
     }
 
     #[test]

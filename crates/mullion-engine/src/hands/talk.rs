@@ -181,8 +181,19 @@ pub(super) fn facts(transport: &dyn ReadTransport, os: Os) -> Result<Told, Trans
         (Some(facts), _) => Told::Facts(Box::new(facts)),
         (None, _) if exit.status == NO_PROGRAM => Told::Nobody,
         (None, Some(Err(error))) => Told::Refused(error),
+        // It told what it knows, in a form that only a newer version reads.
+        (None, Some(Ok(()))) => Told::Refused(unread(ear.unreadable.take())),
         (None, _) => Told::Nothing(ear.answer("it", exit.status).err().map(|error| error.words)),
     })
+}
+
+/// An agent that came to its end and told nothing that this version reads.
+fn unread(why: Option<String>) -> StepError {
+    let words = "this version cannot read what it tells";
+    let mut error = StepError::new(ErrorClass::Refused, words)
+        .hint("use the version of Mullion that brought it, or a newer one; nothing was changed");
+    error.causes.extend(why);
+    error
 }
 
 /// Something that was killed on a machine: the agent itself, so nobody there can tell why.

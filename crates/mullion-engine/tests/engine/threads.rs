@@ -68,7 +68,12 @@ fn steps_of_one_machine_take_turns_even_where_none_waits_for_another() {
     let plan = Plan::new(vec![
         step(Stage::Machines, Action::StartMachine, Some("lin1"), &[]),
         step(Stage::Machines, Action::Drain, Some("lin1"), &[]),
-        step(Stage::Machines, Action::Reset, Some("lin1"), &[]),
+        step(
+            Stage::Machines,
+            Action::Reset { keeps_etcd: false },
+            Some("lin1"),
+            &[],
+        ),
         step(Stage::Machines, Action::StartMachine, Some("lin2"), &[]),
     ])
     .unwrap();

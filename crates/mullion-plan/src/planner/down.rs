@@ -74,7 +74,8 @@ impl Sheet {
         }
         // What is removed whole needs no tidying inside.
         if belongs && !facts.made {
-            actions.push(Action::Reset);
+            let keeps_etcd = false;
+            actions.push(Action::Reset { keeps_etcd });
         }
         if rest == Rest::Cluster {
             let membership = Membership::NodeOnly;

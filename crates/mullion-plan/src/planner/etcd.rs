@@ -1,12 +1,12 @@
 //! Which control planes a plan may empty: etcd must be able to do without each of them, one after another.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use mullion_spec::cluster::Duty;
 use mullion_spec::value::MachineName;
 
 use crate::action::{Action, Membership, StepKind};
-use crate::etcd::{EtcdFacts, MemberFacts, Risk};
+use crate::etcd::{EtcdFacts, Health, MemberFacts, Risk};
 use crate::observed::{ClusterFacts, Inside, Observed, Power};
 use crate::obstacle::Obstacle;
 use crate::step::Step;
@@ -36,7 +36,7 @@ pub(super) fn endangered(observed: &Observed, steps: &[Step]) -> BTreeSet<Obstac
                 duty: Duty::ControlPlane,
                 ..
             } => etcd.joins(machine),
-            Action::Reset | Action::RemoveMachine => {
+            Action::Reset { .. } | Action::RemoveMachine => {
                 obstacles.extend(etcd.leaves(observed, machine));
             }
             Action::Forget {
@@ -77,21 +77,18 @@ impl<'a> Etcd<'a> {
     fn new(cluster: &'a ClusterFacts) -> Self {
         let mut facts = cluster.etcd.clone();
         if !cluster.answers {
-            // Such a plan waits for the API server first, which answers when a majority of etcd is back. Then etcd is
-            // asked again, and until then the machines tell who its members are.
-            let member = MemberFacts {
-                voting: true,
-                healthy: true,
+            // Such a plan waits for the API server first, which answers when a majority of etcd is back. Until then the
+            // machines tell who its members are. Before anything is emptied, etcd is asked again.
+            let by_machines = || EtcdFacts {
+                members: cluster.members.iter().map(healthy).collect(),
             };
-            let by_machines = cluster
-                .members
-                .iter()
-                .map(|name| (name.to_string(), member));
-            let members: BTreeMap<_, _> = match facts {
-                None => by_machines.collect(),
-                Some(facts) => facts.members.into_iter().map(healed).collect(),
-            };
-            facts = Some(EtcdFacts { members });
+            let said = facts.get_or_insert_with(by_machines);
+            for member in said.members.values_mut() {
+                // What it waits for is what the plan waits for. Any other word of etcd's stands.
+                if member.health == Health::Leaderless {
+                    member.health = Health::Healthy;
+                }
+            }
         }
         Self {
             cluster,
@@ -101,20 +98,17 @@ impl<'a> Etcd<'a> {
     }
 
     fn joins(&mut self, machine: &MachineName) {
-        let member = MemberFacts {
-            voting: true,
-            healthy: true,
-        };
         if let Some(facts) = &mut self.facts {
-            facts.members.insert(machine.to_string(), member);
+            facts.members.extend([healthy(machine)]);
         }
         self.gone.remove(machine);
     }
 
     fn is_cured(&mut self, machine: &MachineName) {
-        let members = self.facts.as_mut().map(|facts| &mut facts.members);
-        if let Some(member) = members.and_then(|members| members.get_mut(machine.as_str())) {
-            member.healthy = true;
+        let members = self.facts.iter_mut();
+        let members = members.flat_map(|facts| facts.members.values_mut());
+        for member in members.filter(|member| member.machine.as_ref() == Some(machine)) {
+            member.health = Health::Healthy;
         }
     }
 
@@ -133,8 +127,10 @@ impl<'a> Etcd<'a> {
         let Some(facts) = &mut self.facts else {
             return Some(Obstacle::EtcdUnknown { machine });
         };
-        let verdict = facts.may_lose(machine.as_str());
-        facts.members.remove(machine.as_str());
+        let verdict = facts.may_lose(&machine);
+        facts
+            .members
+            .retain(|_, member| !member.may_be_of(&machine));
         match verdict {
             Ok(()) => None,
             Err(Risk::Last) => Some(Obstacle::LastMember { machine }),
@@ -143,19 +139,26 @@ impl<'a> Etcd<'a> {
                 healthy,
                 others,
             }),
+            Err(Risk::Unmatched { member }) => Some(Obstacle::UnknownMember { machine, member }),
         }
     }
 
     /// Whether etcd's data are, or may be, on a machine.
     fn holds_data(&self, inside: Option<&Inside>, machine: &MachineName) -> bool {
-        let members = self.facts.as_ref().map(|facts| &facts.members);
+        let facts = self.facts.as_ref();
         inside.is_some_and(|inside| inside.control_plane)
             || self.cluster.members.contains(machine)
-            || members.is_some_and(|members| members.contains_key(machine.as_str()))
+            || facts.is_some_and(|facts| facts.has_member_of(machine))
     }
 }
 
-fn healed((name, member): (String, MemberFacts)) -> (String, MemberFacts) {
-    let healthy = true;
-    (name, MemberFacts { healthy, ..member })
+/// A healthy member on a machine, under an id that etcd gives to none.
+fn healthy(machine: &MachineName) -> (String, MemberFacts) {
+    let member = MemberFacts {
+        name: machine.to_string(),
+        machine: Some(machine.clone()),
+        voting: true,
+        health: Health::Healthy,
+    };
+    (format!("of {machine}"), member)
 }

@@ -31,10 +31,13 @@ pub(super) fn entry(view: &View<'_>, item: &Item<'_>, is_founder: bool) -> Vec<L
     let reset = |reason: String| {
         // Where there is no cluster there is nothing to save: what is left is of one that was never finished.
         if matches!(view.api, Api::Absent) {
-            return vec![Link::new(stage, Action::Reset, reason)];
+            let keeps_etcd = false;
+            return vec![Link::new(stage, Action::Reset { keeps_etcd }, reason)];
         }
         let mut links: Vec<_> = saving(item, stage, &reason).into_iter().collect();
-        links.push(Link::new(stage, Action::Reset, reason).waits(&[Wait::ControlPlane]));
+        let keeps_etcd = !links.is_empty();
+        let reset = Link::new(stage, Action::Reset { keeps_etcd }, reason);
+        links.push(reset.waits(&[Wait::ControlPlane]));
         links
     };
     let join = |prior, reason: String| {
@@ -156,12 +159,14 @@ fn rejoin(
         links.push(Link::new(stage, Action::Drain, why.clone()).waits(&[Wait::ControlPlane]));
     }
     if residue || (is_there && node.is_some()) {
-        if is_member {
-            links.push(save(stage, &why));
+        let saves = if is_member {
+            Some(save(stage, &why))
         } else {
-            links.extend(saving(item, stage, &why));
-        }
-        let reset = Link::new(stage, Action::Reset, why.clone());
+            saving(item, stage, &why)
+        };
+        let keeps_etcd = saves.is_some();
+        links.extend(saves);
+        let reset = Link::new(stage, Action::Reset { keeps_etcd }, why.clone());
         links.push(reset.waits(&[Wait::ControlPlane]));
     }
     if node.is_some() || is_member {

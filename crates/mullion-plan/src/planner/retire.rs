@@ -117,11 +117,12 @@ impl Sheet {
         }
         let holds_data = is_member || inside.is_some_and(|inside| inside.control_plane);
         let may_save = holds_data && !matches!(view.api, Api::Absent);
-        if may_save && (belongs || is_member) {
+        let keeps_etcd = may_save && (belongs || is_member);
+        if keeps_etcd {
             actions.push(Action::SaveEtcd);
         }
         if belongs {
-            actions.push(Action::Reset);
+            actions.push(Action::Reset { keeps_etcd });
         }
         if is_node || is_member {
             let membership = membership(is_member);

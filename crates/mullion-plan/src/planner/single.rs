@@ -33,11 +33,12 @@ pub fn plan_reset(observed: &Observed, machine: &MachineName) -> Plan {
         actions.push((Stage::Retire, Action::Drain));
     }
     let inside = facts.inside.as_ref();
-    if is_member || inside.is_some_and(|inside| inside.control_plane) {
+    let keeps_etcd = is_member || inside.is_some_and(|inside| inside.control_plane);
+    if keeps_etcd {
         actions.push((Stage::Retire, Action::SaveEtcd));
     }
     if inside.is_some() {
-        actions.push((Stage::Retire, Action::Reset));
+        actions.push((Stage::Retire, Action::Reset { keeps_etcd }));
     }
     if is_node || is_member {
         let membership = if is_member {
@@ -131,7 +132,7 @@ mod tests {
     use mullion_spec::words::Driver;
 
     use super::*;
-    use crate::etcd::{EtcdFacts, MemberFacts};
+    use crate::etcd::{EtcdFacts, Health, MemberFacts};
     use crate::observed::{ClusterFacts, ClusterId, Inside, MachineFacts, NodeFacts, Place, Power};
 
     fn world(answers: bool, reached: bool) -> Observed {
@@ -211,13 +212,20 @@ mod tests {
                 machine: machine.clone()
             }]
         );
-        let member = |healthy| MemberFacts {
+        let member = |name: &str, healthy| MemberFacts {
+            name: name.into(),
+            machine: name.parse().ok(),
             voting: true,
-            healthy,
+            health: if healthy {
+                Health::Healthy
+            } else {
+                Health::Unhealthy
+            },
         };
         let say = |world: &mut Observed, members: &[(&str, bool)]| {
             let members = members.iter();
-            let members = members.map(|(name, healthy)| ((*name).to_owned(), member(*healthy)));
+            let members =
+                members.map(|(name, healthy)| ((*name).to_owned(), member(name, *healthy)));
             let cluster = world.cluster.as_mut().unwrap();
             cluster.etcd = Some(EtcdFacts {
                 members: members.collect(),

@@ -53,7 +53,7 @@ impl State {
                 }
             }
             // It left etcd, and its files are still there.
-            Action::Reset => {
+            Action::Reset { .. } => {
                 if let Ok(etcd) = self.api() {
                     etcd.members.remove(name);
                 }

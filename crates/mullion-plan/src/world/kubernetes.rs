@@ -98,7 +98,7 @@ impl State {
         if self.unit(name)?.inside.kubeadm != Some(Kubeadm::Begun) {
             return Ok(());
         }
-        self.reset(name)?;
+        self.reset(name, false)?;
         if let Ok(etcd) = self.api() {
             etcd.nodes.remove(name);
         }
@@ -150,13 +150,17 @@ impl State {
     /// etcd can do without a machine, and what it holds is saved.
     pub(super) fn save_etcd(&mut self, name: &MachineName) -> Done {
         let id = self.api()?.id.clone();
-        let facts = self.etcd_facts();
-        let facts = facts.ok_or_else(|| not_yet("etcd could not be asked"))?;
-        if facts.may_lose(name.as_str()).is_err() {
-            return Err(not_yet(format!("etcd cannot do without {name}")));
-        }
+        self.spare(name)?;
         self.snapshots.push((id, name.clone()));
         Ok(())
+    }
+
+    /// etcd can do without a machine.
+    fn spare(&self, name: &MachineName) -> Done {
+        let facts = self.etcd_facts();
+        let facts = facts.ok_or_else(|| not_yet("etcd could not be asked"))?;
+        let verdict = facts.may_lose(name);
+        verdict.map_err(|_| not_yet(format!("etcd cannot do without {name}")))
     }
 
     fn enter_node(
@@ -193,8 +197,11 @@ impl State {
         Ok(())
     }
 
-    pub(super) fn reset(&mut self, name: &MachineName) -> Done {
+    pub(super) fn reset(&mut self, name: &MachineName, keeps_etcd: bool) -> Done {
         self.agent(name)?;
+        if keeps_etcd {
+            self.spare(name)?;
+        }
         let answers = self.api_answers();
         if let Some(etcd) = self.etcd.as_mut().filter(|_| answers) {
             etcd.members.remove(name);

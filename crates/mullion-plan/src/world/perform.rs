@@ -150,7 +150,7 @@ impl State {
                 ..
             } => self.register_again(name, *duty, labels, taints),
             Action::SaveEtcd => self.save_etcd(name),
-            Action::Reset => self.reset(name),
+            Action::Reset { keeps_etcd } => self.reset(name, *keeps_etcd),
             Action::Forget { membership } => self.forget(name, *membership),
             Action::Drain => {
                 if let Some(node) = self.api()?.nodes.get_mut(name) {

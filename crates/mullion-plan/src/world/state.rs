@@ -9,7 +9,7 @@ use mullion_spec::version::Patch;
 use mullion_spec::words::{Driver, Os};
 
 use super::Blow;
-use crate::etcd::{EtcdFacts, MemberFacts};
+use crate::etcd::{EtcdFacts, Health, MemberFacts};
 use crate::fingerprint::Fingerprint;
 use crate::observed::{ClusterId, HostFacts, Inside, NodeFacts, Place, Power, Size};
 use crate::wanted::{PLUGIN_PREFIX, Part, TemplateId};
@@ -136,8 +136,14 @@ impl State {
         }
         let has_majority = self.has_majority(etcd);
         let member = |name: &MachineName| MemberFacts {
+            name: name.to_string(),
+            machine: Some(name.clone()),
             voting: true,
-            healthy: has_majority && self.lives(etcd, name),
+            health: match self.lives(etcd, name) {
+                true if has_majority => Health::Healthy,
+                true => Health::Leaderless,
+                false => Health::Unhealthy,
+            },
         };
         let members = etcd.members.iter();
         Some(EtcdFacts {

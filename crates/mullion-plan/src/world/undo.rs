@@ -61,7 +61,7 @@ impl State {
 
     fn leave(&mut self, machine: &MachineName) -> Result<(), StepError> {
         if self.units.contains_key(machine) {
-            self.reset(machine)?;
+            self.reset(machine, false)?;
         }
         if let Some(etcd) = &mut self.etcd {
             etcd.members.remove(machine);

@@ -58,12 +58,15 @@ fn assert_saves(plan: &Plan, observed: &Observed) {
         let machine = step.machine.as_ref();
         let facts = machine.and_then(|machine| observed.machines.get(machine));
         let inside = facts.and_then(|facts| facts.inside.as_ref());
-        if step.action == Action::Reset && inside.is_some_and(|inside| inside.control_plane) {
+        if matches!(step.action, Action::Reset { .. })
+            && inside.is_some_and(|inside| inside.control_plane)
+        {
             let save = step
                 .needs
                 .iter()
                 .any(|need| need.as_str().starts_with("snapshot/"));
             assert!(save, "{} needs {:?}", step.id, step.needs);
+            assert_eq!(step.action, Action::Reset { keeps_etcd: true });
         }
     }
 }

@@ -1,8 +1,9 @@
 //! Nodes that somebody deleted, and control planes that etcd cannot do without.
 
+use mullion_plan::Perform as _;
 use mullion_plan::{
-    Action, Blow, Dice, EtcdFacts, Inside, Kubeadm, MemberFacts, Observed, Obstacle, Plan, Prior,
-    StepId, Until, World, plan_reset, run,
+    Action, Blow, Dice, EtcdFacts, Health, Inside, Kubeadm, MemberFacts, Observed, Obstacle, Plan,
+    Prior, StepId, Until, World, plan_reset, run,
 };
 use mullion_spec::value::MachineName;
 
@@ -173,8 +174,17 @@ fn unfit(observed: &mut Observed, machine: &str) {
 fn healthy(observed: &mut Observed, healthy: [bool; 3]) {
     let members = ["cp1", "cp2", "cp3"].into_iter().zip(healthy);
     let members = members.map(|(name, healthy)| {
-        let voting = true;
-        (name.to_owned(), MemberFacts { voting, healthy })
+        let member = MemberFacts {
+            name: name.into(),
+            machine: name.parse().ok(),
+            voting: true,
+            health: if healthy {
+                Health::Healthy
+            } else {
+                Health::Unhealthy
+            },
+        };
+        (name.to_owned(), member)
     });
     observed.cluster.as_mut().unwrap().etcd = Some(EtcdFacts {
         members: members.collect(),
@@ -315,4 +325,66 @@ fn promise_04_the_only_control_plane_is_not_reset_by_command() {
         plan_reset(&look(&world, &sketch), &name("lin1")).obstacles(),
         []
     );
+}
+
+#[test]
+fn promise_04_a_silent_api_server_does_not_make_sick_members_healthy() {
+    // etcd answers and says that cp2 is sick; the API server does not answer. cp3 left the file.
+    let (mut sketch, world) = three();
+    sketch.seats.count = 2;
+    let mut observed = look(&world, &sketch);
+    healthy(&mut observed, [true, false, true]);
+    let cluster = observed.cluster.as_mut().unwrap();
+    cluster.answers = false;
+    cluster.nodes.clear();
+    cluster.objects.clear();
+    let risk = Obstacle::NoMajority {
+        machine: name("cp3"),
+        healthy: 1,
+        others: 2,
+    };
+    assert_eq!(only_obstacle(&planned(&sketch, &observed)), &risk);
+    // One that only waits for the others is well once they are back.
+    let etcd = observed.cluster.as_mut().unwrap().etcd.as_mut().unwrap();
+    for member in etcd.members.values_mut() {
+        member.health = Health::Leaderless;
+    }
+    assert_eq!(planned(&sketch, &observed).obstacles(), []);
+}
+
+#[test]
+fn promise_04_a_member_that_fits_no_machine_keeps_control_planes_from_being_emptied() {
+    let (sketch, world) = three();
+    let mut observed = look(&world, &sketch);
+    unfit(&mut observed, "cp2");
+    let cluster = observed.cluster.as_mut().unwrap();
+    let member = cluster.etcd.as_mut().unwrap().members.get_mut("cp2");
+    let member = member.unwrap();
+    (member.name, member.machine) = ("old2".into(), None);
+    cluster.members.remove(&name("cp2"));
+    cluster.members.insert(name("old2"));
+    let obstacles = planned(&sketch, &observed);
+    let unknown = Obstacle::UnknownMember {
+        machine: name("cp2"),
+        member: "old2".into(),
+    };
+    assert!(obstacles.obstacles().contains(&unknown), "{obstacles:?}");
+    assert_eq!(resets(&obstacles), [""; 0]);
+}
+
+#[test]
+fn promise_04_a_reset_asks_etcd_again_after_the_snapshot() {
+    // The snapshot was saved, and a member fell ill before the reset's turn came.
+    let (mut sketch, world) = three();
+    sketch.seats.count = 2;
+    let plan = planned(&sketch, &look(&world, &sketch));
+    let place = plan
+        .steps()
+        .iter()
+        .position(|step| step.id.as_str() == "reset/cp3");
+    let reset = &plan.steps()[place.unwrap()];
+    assert_eq!(reset.action, Action::Reset { keeps_etcd: true });
+    world.strike(&name("cp1"), Blow::SickEtcd);
+    assert!(world.perform(reset, &mullion_plan::Unattended).is_err());
+    assert!(inside(&mut look(&world, &sketch), "cp3").control_plane);
 }

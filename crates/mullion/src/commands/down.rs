@@ -1,5 +1,7 @@
 //! `mullion down`: remove everything that `up` made.
 
+use std::path::PathBuf;
+
 use mullion_catalog::Judgement;
 use mullion_engine::RunOutcome;
 use mullion_engine::hands::{KeptTemplate, PurgeError, Purged, PurgedFolders};
@@ -57,7 +59,14 @@ pub fn down(
         .purge
         .then(|| hands.purged_folders().map_err(|error| unpurged(&error)));
     let purged = purged.transpose()?;
-    if let Some(what) = removals(name, &plan, purged.as_ref()) {
+    let state = hands.state().clone();
+    let failed = |what: &str, error: &dyn std::error::Error| {
+        Failure::new(Class::ThisComputer, what).because(error)
+    };
+    let snapshots = state
+        .snapshots()
+        .map_err(|error| failed("the snapshots of etcd cannot be listed", &error))?;
+    if let Some(what) = removals(name, &plan, purged.as_ref(), &snapshots) {
         consent(console, &what, wishes.yes)?;
     }
     let mut report = None;
@@ -81,11 +90,8 @@ pub fn down(
         }
         report = Some(ended);
     }
-    let failed = |what: &str, error: &dyn std::error::Error| {
-        Failure::new(Class::ThisComputer, what).because(error)
-    };
-    let state = hands.state().clone();
     state
+        .clone()
         .remove()
         .map_err(|error| failed("what was kept of the cluster could not be removed", &error))?;
     if wishes.purge {
@@ -96,6 +102,20 @@ pub fn down(
                 console.err,
                 "kept `{}`: Mullion did not make it",
                 path.display()
+            )?;
+        }
+        state
+            .remove_snapshots()
+            .map_err(|error| failed("the snapshots of etcd could not be removed", &error))?;
+    }
+    for path in &snapshots {
+        let path = path.display();
+        if wishes.purge {
+            writeln!(console.err, "removed the etcd snapshot `{path}`")?;
+        } else {
+            writeln!(
+                console.err,
+                "kept the etcd snapshot `{path}`: `down --purge` removes it"
             )?;
         }
     }
@@ -111,7 +131,12 @@ fn unpurged(error: &PurgeError) -> Failure {
 }
 
 /// What would be removed, in words; nothing where there is nothing.
-fn removals(name: &ClusterName, plan: &Plan, purged: Option<&PurgedFolders>) -> Option<String> {
+fn removals(
+    name: &ClusterName,
+    plan: &Plan,
+    purged: Option<&PurgedFolders>,
+    snapshots: &[PathBuf],
+) -> Option<String> {
     let machines = plan.steps().iter().filter_map(|step| step.machine.as_ref());
     let mut machines: Vec<_> = machines.map(ToString::to_string).collect();
     machines.dedup();
@@ -128,7 +153,13 @@ fn removals(name: &ClusterName, plan: &Plan, purged: Option<&PurgedFolders>) -> 
             folders.templates.display()
         )
     });
-    let all: Vec<_> = cluster.into_iter().chain(shared).collect();
+    // Without a purge they stay.
+    let snapshots = purged.filter(|_| !snapshots.is_empty()).map(|_| {
+        let paths = snapshots.iter().map(|path| format!("`{}`", path.display()));
+        let paths: Vec<_> = paths.collect();
+        format!("the etcd snapshots {}", paths.join(", "))
+    });
+    let all: Vec<_> = cluster.into_iter().chain(shared).chain(snapshots).collect();
     (!all.is_empty()).then(|| format!("remove {}", all.join(", and ")))
 }
 
@@ -144,4 +175,29 @@ fn tell_kept(console: &mut Console<'_>, kept: &[KeptTemplate]) -> Result<(), Fai
         )?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn promise_05_the_question_of_a_purge_names_every_snapshot() {
+        let name = "demo".parse().unwrap();
+        let plan = plan_down(
+            &mullion_plan::Observed::default(),
+            Rest::Nothing,
+            &std::collections::BTreeMap::new(),
+        );
+        let folders = PurgedFolders {
+            cache: "/cache".into(),
+            templates: "/templates".into(),
+        };
+        let snapshots = ["/state/1-before-cp1.db", "/state/2-before-cp1.db"].map(PathBuf::from);
+        let asked = removals(&name, &plan, Some(&folders), &snapshots).unwrap();
+        for path in &snapshots {
+            assert!(asked.contains(&path.display().to_string()), "{asked}");
+        }
+        assert_eq!(removals(&name, &plan, None, &snapshots), None, "they stay");
+    }
 }

@@ -120,7 +120,7 @@ fn a_reset_saves_what_etcd_holds(lab: &Lab) {
             Err(ran.to_string())
         }
     });
-    let saved = fs_err::read_dir(lab.kept().join("snapshots")).unwrap();
+    let saved = fs_err::read_dir(lab.state().join("snapshots").join(&lab.name)).unwrap();
     let saved: Vec<_> = saved.map(|entry| entry.unwrap()).collect();
     assert_eq!(saved.len(), 1, "{saved:?}");
     let file = saved[0].metadata().unwrap();
