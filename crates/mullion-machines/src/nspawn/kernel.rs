@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use mullion_spec::value::ClusterName;
 
+use super::process::{is_in_machine, is_roots_status};
 use super::record::{Record, Setting};
 use crate::error::DriverError;
 
@@ -76,6 +77,7 @@ const KUBELETS: &[&str] = &["kubelet", "k3s-server", "k3s-agent", "k0s", "rke2"]
 const CONFIGURED: &[&str] = &[
     "etc/sysctl.conf",
     "etc/sysctl.d",
+    "etc/ufw/sysctl.conf",
     "run/sysctl.d",
     "usr/local/lib/sysctl.d",
     "usr/lib/sysctl.d",
@@ -134,8 +136,15 @@ impl Kernel {
 
     /// Whether the record names a cluster of this network namespace.
     pub(super) fn names(&self, cluster: &ClusterName) -> Result<bool, DriverError> {
-        let record = Record::read(&self.record, &self.namespace)?;
+        let record = Record::read(&self.record)?;
         Ok(record.clusters.get(cluster) == Some(&self.namespace))
+    }
+
+    /// Takes what an older version wrote down for this namespace, where a network of ours was before.
+    pub(super) fn adopt(&self) -> Result<(), DriverError> {
+        let mut record = Record::read(&self.record)?;
+        record.claim(&self.namespace);
+        record.write_if_there(&self.record)
     }
 
     /// Makes the settings good for a cluster's machines.
@@ -145,7 +154,9 @@ impl Kernel {
         way_out: WayOut,
     ) -> Result<(), DriverError> {
         let needed: Vec<_> = needed(way_out).collect();
-        let mut record = Record::read(&self.record, &self.namespace)?;
+        let mut record = Record::read(&self.record)?;
+        // From here on what an older version wrote down is not taken for this namespace's.
+        record.networks.entry(self.namespace.clone()).or_default();
         let names = needed.iter().map(|(name, _)| *name);
         for name in names.chain(CHANGED.iter().map(|(name, _)| *name)) {
             let Some(now) = self.read(name)? else {
@@ -182,7 +193,7 @@ impl Kernel {
         others: &BTreeSet<ClusterName>,
         forwarding: Forwarding,
     ) -> Result<(), DriverError> {
-        let mut record = Record::read(&self.record, &self.namespace)?;
+        let mut record = Record::read(&self.record)?;
         let namespaces = self.namespaces();
         // Without its network a cluster is gone, however that came.
         record.clusters.retain(|name, namespace| {
@@ -192,15 +203,17 @@ impl Kernel {
                 namespaces.contains(namespace)
             }
         });
-        record
-            .networks
-            .retain(|namespace, _| *namespace == self.namespace || namespaces.contains(namespace));
+        record.retain_networks(|namespace| {
+            namespace == self.namespace || namespaces.contains(namespace)
+        });
         if !others.is_empty() {
             return record.write_if_there(&self.record);
         }
         let own = record.networks.remove(&self.namespace).unwrap_or_default();
         self.put_back_all(&own, forwarding)?;
-        if record.clusters.is_empty() {
+        // An older version wrote no cluster down: one of another namespace is known by its machines.
+        let is_needed = !record.clusters.is_empty() || (record.is_older() && self.has_machine());
+        if !is_needed {
             self.put_back_all(&record.settings, forwarding)?;
             return Record::remove(&self.record);
         }
@@ -229,37 +242,48 @@ impl Kernel {
         Ok(())
     }
 
-    /// Whether a kubelet runs. All machines of ours are gone by the time this is asked.
+    /// Whether a kubelet of this computer runs. It is root's, since only root changes the settings: any user can give a
+    /// process its name. One in a machine of ours is not the computer's.
     fn has_kubelet(&self) -> bool {
-        self.of_processes("comm", |path| {
-            let name = fs_err::read_to_string(path).unwrap_or_default();
-            KUBELETS.contains(&name.trim()).then_some(())
+        self.processes().any(|process| {
+            let name = read_or_empty(&process.join("comm"));
+            KUBELETS.contains(&name.trim())
+                && is_roots_status(&read_or_empty(&process.join("status")))
+                && !is_in_machine(&read_or_empty(&process.join("cgroup")))
         })
-        .next()
-        .is_some()
+    }
+
+    /// Whether a machine runs whose container program has this record before it, in whatever network namespace.
+    fn has_machine(&self) -> bool {
+        let file = |path: &Path| {
+            let meta = fs_err::metadata(path).ok()?;
+            Some((meta.dev(), meta.ino()))
+        };
+        let own = file(&self.record);
+        let record = self.record.strip_prefix("/").unwrap_or(&self.record);
+        self.processes().any(|process| {
+            is_in_machine(&read_or_empty(&process.join("cgroup")))
+                && own.is_some()
+                && file(&process.join("root").join(record)) == own
+        })
     }
 
     /// The network namespaces that a process is in or that have a name.
     fn namespaces(&self) -> BTreeSet<String> {
         let named = entries(&self.root.join("run/netns"));
-        let of_processes = self.of_processes("ns/net", |path| namespace(path).ok());
+        let of_processes = self
+            .processes()
+            .filter_map(|path| namespace(&path.join("ns/net")).ok());
         let named = named.filter_map(|path| namespace(&path).ok());
         of_processes.chain(named).collect()
     }
 
-    /// What a file of each process gives.
-    fn of_processes<'a, T>(
-        &'a self,
-        file: &'a str,
-        read: impl Fn(&Path) -> Option<T> + 'a,
-    ) -> impl Iterator<Item = T> + 'a {
-        let is_process = |path: &PathBuf| {
+    /// The folder of each process.
+    fn processes(&self) -> impl Iterator<Item = PathBuf> + use<> {
+        entries(&self.processes).filter(|path| {
             let name = path.file_name().unwrap_or_default();
             name.to_string_lossy().parse::<u32>().is_ok()
-        };
-        entries(&self.processes)
-            .filter(is_process)
-            .filter_map(move |path| read(&path.join(file)))
+        })
     }
 
     /// Whether an administrator's file sets a setting to this value. Then it is theirs, whoever wrote it first.
@@ -303,6 +327,11 @@ fn is_raised(name: &str, now: &str, way_out: WayOut) -> bool {
 /// What tells a network namespace from others.
 fn namespace(path: &Path) -> Result<String, DriverError> {
     Ok(fs_err::metadata(path)?.ino().to_string())
+}
+
+/// A file's text; nothing where it cannot be read. A process may end at any time.
+fn read_or_empty(path: &Path) -> String {
+    fs_err::read_to_string(path).unwrap_or_default()
 }
 
 /// What is in a folder; nothing where it cannot be read.
@@ -431,6 +460,8 @@ mod tests {
         kernel.prepare(&cluster("a"), WayOut::Open).unwrap();
         put("sys/kernel/panic", "10");
         put("proc/71/comm", "kubelet\n");
+        put("proc/71/status", "Name:\tkubelet\nUid:\t0\t0\t0\t0\n");
+        put("proc/71/cgroup", "0::/system.slice/kubelet.service\n");
         put(
             "root/etc/sysctl.d/60-router.conf",
             "# net.ipv4.ip_forward = 0\n-net.ipv4.conf.all.forwarding=1\n",
@@ -525,21 +556,105 @@ mod tests {
     }
 
     #[test]
+    fn promise_08_a_process_that_is_only_called_kubelet_keeps_no_setting() {
+        let root = "Uid:\t0\t0\t0\t0\n";
+        for (status, cgroup) in [
+            ("Uid:\t1000\t1000\t1000\t1000\n", "0::/user.slice\n"),
+            ("Uid:\t1000\t0\t0\t0\n", "0::/user.slice\n"),
+            ("", ""),
+            (root, "3:pids:/mullion/mul0123abcd/kubelet.slice\n"),
+            (root, "0::/system.slice/mullion-dev.lin1.service/payload\n"),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            let kernel = kernel(folder.path());
+            kernel.prepare(&cluster("a"), WayOut::Open).unwrap();
+            fs_err::write(kernel.settings.join("kernel/panic"), "10").unwrap();
+            let process = kernel.processes.join("71");
+            fs_err::create_dir_all(&process).unwrap();
+            for (file, text) in [
+                ("comm", "kubelet\n"),
+                ("status", status),
+                ("cgroup", cgroup),
+            ] {
+                fs_err::write(process.join(file), text).unwrap();
+            }
+            kernel
+                .put_back(&cluster("a"), &none(), Forwarding::Ours)
+                .unwrap();
+            assert_eq!(
+                kernel.read("kernel/panic").unwrap().unwrap(),
+                "0",
+                "{status}{cgroup}"
+            );
+        }
+    }
+
+    const OLDER: &str =
+        r#"{"fs/inotify/max_user_instances":"128","net/ipv4/ip_forward":"0","kernel/panic":"0"}"#;
+
+    #[test]
     fn promise_08_the_record_of_an_older_version_is_put_back() {
+        for adopts_at in ["up", "down"] {
+            let folder = tempfile::tempdir().unwrap();
+            let kernel = kernel(folder.path());
+            kernel.prepare(&cluster("a"), WayOut::Open).unwrap();
+            fs_err::write(&kernel.record, OLDER).unwrap();
+            kernel.adopt().unwrap();
+            if adopts_at == "up" {
+                kernel.prepare(&cluster("a"), WayOut::Open).unwrap();
+            }
+            kernel
+                .put_back(&cluster("a"), &none(), Forwarding::Ours)
+                .unwrap();
+            let read = |name: &str| kernel.read(name).unwrap().unwrap();
+            assert_eq!(
+                (read(INSTANCES), read(FORWARDING)),
+                ("128".into(), "0".into())
+            );
+            assert!(!kernel.record.exists());
+        }
+    }
+
+    #[test]
+    fn promise_08_the_record_of_an_older_version_waits_for_a_cluster_of_another_namespace() {
         let folder = tempfile::tempdir().unwrap();
-        let kernel = kernel(folder.path());
-        kernel.prepare(&cluster("a"), WayOut::Open).unwrap();
-        let older = r#"{"fs/inotify/max_user_instances":"128","net/ipv4/ip_forward":"0","kernel/panic":"0"}"#;
-        fs_err::write(&kernel.record, older).unwrap();
-        kernel.prepare(&cluster("a"), WayOut::Open).unwrap();
-        kernel
+        let older = kernel(folder.path());
+        older.prepare(&cluster("a"), WayOut::Open).unwrap();
+        fs_err::write(&older.record, OLDER).unwrap();
+        // The other namespace passed packets on before: its switch is another file, the limits are the same.
+        let mut other = older.clone();
+        other.namespace = "2".into();
+        let read = |name: &str| older.read(name).unwrap().unwrap();
+        // A machine of the older version's cluster runs.
+        let process = older.processes.join("9");
+        fs_err::create_dir_all(&process).unwrap();
+        fs_err::write(process.join("cgroup"), "2:pids:/mullion/mul0123abcd\n").unwrap();
+        fs_err::os::unix::fs::symlink("/", process.join("root")).unwrap();
+        other.prepare(&cluster("b"), WayOut::Open).unwrap();
+        other
+            .put_back(&cluster("b"), &none(), Forwarding::Ours)
+            .unwrap();
+        assert_eq!(read(FORWARDING), "1", "what the other had before");
+        assert_eq!(read(INSTANCES), "8192", "the machine needs it");
+        // A command that finds no network in a third one takes nothing for its own.
+        other.namespace = "3".into();
+        other
+            .put_back(&cluster("c"), &none(), Forwarding::Ours)
+            .unwrap();
+        assert_eq!(
+            (read(FORWARDING), read(INSTANCES)),
+            ("1".into(), "8192".into())
+        );
+        fs_err::remove_dir_all(&process).unwrap();
+        older.adopt().unwrap();
+        older
             .put_back(&cluster("a"), &none(), Forwarding::Ours)
             .unwrap();
-        let read = |name: &str| kernel.read(name).unwrap().unwrap();
         assert_eq!(
-            (read(INSTANCES), read(FORWARDING)),
-            ("128".into(), "0".into())
+            (read(FORWARDING), read(INSTANCES)),
+            ("0".into(), "128".into())
         );
+        assert!(!older.record.exists());
     }
 
     #[test]

@@ -189,7 +189,11 @@ pub(super) fn make(wish: &NetworkWish) -> Result<(), DriverError> {
         exec::run("ip", &["link", "set", "dev", &bridge, "up"])?;
     }
     let way_out = WayOut::here()?;
-    Kernel::here()?.prepare(&wish.cluster, way_out)?;
+    let kernel = Kernel::here()?;
+    if links.iter().any(|link| link.cluster().is_some()) {
+        kernel.adopt()?;
+    }
+    kernel.prepare(&wish.cluster, way_out)?;
     if way_out == WayOut::Open {
         firewall::open_way_out(&bridge, network, wish.access)?;
     }
@@ -212,6 +216,9 @@ fn take_away(cluster: &ClusterName, links: &[Link], kernel: &Kernel) -> Result<(
     let has_bridge = links.iter().any(|link| belongs(link, cluster));
     let tables = Tables::of(&bridge)?;
     firewall::remove_passes(&bridge, tables.are_older(has_bridge))?;
+    if has_bridge || tables.any() {
+        kernel.adopt()?;
+    }
     let others = links.iter().filter_map(Link::cluster);
     let others = others.filter(|other| other != cluster).collect();
     kernel.put_back(cluster, &others, forwarding(links, cluster)?)?;

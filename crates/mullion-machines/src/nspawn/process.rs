@@ -396,7 +396,7 @@ fn is_roots(pid: Pid) -> bool {
 }
 
 /// Real, effective, saved and file system user.
-fn is_roots_status(status: &str) -> bool {
+pub(super) fn is_roots_status(status: &str) -> bool {
     numbers(status, "Uid:") == [0, 0, 0, 0]
 }
 
@@ -409,6 +409,18 @@ fn is_grouped(text: &str, container: &str, unit: &str) -> bool {
             pair == [super::cgroup::PARENT, container] || pair == [super::cgroup::SLICE, unit]
         };
         parts.windows(2).any(is_group)
+    })
+}
+
+/// Whether one of a process's control groups is in a machine of ours, whichever.
+pub(super) fn is_in_machine(text: &str) -> bool {
+    let paths = text.lines().filter_map(|line| line.splitn(3, ':').nth(2));
+    paths.into_iter().any(|path| {
+        let parts: Vec<_> = path.split('/').collect();
+        parts.windows(2).any(|pair| {
+            (pair[0] == super::cgroup::PARENT && names::is_container(pair[1]))
+                || (pair[0] == super::cgroup::SLICE && names::is_unit(pair[1]))
+        })
     })
 }
 
