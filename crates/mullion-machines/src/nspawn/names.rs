@@ -23,8 +23,8 @@ pub(super) fn container(cluster: &ClusterName, machine: &MachineName) -> String 
     short(&format!("{cluster}/{machine}"))
 }
 
-/// Whether a control group can be that of a machine.
-pub(super) fn is_container(name: &str) -> bool {
+/// Whether a name is of the form that bridges, tables and control groups have here.
+pub(super) fn is_short(name: &str) -> bool {
     name.strip_prefix(SHORT).is_some_and(|digits| {
         digits.len() == DIGITS && digits.chars().all(|digit| digit.is_ascii_hexdigit())
     })
