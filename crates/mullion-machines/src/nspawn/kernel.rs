@@ -134,10 +134,15 @@ impl Kernel {
         Ok(None)
     }
 
-    /// Whether the record names a cluster of this network namespace.
+    /// Whether the record names a cluster of this network namespace, or of one that is gone with the cluster's network.
     pub(super) fn names(&self, cluster: &ClusterName) -> Result<bool, DriverError> {
         let record = Record::read(&self.record)?;
-        Ok(record.clusters.get(cluster) == Some(&self.namespace))
+        let Some(found) = record.clusters.get(cluster) else {
+            return Ok(false);
+        };
+        // The kernel shows every process's namespace to root alone.
+        let sees_all = || namespace(&self.processes.join("1/ns/net")).is_ok();
+        Ok(*found == self.namespace || (sees_all() && !self.namespaces().contains(found)))
     }
 
     /// Takes what an older version wrote down for this namespace, where a network of ours was before.
@@ -525,6 +530,26 @@ mod tests {
         let left = fs_err::read_dir(folder.path()).unwrap().flatten();
         let left: Vec<_> = left.map(|entry| entry.file_name()).collect();
         assert_eq!(left, ["sys"]);
+    }
+
+    #[test]
+    fn promise_08_a_cluster_whose_namespace_is_gone_is_found_by_the_record() {
+        let folder = tempfile::tempdir().unwrap();
+        let one = kernel(folder.path());
+        one.prepare(&cluster("a"), WayOut::Open).unwrap();
+        let mut other = one.clone();
+        other.namespace = "2".into();
+        assert!(!other.names(&cluster("a")).unwrap(), "nobody may look");
+        let first = folder.path().join("proc/1/ns/net");
+        fs_err::create_dir_all(first.parent().unwrap()).unwrap();
+        fs_err::write(&first, "").unwrap();
+        assert!(other.names(&cluster("a")).unwrap());
+        assert!(!other.names(&cluster("b")).unwrap());
+        other
+            .put_back(&cluster("a"), &none(), Forwarding::Ours)
+            .unwrap();
+        assert_eq!(one.read(INSTANCES).unwrap().unwrap(), "128");
+        assert!(!one.record.exists());
     }
 
     #[test]
