@@ -35,15 +35,25 @@ fn refused(error: &StepError) -> Trouble {
     }
 }
 
+/// An error with its causes, in one line.
+fn whole(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |words, cause| {
+        format!("{words}: {cause}")
+    })
+}
+
 impl Hands<'_> {
     pub(super) fn look(&self) -> Result<Observed, DiscoverError> {
         let failed = |words: String| DiscoverError { words };
         let mut observed = Observed {
             artifacts: self.store.parts(),
-            templates: self
-                .templates
-                .find()
-                .map_err(|error| failed(format!("the templates cannot be looked at: {error}")))?,
+            templates: self.templates.find().map_err(|error| {
+                failed(format!(
+                    "the templates cannot be looked at: {}",
+                    whole(&error)
+                ))
+            })?,
             ..Observed::default()
         };
         observed
@@ -52,15 +62,16 @@ impl Hands<'_> {
         let name = &self.cluster().name;
         let mut found = BTreeMap::new();
         for (kind, driver) in self.drivers.all() {
-            let seen = driver
-                .find(name)
-                .map_err(|error| failed(format!("machines cannot be looked for: {error}")))?;
+            let seen = driver.find(name).map_err(|error| {
+                failed(format!("machines cannot be looked for: {}", whole(&error)))
+            })?;
             found.insert(kind, seen);
         }
         self.judge(&mut found).map_err(|error| {
-            let cause = std::error::Error::source(&error).map(ToString::to_string);
-            let cause = cause.map(|cause| format!(": {cause}")).unwrap_or_default();
-            failed(format!("the cluster's id cannot be read: {error}{cause}"))
+            failed(format!(
+                "the cluster's id cannot be read: {}",
+                whole(&error)
+            ))
         })?;
         let mut here = HostFacts::default();
         for (kind, found) in found {
@@ -82,10 +93,9 @@ impl Hands<'_> {
         self.look_inside(&mut observed);
         // What is there and cannot be read is not lost: taking it so would begin another cluster, or remove it.
         if let Err(error) = self.state.check() {
-            let cause = std::error::Error::source(&error).map(ToString::to_string);
-            let cause = cause.map(|cause| format!(": {cause}")).unwrap_or_default();
             return Err(failed(format!(
-                "the cluster's state cannot be read: {error}{cause}"
+                "the cluster's state cannot be read: {}",
+                whole(&error)
             )));
         }
         observed.cluster = self.look_at_cluster(&observed);

@@ -5,13 +5,13 @@
 //! - iptables' chain `mullion-BRIDGE` lets the machines' packets pass where the `FORWARD` chain drops by its policy. An
 //!   accept in another table does not override that policy, so one jump at the end of `FORWARD` leads to the chain.
 //!
-//! Rules of others are neither read nor changed. The jump is the last rule on purpose: an administrator who drops or
+//! Rules of others are never changed, and nothing but whether a setting stays depends on them. The jump is the last rule on purpose: an administrator who drops or
 //! rejects the machines' packets with a rule of their own means it.
 
 use ipnet::Ipv4Net;
 use mullion_spec::words::MachineAccess;
 
-use super::exec;
+use super::{exec, names};
 use crate::error::DriverError;
 
 /// How long iptables waits for others who change rules, in seconds.
@@ -76,17 +76,25 @@ pub(super) fn set_access(bridge: &str, access: MachineAccess) -> Result<(), Driv
 /// From where the machines can be reached, as the firewall has it.
 pub(super) fn access(bridge: &str) -> Result<MachineAccess, DriverError> {
     let table = list_table(GUARD, bridge)?.unwrap_or_default();
-    let found: Vec<_> = table.lines().map(str::trim).collect();
-    let wanted = guard(bridge);
-    // Next to each other, and nothing before them: a rule in front could let others in.
-    let is_guarded = found.windows(wanted.len() + 1).any(|lines| {
-        lines[0] == "chain access {" && lines[1..].iter().zip(&wanted).all(|(a, b)| a == b)
-    });
-    Ok(if is_guarded {
+    Ok(if has_chain_in(&table, "access", &guard(bridge)) {
         MachineAccess::Host
     } else {
         MachineAccess::Lan
     })
+}
+
+/// Whether a table as nft prints it works, and has a chain that begins with these lines. A rule in front of them could let
+/// packets pass them by.
+fn has_chain_in(table: &str, chain: &str, wanted: &[String]) -> bool {
+    let found: Vec<_> = table.lines().map(str::trim).collect();
+    let begin = format!("chain {chain} {{");
+    let is_asleep = found
+        .iter()
+        .any(|line| line.starts_with("flags") && line.contains("dormant"));
+    !is_asleep
+        && found
+            .windows(wanted.len() + 1)
+            .any(|lines| lines[0] == begin && lines[1..].iter().zip(wanted).all(|(a, b)| a == b))
 }
 
 /// The guard's chain as nft prints it: what comes from another interface passes only if a machine asked for it. A drop
@@ -106,10 +114,7 @@ pub(super) fn open_way_out(
     network: Ipv4Net,
     access: MachineAccess,
 ) -> Result<(), DriverError> {
-    let chain = format!(
-        " chain way-out {{\n{HOOK} policy accept;\n{}\n }}\n",
-        masquerade(network)
-    );
+    let chain = format!(" chain way-out {{\n{}\n }}\n", way_out(network).join("\n"));
     replace_table(WAY_OUT, bridge, &chain)?;
     if drops_by_policy()? && !has_passes(bridge, access)? {
         let chain = chain_name(bridge);
@@ -127,11 +132,12 @@ pub(super) fn open_way_out(
     Ok(())
 }
 
-/// Where the chain of a way out hangs.
-const HOOK: &str = "type nat hook postrouting priority 100;";
-
-fn masquerade(network: Ipv4Net) -> String {
-    format!("ip saddr {network} ip daddr != {network} masquerade")
+/// The chain of a way out as nft prints it.
+fn way_out(network: Ipv4Net) -> [String; 2] {
+    [
+        "type nat hook postrouting priority 100; policy accept;".into(),
+        format!("ip saddr {network} ip daddr != {network} masquerade"),
+    ]
 }
 
 /// What of the way out is missing, in words.
@@ -141,10 +147,10 @@ pub(super) fn way_out_lacks(
     access: MachineAccess,
 ) -> Result<Option<String>, DriverError> {
     let table = list_table(WAY_OUT, bridge)?.unwrap_or_default();
-    let masquerade = masquerade(network);
-    let has = |wanted: &str| table.lines().any(|line| line.trim().starts_with(wanted));
-    if !has(HOOK) || !has(&masquerade) {
-        return Ok(Some(format!("its way out, nft's table {bridge}, is gone")));
+    if !has_chain_in(&table, "way-out", &way_out(network)) {
+        return Ok(Some(format!(
+            "its way out, nft's table {bridge}, is gone or was changed"
+        )));
     }
     let is_passed = !drops_by_policy()?
         || has_passes(bridge, access)?
@@ -242,7 +248,12 @@ fn older_passes(bridge: &str) -> [[&str; 5]; 2] {
 fn has_passes(bridge: &str, access: MachineAccess) -> Result<bool, DriverError> {
     let chain = chain_name(bridge);
     let rules = passes(bridge, access).map(|rule| [&[chain.as_str()], rule.as_slice()].concat());
-    Ok(holds(&["FORWARD", "-j", &chain])? && hold_all(&rules)?)
+    // Nothing else is in it: a rule in front could drop what ours let pass.
+    let has_others = || {
+        let listed = iptables(&["-S", &chain])?;
+        Ok::<_, DriverError>(listed.lines().count() != rules.len() + 1)
+    };
+    Ok(holds(&["FORWARD", "-j", &chain])? && hold_all(&rules)? && !has_others()?)
 }
 
 fn hold_all<'a>(rules: &[impl AsRef<[&'a str]>]) -> Result<bool, DriverError> {
@@ -253,6 +264,38 @@ fn hold_all<'a>(rules: &[impl AsRef<[&'a str]>]) -> Result<bool, DriverError> {
     }
     Ok(true)
 }
+
+/// Whether a rule of somebody else changes the addresses of packets, as a computer does that passes packets on for others.
+///
+/// Rules are only searched for these words. A comment that has one is taken for such a rule: then a setting stays.
+pub(super) fn others_translate() -> Result<bool, DriverError> {
+    let is_translation = |line: &str| {
+        let mut words = line.split([' ', '"']);
+        words.any(|word| TRANSLATIONS.contains(&word.to_ascii_lowercase().as_str()))
+    };
+    let listed = match exec::run("nft", &["list", "ruleset"]) {
+        Err(DriverError::MissingProgram(_)) => String::new(),
+        listed => listed?,
+    };
+    let mut is_ours = false;
+    for line in listed.lines() {
+        if line.starts_with("table ") {
+            is_ours = line.split(' ').nth(2).is_some_and(names::is_short);
+        }
+        if !is_ours && is_translation(line) {
+            return Ok(true);
+        }
+    }
+    // The older way of the kernel, where it is in use: nft does not list its rules.
+    match exec::run("iptables-legacy-save", &["-t", "nat"]) {
+        Ok(saved) => Ok(saved.lines().any(is_translation)),
+        Err(DriverError::MissingProgram(_) | DriverError::Program { .. }) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// What rules that change addresses are called, in lower case.
+const TRANSLATIONS: [&str; 4] = ["dnat", "masquerade", "netmap", "snat"];
 
 /// Whether packets that no rule names are dropped; container engines set it up so.
 fn drops_by_policy() -> Result<bool, DriverError> {
@@ -302,6 +345,48 @@ mod tests {
                 tail: tail.into(),
             })
         });
+    }
+
+    #[test]
+    fn promise_08_a_computer_that_translates_addresses_for_others_is_known() {
+        let translates = |nft: &str, legacy: &str| {
+            let (nft, legacy) = (nft.to_owned(), legacy.to_owned());
+            exec::play::by(move |name, _| Ok(if name == "nft" { &nft } else { &legacy }.clone()));
+            others_translate().unwrap()
+        };
+        let own = "table ip mul0123abcd {\n\tchain way-out {\n\t\tip saddr 10.9.0.0/24 masquerade\n\t}\n}\n";
+        assert!(!translates("", ""));
+        assert!(!translates(
+            own,
+            "*nat\n:POSTROUTING ACCEPT [0:0]\nCOMMIT\n"
+        ));
+        assert!(translates("", "-A POSTROUTING -o eth1 -j MASQUERADE\n"));
+        for theirs in [
+            "table ip nat {\n\tchain POSTROUTING {\n\t\toifname \"eth1\" counter packets 0 bytes 0 masquerade\n\t}\n}",
+            "table ip nat {\n\tchain POSTROUTING {\n\t\tcounter packets 0 bytes 0 xt target \"MASQUERADE\"\n\t}\n}",
+            "table inet mullet {\n\tchain a {\n\t\tip saddr 10.0.0.0/8 snat to 192.0.2.1\n\t}\n}",
+        ] {
+            assert!(translates(theirs, ""), "{theirs}");
+            assert!(translates(&format!("{own}{theirs}"), ""), "{theirs}");
+        }
+    }
+
+    #[test]
+    fn promise_08_rules_are_known_by_what_they_do() {
+        let network: Ipv4Net = "10.9.0.0/24".parse().unwrap();
+        let table = |first: &str, rules: &str| {
+            let [hook, masquerade] = way_out(network);
+            format!(
+                "table ip mul1 {{\n{first}\tchain way-out {{\n\t\t{hook}\n{rules}\t\t{masquerade}\n\t}}\n}}\n"
+            )
+        };
+        let holds = |table: &str| has_chain_in(table, "way-out", &way_out(network));
+        assert!(holds(&table("", "")));
+        assert!(!holds(&table("\tflags dormant\n", "")));
+        assert!(!holds(&table("", "\t\treturn comment \"masquerade\"\n")));
+        assert!(!holds(
+            &table("", "").replace("10.9.0.0/24 masq", "10.9.0.0/8 masq")
+        ));
     }
 
     #[test]

@@ -10,7 +10,9 @@ use std::path::{Path, PathBuf};
 
 use mullion_spec::value::ClusterName;
 
+use super::process::{is_in_machine, is_roots_status};
 use super::record::{Record, Setting};
+use super::{exec, names};
 use crate::error::DriverError;
 
 /// Settings with the least value that machines need. Every machine's systemd, kubelet and containerd watch files
@@ -76,6 +78,7 @@ const KUBELETS: &[&str] = &["kubelet", "k3s-server", "k3s-agent", "k0s", "rke2"]
 const CONFIGURED: &[&str] = &[
     "etc/sysctl.conf",
     "etc/sysctl.d",
+    "etc/ufw/sysctl.conf",
     "run/sysctl.d",
     "usr/local/lib/sysctl.d",
     "usr/lib/sysctl.d",
@@ -132,10 +135,23 @@ impl Kernel {
         Ok(None)
     }
 
-    /// Whether the record names a cluster of this network namespace.
+    /// Whether the record names a cluster of this network namespace, or of one that is gone with the cluster's network.
     pub(super) fn names(&self, cluster: &ClusterName) -> Result<bool, DriverError> {
-        let record = Record::read(&self.record, &self.namespace)?;
-        Ok(record.clusters.get(cluster) == Some(&self.namespace))
+        let record = Record::read(&self.record)?;
+        let Some(found) = record.clusters.get(cluster) else {
+            return Ok(false);
+        };
+        // The kernel shows every process's namespace to root alone.
+        let sees_all = || namespace(&self.processes.join("1/ns/net")).is_ok();
+        Ok(*found == self.namespace
+            || (sees_all() && !has_network(cluster, self.namespaces().get(found))))
+    }
+
+    /// Takes what an older version wrote down for this namespace, where a network of ours was before.
+    pub(super) fn adopt(&self) -> Result<(), DriverError> {
+        let mut record = Record::read(&self.record)?;
+        record.claim(&self.namespace);
+        record.write_if_there(&self.record)
     }
 
     /// Makes the settings good for a cluster's machines.
@@ -145,7 +161,9 @@ impl Kernel {
         way_out: WayOut,
     ) -> Result<(), DriverError> {
         let needed: Vec<_> = needed(way_out).collect();
-        let mut record = Record::read(&self.record, &self.namespace)?;
+        let mut record = Record::read(&self.record)?;
+        // From here on what an older version wrote down is not taken for this namespace's.
+        record.networks.entry(self.namespace.clone()).or_default();
         let names = needed.iter().map(|(name, _)| *name);
         for name in names.chain(CHANGED.iter().map(|(name, _)| *name)) {
             let Some(now) = self.read(name)? else {
@@ -182,25 +200,27 @@ impl Kernel {
         others: &BTreeSet<ClusterName>,
         forwarding: Forwarding,
     ) -> Result<(), DriverError> {
-        let mut record = Record::read(&self.record, &self.namespace)?;
+        let mut record = Record::read(&self.record)?;
         let namespaces = self.namespaces();
         // Without its network a cluster is gone, however that came.
         record.clusters.retain(|name, namespace| {
             if *namespace == self.namespace {
                 name != cluster && others.contains(name)
             } else {
-                namespaces.contains(namespace)
+                has_network(name, namespaces.get(namespace))
             }
         });
-        record
-            .networks
-            .retain(|namespace, _| *namespace == self.namespace || namespaces.contains(namespace));
+        record.retain_networks(|namespace| {
+            namespace == self.namespace || namespaces.contains_key(namespace)
+        });
         if !others.is_empty() {
             return record.write_if_there(&self.record);
         }
         let own = record.networks.remove(&self.namespace).unwrap_or_default();
         self.put_back_all(&own, forwarding)?;
-        if record.clusters.is_empty() {
+        // An older version wrote no cluster down: one of another namespace is known by its machines.
+        let is_needed = !record.clusters.is_empty() || (record.is_older() && self.has_machine());
+        if !is_needed {
             self.put_back_all(&record.settings, forwarding)?;
             return Record::remove(&self.record);
         }
@@ -229,37 +249,48 @@ impl Kernel {
         Ok(())
     }
 
-    /// Whether a kubelet runs. All machines of ours are gone by the time this is asked.
+    /// Whether a kubelet of this computer runs. It is root's, since only root changes the settings: any user can give a
+    /// process its name. One in a machine of ours is not the computer's.
     fn has_kubelet(&self) -> bool {
-        self.of_processes("comm", |path| {
-            let name = fs_err::read_to_string(path).unwrap_or_default();
-            KUBELETS.contains(&name.trim()).then_some(())
+        self.processes().any(|process| {
+            let name = read_or_empty(&process.join("comm"));
+            KUBELETS.contains(&name.trim())
+                && is_roots_status(&read_or_empty(&process.join("status")))
+                && !is_in_machine(&read_or_empty(&process.join("cgroup")))
         })
-        .next()
-        .is_some()
     }
 
-    /// The network namespaces that a process is in or that have a name.
-    fn namespaces(&self) -> BTreeSet<String> {
+    /// Whether a machine runs whose container program has this record before it, in whatever network namespace.
+    fn has_machine(&self) -> bool {
+        let file = |path: &Path| {
+            let meta = fs_err::metadata(path).ok()?;
+            Some((meta.dev(), meta.ino()))
+        };
+        let own = file(&self.record);
+        let record = self.record.strip_prefix("/").unwrap_or(&self.record);
+        self.processes().any(|process| {
+            is_in_machine(&read_or_empty(&process.join("cgroup")))
+                && own.is_some()
+                && file(&process.join("root").join(record)) == own
+        })
+    }
+
+    /// The network namespaces that a process is in or that have a name, each with a file that stands for it.
+    fn namespaces(&self) -> BTreeMap<String, PathBuf> {
         let named = entries(&self.root.join("run/netns"));
-        let of_processes = self.of_processes("ns/net", |path| namespace(path).ok());
-        let named = named.filter_map(|path| namespace(&path).ok());
-        of_processes.chain(named).collect()
+        let of_processes = self.processes().map(|path| path.join("ns/net"));
+        of_processes
+            .chain(named)
+            .filter_map(|path| Some((namespace(&path).ok()?, path)))
+            .collect()
     }
 
-    /// What a file of each process gives.
-    fn of_processes<'a, T>(
-        &'a self,
-        file: &'a str,
-        read: impl Fn(&Path) -> Option<T> + 'a,
-    ) -> impl Iterator<Item = T> + 'a {
-        let is_process = |path: &PathBuf| {
+    /// The folder of each process.
+    fn processes(&self) -> impl Iterator<Item = PathBuf> + use<> {
+        entries(&self.processes).filter(|path| {
             let name = path.file_name().unwrap_or_default();
             name.to_string_lossy().parse::<u32>().is_ok()
-        };
-        entries(&self.processes)
-            .filter(is_process)
-            .filter_map(move |path| read(&path.join(file)))
+        })
     }
 
     /// Whether an administrator's file sets a setting to this value. Then it is theirs, whoever wrote it first.
@@ -300,9 +331,26 @@ fn is_raised(name: &str, now: &str, way_out: WayOut) -> bool {
     least.is_some_and(|(_, least)| now.parse().is_ok_and(|now: u64| now < least))
 }
 
-/// What tells a network namespace from others.
+/// Whether a cluster has its bridge in a network namespace. The kernel gives the number of one that is gone to the next.
+fn has_network(cluster: &ClusterName, namespace: Option<&PathBuf>) -> bool {
+    let Some(namespace) = namespace else {
+        return false;
+    };
+    let enter = format!("--net={}", namespace.display());
+    let bridge = names::bridge(cluster);
+    let asked = exec::run("nsenter", &[&enter, "ip", "link", "show", "dev", &bridge]);
+    // Who could not look has not said that it is gone.
+    !matches!(asked, Err(DriverError::Program { tail, .. }) if tail.contains("does not exist"))
+}
+
+/// What tells a network namespace from others, as long as it is there.
 fn namespace(path: &Path) -> Result<String, DriverError> {
     Ok(fs_err::metadata(path)?.ino().to_string())
+}
+
+/// A file's text; nothing where it cannot be read. A process may end at any time.
+fn read_or_empty(path: &Path) -> String {
+    fs_err::read_to_string(path).unwrap_or_default()
 }
 
 /// What is in a folder; nothing where it cannot be read.
@@ -324,254 +372,4 @@ fn sets(line: &str, name: &str, value: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn kernel(folder: &Path) -> Kernel {
-        let kernel = Kernel::played(folder);
-        for (name, value) in [
-            ("fs/inotify/max_user_instances", "128\n"),
-            ("fs/inotify/max_user_watches", "1000000\n"),
-            ("net/ipv4/ip_forward", "0\n"),
-            ("kernel/panic", "0\n"),
-        ] {
-            let path = kernel.settings.join(name);
-            fs_err::create_dir_all(path.parent().unwrap()).unwrap();
-            fs_err::write(path, value).unwrap();
-        }
-        kernel
-    }
-
-    fn cluster(name: &str) -> ClusterName {
-        name.parse().unwrap()
-    }
-
-    fn none() -> BTreeSet<ClusterName> {
-        BTreeSet::new()
-    }
-
-    const INSTANCES: &str = "fs/inotify/max_user_instances";
-
-    #[test]
-    fn settings_are_raised_never_lowered_and_put_back_as_they_were() {
-        let folder = tempfile::tempdir().unwrap();
-        let kernel = kernel(folder.path());
-        let read = |name: &str| kernel.read(name).unwrap().unwrap();
-        kernel.prepare(&cluster("a"), WayOut::Open).unwrap();
-        assert_eq!(read(INSTANCES), "8192");
-        assert_eq!(read("fs/inotify/max_user_watches"), "1000000");
-        assert_eq!(read(FORWARDING), "1");
-        // A kubelet's doing, and the same cluster again.
-        fs_err::write(kernel.settings.join("kernel/panic"), "10").unwrap();
-        kernel.prepare(&cluster("a"), WayOut::Open).unwrap();
-        for _ in 0..2 {
-            kernel
-                .put_back(&cluster("a"), &none(), Forwarding::Ours)
-                .unwrap();
-        }
-        assert_eq!(read(INSTANCES), "128");
-        assert_eq!(read(FORWARDING), "0");
-        assert_eq!(read("kernel/panic"), "0");
-        assert!(!kernel.record.exists());
-    }
-
-    #[test]
-    fn without_a_way_out_nothing_is_passed_on() {
-        let folder = tempfile::tempdir().unwrap();
-        let kernel = kernel(folder.path());
-        kernel.prepare(&cluster("a"), WayOut::Closed).unwrap();
-        assert_eq!(kernel.read(FORWARDING).unwrap().unwrap(), "0");
-    }
-
-    #[test]
-    fn promise_08_what_somebody_else_has_set_since_is_left_alone() {
-        let folder = tempfile::tempdir().unwrap();
-        let kernel = kernel(folder.path());
-        let write = |name: &str, value: &str| {
-            fs_err::write(kernel.settings.join(name), value).unwrap();
-        };
-        kernel.prepare(&cluster("a"), WayOut::Open).unwrap();
-        write(INSTANCES, "16384");
-        write("fs/inotify/max_user_watches", "524288");
-        write("kernel/panic", "30");
-        kernel
-            .put_back(&cluster("a"), &none(), Forwarding::Shared)
-            .unwrap();
-        let read = |name: &str| kernel.read(name).unwrap().unwrap();
-        assert_eq!(read(INSTANCES), "16384");
-        assert_eq!(read("fs/inotify/max_user_watches"), "524288");
-        assert_eq!(read("kernel/panic"), "30");
-        assert_eq!(read(FORWARDING), "1");
-        assert!(!kernel.record.exists());
-    }
-
-    #[test]
-    fn promise_08_a_value_that_somebody_lowered_is_put_back_as_they_left_it() {
-        let folder = tempfile::tempdir().unwrap();
-        let kernel = kernel(folder.path());
-        kernel.prepare(&cluster("a"), WayOut::Open).unwrap();
-        fs_err::write(kernel.settings.join(INSTANCES), "256").unwrap();
-        kernel.prepare(&cluster("a"), WayOut::Open).unwrap();
-        assert_eq!(kernel.read(INSTANCES).unwrap().unwrap(), "8192");
-        kernel
-            .put_back(&cluster("a"), &none(), Forwarding::Ours)
-            .unwrap();
-        assert_eq!(kernel.read(INSTANCES).unwrap().unwrap(), "256");
-    }
-
-    #[test]
-    fn promise_08_settings_that_a_file_or_a_kubelet_of_the_computer_wants_stay() {
-        let folder = tempfile::tempdir().unwrap();
-        let kernel = kernel(folder.path());
-        let put = |path: &str, text: &str| {
-            let path = folder.path().join(path);
-            fs_err::create_dir_all(path.parent().unwrap()).unwrap();
-            fs_err::write(path, text).unwrap();
-        };
-        kernel.prepare(&cluster("a"), WayOut::Open).unwrap();
-        put("sys/kernel/panic", "10");
-        put("proc/71/comm", "kubelet\n");
-        put(
-            "root/etc/sysctl.d/60-router.conf",
-            "# net.ipv4.ip_forward = 0\n-net.ipv4.conf.all.forwarding=1\n",
-        );
-        put(
-            "root/etc/sysctl.conf",
-            "fs/inotify/max_user_instances = 8192\n",
-        );
-        kernel
-            .put_back(&cluster("a"), &none(), Forwarding::Ours)
-            .unwrap();
-        let read = |name: &str| kernel.read(name).unwrap().unwrap();
-        assert_eq!(read(FORWARDING), "1");
-        assert_eq!(read(INSTANCES), "8192");
-        assert_eq!(read("kernel/panic"), "10");
-        // Another value in a file is no reason.
-        assert!(!sets("net.ipv4.ip_forward=0", FORWARDING, "1"));
-        assert!(!sets("#net.ipv4.ip_forward=1", FORWARDING, "1"));
-        assert!(sets(" net.ipv4.ip_forward = 1 ", FORWARDING, "1"));
-    }
-
-    #[test]
-    fn promise_08_two_clusters_share_a_record_and_the_last_puts_back() {
-        let folder = tempfile::tempdir().unwrap();
-        let kernel = kernel(folder.path());
-        let read = |name: &str| kernel.read(name).unwrap().unwrap();
-        for name in ["a", "b"] {
-            kernel.prepare(&cluster(name), WayOut::Open).unwrap();
-        }
-        kernel
-            .put_back(&cluster("a"), &[cluster("b")].into(), Forwarding::Ours)
-            .unwrap();
-        assert_eq!(
-            (read(INSTANCES), read(FORWARDING)),
-            ("8192".into(), "1".into())
-        );
-        assert!(kernel.names(&cluster("b")).unwrap() && !kernel.names(&cluster("a")).unwrap());
-        kernel
-            .put_back(&cluster("b"), &none(), Forwarding::Ours)
-            .unwrap();
-        assert_eq!(
-            (read(INSTANCES), read(FORWARDING)),
-            ("128".into(), "0".into())
-        );
-        assert!(!kernel.record.exists());
-    }
-
-    #[test]
-    fn promise_08_a_cluster_whose_bridge_is_gone_does_not_keep_the_record() {
-        let folder = tempfile::tempdir().unwrap();
-        let kernel = kernel(folder.path());
-        kernel.prepare(&cluster("lost"), WayOut::Open).unwrap();
-        assert!(kernel.names(&cluster("lost")).unwrap());
-        kernel.prepare(&cluster("b"), WayOut::Open).unwrap();
-        // What a killed run leaves beside it.
-        fs_err::write(kernel.record.with_extension("new"), "{").unwrap();
-        kernel
-            .put_back(&cluster("b"), &none(), Forwarding::Ours)
-            .unwrap();
-        assert_eq!(kernel.read(INSTANCES).unwrap().unwrap(), "128");
-        let left = fs_err::read_dir(folder.path()).unwrap().flatten();
-        let left: Vec<_> = left.map(|entry| entry.file_name()).collect();
-        assert_eq!(left, ["sys"]);
-    }
-
-    #[test]
-    fn promise_08_network_namespaces_have_a_switch_each_and_share_the_rest() {
-        let folder = tempfile::tempdir().unwrap();
-        let one = kernel(folder.path());
-        // The other namespace: its switch is another file, the limits are the same.
-        let mut other = one.clone();
-        other.namespace = "2".into();
-        let read = |name: &str| one.read(name).unwrap().unwrap();
-        one.prepare(&cluster("a"), WayOut::Open).unwrap();
-        fs_err::write(one.settings.join(FORWARDING), "0").unwrap();
-        other.prepare(&cluster("b"), WayOut::Open).unwrap();
-        // A process is in the other one: its clusters live.
-        let link = folder.path().join("proc/9/ns/net");
-        fs_err::create_dir_all(link.parent().unwrap()).unwrap();
-        fs_err::write(&link, "").unwrap();
-        other.namespace = namespace(&link).unwrap();
-        other.prepare(&cluster("b"), WayOut::Open).unwrap();
-        one.put_back(&cluster("a"), &none(), Forwarding::Ours)
-            .unwrap();
-        assert_eq!(read(INSTANCES), "8192", "the other needs it");
-        assert!(other.names(&cluster("b")).unwrap());
-        other
-            .put_back(&cluster("b"), &none(), Forwarding::Ours)
-            .unwrap();
-        assert_eq!(read(INSTANCES), "128");
-        assert!(!one.record.exists());
-    }
-
-    #[test]
-    fn promise_08_the_record_of_an_older_version_is_put_back() {
-        let folder = tempfile::tempdir().unwrap();
-        let kernel = kernel(folder.path());
-        kernel.prepare(&cluster("a"), WayOut::Open).unwrap();
-        let older = r#"{"fs/inotify/max_user_instances":"128","net/ipv4/ip_forward":"0","kernel/panic":"0"}"#;
-        fs_err::write(&kernel.record, older).unwrap();
-        kernel.prepare(&cluster("a"), WayOut::Open).unwrap();
-        kernel
-            .put_back(&cluster("a"), &none(), Forwarding::Ours)
-            .unwrap();
-        let read = |name: &str| kernel.read(name).unwrap().unwrap();
-        assert_eq!(
-            (read(INSTANCES), read(FORWARDING)),
-            ("128".into(), "0".into())
-        );
-    }
-
-    #[test]
-    fn promise_08_a_record_that_cannot_be_read_is_refused_and_kept() {
-        let folder = tempfile::tempdir().unwrap();
-        let kernel = kernel(folder.path());
-        for text in [
-            r#"{"clusters":{},"settings":{},"networks":{},"more":1}"#,
-            "{",
-        ] {
-            fs_err::write(&kernel.record, text).unwrap();
-            let made = kernel.prepare(&cluster("a"), WayOut::Open).unwrap_err();
-            assert!(made.hint().is_some(), "{made:?}");
-            let ended = kernel.put_back(&cluster("a"), &none(), Forwarding::Ours);
-            assert!(
-                matches!(ended, Err(DriverError::Record { .. })),
-                "{ended:?}"
-            );
-            assert_eq!(fs_err::read_to_string(&kernel.record).unwrap(), text);
-            assert_eq!(kernel.read(INSTANCES).unwrap().unwrap(), "128");
-        }
-    }
-
-    #[test]
-    fn a_record_is_there_whole_or_not_at_all() {
-        let folder = tempfile::tempdir().unwrap();
-        let kernel = kernel(folder.path());
-        kernel.prepare(&cluster("a"), WayOut::Open).unwrap();
-        let first = fs_err::File::open(&kernel.record).unwrap();
-        kernel.prepare(&cluster("b"), WayOut::Open).unwrap();
-        // Another file took its place: the old one was never open for writing.
-        assert_eq!(first.metadata().unwrap().nlink(), 0);
-        assert!(!kernel.record.with_extension("new").exists());
-    }
-}
+mod tests;

@@ -6,10 +6,12 @@ use std::net::IpAddr;
 use ipnet::{IpNet, Ipv4Net};
 use mullion_plan::{Identity, Trouble};
 use mullion_spec::value::ClusterName;
+use mullion_spec::words::MachineAccess;
 use serde::Deserialize;
 
 use super::{exec, names};
 use crate::error::DriverError;
+use crate::wish::NetworkWish;
 
 /// What the label on a bridge begins with.
 const LABEL: &str = "mullion.dev/cluster=";
@@ -78,6 +80,22 @@ impl Link {
         })
     }
 
+    /// From where the machines can be reached, as its label says; labels without an id do not say it.
+    pub(super) fn access(&self) -> Option<MachineAccess> {
+        let label = self.ifalias.as_deref()?.strip_prefix(LABEL)?;
+        let mut fields = label.split(';').filter_map(|field| field.split_once('='));
+        let (_, word) = fields.find(|(name, _)| *name == "access")?;
+        [MachineAccess::Host, MachineAccess::Lan]
+            .into_iter()
+            .find(|access| access_word(*access) == word)
+    }
+
+    /// Whether its label says what is wanted. One of an older version stays as it is: it has no id.
+    pub(super) fn is_labelled(&self, wish: &NetworkWish) -> bool {
+        self.cluster().is_some()
+            && (!matches!(self.identity(), Ok(Some(_))) || self.access() == Some(wish.access))
+    }
+
     /// The networks of its addresses, without those that reach no further than the link.
     pub(super) fn networks(&self) -> impl Iterator<Item = IpNet> {
         self.addr_info
@@ -127,10 +145,26 @@ impl Link {
 }
 
 /// The text that labels a cluster's bridge. What stands behind a semicolon can grow.
-pub(super) fn label(cluster: &ClusterName, identity: Option<&Identity>) -> String {
+///
+/// What may be reached is in the rules; the label repeats it for users who may not read them.
+pub(super) fn label(
+    cluster: &ClusterName,
+    identity: Option<&Identity>,
+    access: MachineAccess,
+) -> String {
     match identity {
         None => format!("{LABEL}{cluster}"),
-        Some(Identity { id, owner }) => format!("{LABEL}{cluster};id={id};owner={owner}"),
+        Some(Identity { id, owner }) => {
+            let access = access_word(access);
+            format!("{LABEL}{cluster};id={id};owner={owner};access={access}")
+        }
+    }
+}
+
+const fn access_word(access: MachineAccess) -> &'static str {
+    match access {
+        MachineAccess::Host => "host",
+        MachineAccess::Lan => "lan",
     }
 }
 
@@ -222,17 +256,35 @@ mod tests {
             id: mullion_plan::ClusterUid::of(7),
             owner: 1000,
         };
-        for identity in [None, Some(identity)] {
+        let accesses = [MachineAccess::Host, MachineAccess::Lan];
+        let identities = [None, Some(identity)];
+        let both = identities
+            .iter()
+            .flat_map(|identity| accesses.map(|access| (identity.clone(), access)));
+        for (identity, access) in both {
             let link = Link {
                 ifname: "x".into(),
-                ifalias: Some(label(&cluster, identity.as_ref())),
+                ifalias: Some(label(&cluster, identity.as_ref(), access)),
                 addr_info: Vec::new(),
                 flags: Vec::new(),
                 linkinfo: Kind::default(),
                 master: None,
             };
             assert_eq!(link.cluster(), Some(cluster.clone()));
-            assert_eq!(link.identity(), Ok(identity));
+            assert_eq!(link.access(), identity.is_some().then_some(access));
+            assert_eq!(link.identity(), Ok(identity.clone()));
+            for wanted in accesses {
+                let wish = NetworkWish {
+                    cluster: cluster.clone(),
+                    network: "10.9.0.0/24".parse().unwrap(),
+                    access: wanted,
+                    identity: identity.clone(),
+                };
+                assert_eq!(
+                    link.is_labelled(&wish),
+                    identity.is_none() || wanted == access
+                );
+            }
         }
     }
 }

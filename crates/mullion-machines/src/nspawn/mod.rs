@@ -228,13 +228,17 @@ fn left_alone(machine: &MachineName, trouble: Trouble) -> DriverError {
 
 /// Why a machine must be left as it is, where one of the same name runs from another folder.
 fn used_elsewhere(body: &Body) -> Option<Trouble> {
-    let upper = body.intruder()?;
-    Some(Trouble::UsedElsewhere {
+    body.intruder().as_deref().map(runs_elsewhere)
+}
+
+/// The trouble with a machine of the same name whose overlay writes into another folder.
+fn runs_elsewhere(upper: &Path) -> Trouble {
+    Trouble::UsedElsewhere {
         by: format!(
             "a machine of the same name that runs from `{}`",
             upper.display()
         ),
-    })
+    }
 }
 
 /// A machine's files as they are now.
@@ -345,7 +349,12 @@ impl Look for Nspawn {
     fn find(&self, cluster: &ClusterName) -> Result<Found, DriverError> {
         let seen = network::look(cluster)?;
         let machines = self.ground.machines_of(cluster)?;
-        let trouble = self.network_trouble(&seen, &machines, cluster)?;
+        let mut trouble = self.network_trouble(&seen, &machines, cluster)?;
+        if trouble.is_none() {
+            // In whatever network namespace: their control groups would have the names of ours.
+            let other = process::elsewhere(cluster, self.ground.clusters_folder())?;
+            trouble = other.as_deref().map(runs_elsewhere);
+        }
         let mut found = Found {
             network: seen.network,
             network_lacks: seen.lacks,
@@ -383,11 +392,16 @@ impl Look for Nspawn {
         lines: usize,
     ) -> Result<Vec<String>, DriverError> {
         let home = self.ground.home(cluster, machine);
-        if self.marked(&home, cluster, machine) == Marked::Absent {
-            return Err(DriverError::NoMachine {
-                cluster: cluster.clone(),
-                machine: machine.clone(),
-            });
+        match self.marked(&home, cluster, machine) {
+            Marked::Absent => {
+                return Err(DriverError::NoMachine {
+                    cluster: cluster.clone(),
+                    machine: machine.clone(),
+                });
+            }
+            // A console that is not there would be told as one that nothing was written to.
+            Marked::LeftAlone(trouble) => return Err(left_alone(machine, trouble)),
+            Marked::Bare | Marked::Ours(_) => {}
         }
         boot::tail(&home.console(), lines)
     }
@@ -600,6 +614,18 @@ mod tests {
         fs_err::os::unix::fs::symlink(&real, real.join("link")).unwrap();
         assert_eq!(settled(&real.join("link")), real);
         assert_eq!(settled(&real.join("link/a/b")), real.join("a/b"));
+    }
+
+    #[test]
+    fn promise_06_the_console_of_a_machine_whose_label_is_damaged_is_refused() {
+        let place = tempfile::tempdir().unwrap();
+        let driver = Nspawn::new(place.path());
+        let (cluster, machine) = ("dev".parse().unwrap(), "cp1".parse().unwrap());
+        let folder = place.path().join("clusters/dev/machines/cp1");
+        fs_err::create_dir_all(&folder).unwrap();
+        fs_err::write(folder.join("machine.json"), "{").unwrap();
+        let refused = driver.console_tail(&cluster, &machine, 3).unwrap_err();
+        assert!(refused.to_string().contains("machine.json"), "{refused}");
     }
 
     #[test]

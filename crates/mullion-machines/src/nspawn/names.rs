@@ -6,8 +6,12 @@ use mullion_wire::Sha256Digest;
 /// An interface's name has at most 15 characters: the first digits of a digest stand for the long name.
 fn short(text: &str) -> String {
     let digest = Sha256Digest::of(text.as_bytes());
-    format!("mul{}", &digest.as_str()[..8])
+    format!("{SHORT}{}", &digest.as_str()[..DIGITS])
 }
+
+/// What a short name begins with, and how many digits it has.
+const SHORT: &str = "mul";
+const DIGITS: usize = 8;
 
 /// A cluster's bridge, and its table of rules.
 pub(super) fn bridge(cluster: &ClusterName) -> String {
@@ -17,6 +21,13 @@ pub(super) fn bridge(cluster: &ClusterName) -> String {
 /// What the container program calls a machine: told apart on the whole computer.
 pub(super) fn container(cluster: &ClusterName, machine: &MachineName) -> String {
     short(&format!("{cluster}/{machine}"))
+}
+
+/// Whether a name is of the form that bridges, tables and control groups have here.
+pub(super) fn is_short(name: &str) -> bool {
+    name.strip_prefix(SHORT).is_some_and(|digits| {
+        digits.len() == DIGITS && digits.chars().all(|digit| digit.is_ascii_hexdigit())
+    })
 }
 
 /// What the names of cables begin with.
@@ -39,8 +50,19 @@ pub(super) fn is_cable(name: &str) -> bool {
 
 /// The service of the computer's systemd that a machine is, where there is one.
 pub(super) fn unit(cluster: &ClusterName, machine: &MachineName) -> String {
-    format!("mullion-{cluster}.{machine}.service")
+    format!("{UNIT}{cluster}.{machine}{SERVICE}")
 }
+
+/// Whether a service can be a machine.
+pub(super) fn is_unit(name: &str) -> bool {
+    let name = name
+        .strip_prefix(UNIT)
+        .and_then(|name| name.strip_suffix(SERVICE));
+    name.and_then(|name| name.split_once('.')).is_some()
+}
+
+const UNIT: &str = "mullion-";
+const SERVICE: &str = ".service";
 
 #[cfg(test)]
 mod tests {

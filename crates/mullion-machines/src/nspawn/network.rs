@@ -36,15 +36,17 @@ pub(super) fn look(cluster: &ClusterName) -> Result<Seen, DriverError> {
     let links = links::all()?;
     let is_own = |link: &&Link| belongs(link, cluster);
     let own = links.iter().find(is_own);
-    // The kernel shows its rules to root alone.
+    // The kernel shows its rules to root alone; others see what the label says.
+    let is_root = rustix::process::geteuid().is_root();
     let access = match own {
-        Some(link) if rustix::process::geteuid().is_root() => Some(firewall::access(&link.ifname)?),
-        _ => None,
+        Some(link) if is_root => Some(firewall::access(&link.ifname)?),
+        Some(link) => link.access(),
+        None => None,
     };
     Ok(Seen {
         network: own.and_then(Link::ipv4).map(|network| network.trunc()),
         lacks: match own {
-            Some(link) => lacks(link, access)?,
+            Some(link) => lacks(link, access.filter(|_| is_root))?,
             None => left_over(cluster, &Kernel::here()?)?,
         },
         access,
@@ -177,8 +179,11 @@ pub(super) fn make(wish: &NetworkWish) -> Result<(), DriverError> {
         exec::run("ip", &["link", "add", "name", &bridge, "type", "bridge"])?;
     }
     // The label before all else. A run that is killed before this line leaves a blank bridge of our name.
-    if own.is_none_or(|link| link.cluster().is_none()) {
-        let label = links::label(&wish.cluster, wish.identity.as_ref());
+    if own.is_none_or(|link| !link.is_labelled(wish)) {
+        // Who made it stays who made it.
+        let there = own.and_then(|link| link.identity().ok().flatten());
+        let identity = there.as_ref().or(wish.identity.as_ref());
+        let label = links::label(&wish.cluster, identity, wish.access);
         exec::run("ip", &["link", "set", "dev", &bridge, "alias", &label])?;
     }
     let address = format!("{gateway}/{}", network.prefix_len());
@@ -189,7 +194,11 @@ pub(super) fn make(wish: &NetworkWish) -> Result<(), DriverError> {
         exec::run("ip", &["link", "set", "dev", &bridge, "up"])?;
     }
     let way_out = WayOut::here()?;
-    Kernel::here()?.prepare(&wish.cluster, way_out)?;
+    let kernel = Kernel::here()?;
+    if links.iter().any(|link| link.cluster().is_some()) {
+        kernel.adopt()?;
+    }
+    kernel.prepare(&wish.cluster, way_out)?;
     if way_out == WayOut::Open {
         firewall::open_way_out(&bridge, network, wish.access)?;
     }
@@ -212,6 +221,9 @@ fn take_away(cluster: &ClusterName, links: &[Link], kernel: &Kernel) -> Result<(
     let has_bridge = links.iter().any(|link| belongs(link, cluster));
     let tables = Tables::of(&bridge)?;
     firewall::remove_passes(&bridge, tables.are_older(has_bridge))?;
+    if has_bridge || tables.any() {
+        kernel.adopt()?;
+    }
     let others = links.iter().filter_map(Link::cluster);
     let others = others.filter(|other| other != cluster).collect();
     kernel.put_back(cluster, &others, forwarding(links, cluster)?)?;
@@ -244,11 +256,13 @@ fn forwarding(links: &[Link], cluster: &ClusterName) -> Result<Forwarding, Drive
             && !uplinks.contains(&link.ifname)
             && link.joins_networks()
     };
-    Ok(if links.iter().any(is_user) {
-        Forwarding::Shared
-    } else {
-        Forwarding::Ours
-    })
+    Ok(
+        if links.iter().any(is_user) || firewall::others_translate()? {
+            Forwarding::Shared
+        } else {
+            Forwarding::Ours
+        },
+    )
 }
 
 fn overlaps(network: Ipv4Net, taken: &IpNet) -> bool {
@@ -331,7 +345,7 @@ mod tests {
         kernel.prepare(&cluster(), WayOut::Open).unwrap();
         let bridge = names::bridge(&cluster());
         let links = serde_json::json!([
-            { "ifname": &bridge, "ifalias": links::label(&cluster(), None) },
+            { "ifname": &bridge, "ifalias": links::label(&cluster(), None, MachineAccess::Host) },
             { "ifname": "vb-mul01", "master": &bridge },
             { "ifname": "vb-mul02", "master": "mul02" },
             { "ifname": "eth1", "master": &bridge },
@@ -391,7 +405,7 @@ mod tests {
             let links = serde_json::json!([
                 { "ifname": "lo", "flags": ["UP"] },
                 { "ifname": "eth0", "flags": ["UP"], "linkinfo": { "info_kind": "veth" } },
-                { "ifname": &bridge, "ifalias": links::label(&cluster(), None),
+                { "ifname": &bridge, "ifalias": links::label(&cluster(), None, MachineAccess::Host),
                   "linkinfo": { "info_kind": "bridge" } },
                 { "ifname": "vb-mul01", "flags": ["UP"], "master": &bridge,
                   "linkinfo": { "info_kind": "veth" } },

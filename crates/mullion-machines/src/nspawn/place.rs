@@ -158,6 +158,11 @@ impl Ground {
         }
     }
 
+    /// The folder of all clusters, there or not.
+    pub(super) fn clusters_folder(&self) -> &Path {
+        &self.clusters
+    }
+
     /// The folder of a machine, there or not.
     pub(super) fn home(&self, cluster: &ClusterName, machine: &MachineName) -> Home {
         let folder = self.machines(cluster).join(machine.as_str());
@@ -330,9 +335,14 @@ impl Home {
 fn names(folder: &Path) -> Result<Vec<String>, DriverError> {
     let entries = match fs_err::read_dir(folder) {
         Ok(entries) => entries,
-        // A link that leads nowhere is there.
-        Err(error) if error.kind() == ErrorKind::NotFound && !folder.is_symlink() => {
-            return Ok(Vec::new());
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            // A link that leads nowhere is there, and so may be what it led to: a disk that is not mounted, perhaps.
+            let is_lost = |path: &&Path| path.is_symlink() && !path.exists();
+            let Some(link) = folder.ancestors().find(is_lost) else {
+                return Ok(Vec::new());
+            };
+            let words = format!("`{}` is a link that leads nowhere", link.display());
+            return Err(std::io::Error::new(ErrorKind::InvalidData, words).into());
         }
         Err(error) => return Err(error.into()),
     };
@@ -495,13 +505,20 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_of_machines_that_leads_nowhere_is_an_error() {
-        let place = tempfile::tempdir().unwrap();
+    fn promise_06_a_folder_that_leads_nowhere_is_neither_missing_nor_empty() {
         let cluster: ClusterName = "dev".parse().unwrap();
-        let ground = Ground::new(place.path());
-        assert!(ground.machines_of(&cluster).unwrap().is_empty());
-        fs_err::create_dir_all(ground.cluster(&cluster)).unwrap();
-        fs_err::os::unix::fs::symlink("nowhere", ground.machines(&cluster)).unwrap();
-        assert!(ground.machines_of(&cluster).is_err());
+        for link in ["clusters", "clusters/dev", "clusters/dev/machines"] {
+            let place = tempfile::tempdir().unwrap();
+            let ground = Ground::new(place.path());
+            assert!(ground.machines_of(&cluster).unwrap().is_empty());
+            let link = place.path().join(link);
+            fs_err::create_dir_all(link.parent().unwrap()).unwrap();
+            fs_err::os::unix::fs::symlink("nowhere", &link).unwrap();
+            let DriverError::File(cause) = ground.machines_of(&cluster).unwrap_err() else {
+                panic!("{link:?}");
+            };
+            let words = cause.to_string();
+            assert!(words.contains(link.to_str().unwrap()), "{words}");
+        }
     }
 }

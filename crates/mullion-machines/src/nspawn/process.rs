@@ -214,6 +214,56 @@ impl Body {
     }
 }
 
+/// The folder that the overlay of a running machine writes into, where the machine has this cluster's name and its folder
+/// is not below `clusters`.
+pub(super) fn elsewhere(
+    cluster: &ClusterName,
+    clusters: &Path,
+) -> Result<Option<PathBuf>, DriverError> {
+    if !rustix::process::geteuid().is_root() {
+        // Mounts are told to root alone.
+        return Ok(None);
+    }
+    for pid in processes()? {
+        let group = fs_err::read_to_string(format!("/proc/{}/cgroup", pid.as_raw_pid()));
+        if !is_in_machine(&group.unwrap_or_default()) || !runs(pid, PROGRAM) || !is_roots(pid) {
+            continue;
+        }
+        let mounts = mounts::of(&pid.as_raw_pid().to_string()).unwrap_or_default();
+        let uppers = mounts.into_iter().filter_map(|mount| mount.upper);
+        for upper in uppers {
+            if place_of(&upper, cluster).is_some_and(|place| !is_same(place, clusters)) {
+                return Ok(Some(upper));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// The folder of all clusters that a machine of the cluster is in: `CLUSTERS/NAME/machines/MACHINE/disk/upper`.
+fn place_of<'p>(upper: &'p Path, cluster: &ClusterName) -> Option<&'p Path> {
+    let above: Vec<_> = upper.ancestors().take(6).collect();
+    let named = |level: usize, name: &str| {
+        let path: Option<&&Path> = above.get(level);
+        path.is_some_and(|path| path.ends_with(name))
+    };
+    let is_ours = named(0, "upper")
+        && named(1, "disk")
+        && named(3, "machines")
+        && named(4, cluster.as_str())
+        && named(5, "clusters");
+    above.get(5).copied().filter(|_| is_ours)
+}
+
+/// Whether two paths lead to one folder, whatever links or mounts are between.
+fn is_same(one: &Path, other: &Path) -> bool {
+    let file = |path: &Path| {
+        let meta = fs_err::metadata(path).ok()?;
+        Some((meta.dev(), meta.ino()))
+    };
+    one == other || file(one).is_some_and(|found| Some(found) == file(other))
+}
+
 /// The processes that carry a running machine, the first of them first: the one that keeps it running, and the
 /// container program. Held by descriptors.
 #[derive(Debug)]
@@ -396,7 +446,7 @@ fn is_roots(pid: Pid) -> bool {
 }
 
 /// Real, effective, saved and file system user.
-fn is_roots_status(status: &str) -> bool {
+pub(super) fn is_roots_status(status: &str) -> bool {
     numbers(status, "Uid:") == [0, 0, 0, 0]
 }
 
@@ -409,6 +459,18 @@ fn is_grouped(text: &str, container: &str, unit: &str) -> bool {
             pair == [super::cgroup::PARENT, container] || pair == [super::cgroup::SLICE, unit]
         };
         parts.windows(2).any(is_group)
+    })
+}
+
+/// Whether one of a process's control groups is in a machine of ours, whichever.
+pub(super) fn is_in_machine(text: &str) -> bool {
+    let paths = text.lines().filter_map(|line| line.splitn(3, ':').nth(2));
+    paths.into_iter().any(|path| {
+        let parts: Vec<_> = path.split('/').collect();
+        parts.windows(2).any(|pair| {
+            (pair[0] == super::cgroup::PARENT && names::is_short(pair[1]))
+                || (pair[0] == super::cgroup::SLICE && names::is_unit(pair[1]))
+        })
     })
 }
 
@@ -446,6 +508,28 @@ mod tests {
         assert!(Running::find(&body).unwrap().is_none());
         assert!(!body.is_alive(&Scan::now().unwrap()) && !body.is_led());
         assert!(body.open_root().unwrap().is_none());
+    }
+
+    #[test]
+    fn promise_09_the_place_of_a_machine_is_known_by_what_its_overlay_writes_into() {
+        let of = |path| place_of(Path::new(path), &"dev".parse().unwrap());
+        assert_eq!(
+            of("/a/place/clusters/dev/machines/lin1/disk/upper"),
+            Some(Path::new("/a/place/clusters"))
+        );
+        for other in [
+            "/a/place/clusters/other/machines/lin1/disk/upper",
+            "/a/place/clusters/dev/machines/lin1/disk/containerd/upper",
+            "/dev/machines/lin1/disk/upper",
+            "",
+        ] {
+            assert_eq!(of(other), None, "{other}");
+        }
+        let folder = tempfile::tempdir().unwrap();
+        fs_err::os::unix::fs::symlink(folder.path(), folder.path().join("link")).unwrap();
+        assert!(is_same(&folder.path().join("link"), folder.path()));
+        assert!(!is_same(Path::new("/"), folder.path()));
+        assert!(!is_same(Path::new("/no/such"), Path::new("/no/other")));
     }
 
     #[test]

@@ -1,10 +1,9 @@
 //! The record of what the kernel's settings were before the first machine.
 //!
 //! It lies in memory, as the settings do: a restart of the computer ends both. Older versions wrote the values alone,
-//! as one object; such a record is read as one that names no cluster.
+//! as one object; such a record names no cluster and no network namespace.
 
 use std::collections::BTreeMap;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use mullion_spec::value::ClusterName;
@@ -13,6 +12,10 @@ use serde::{Deserialize, Serialize};
 use super::kernel;
 use super::place::remove;
 use crate::error::DriverError;
+use crate::record::read_record;
+
+/// The namespace of settings that an older version changed, which did not write down where it did so.
+const UNKNOWN: &str = "";
 
 /// What is written down. Fields that this version does not know are a newer version's: such a record is refused.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -38,18 +41,17 @@ pub(super) struct Setting {
 
 impl Record {
     /// Reads it; an empty one where there is none.
-    pub(super) fn read(path: &Path, namespace: &str) -> Result<Self, DriverError> {
-        let bytes = match fs_err::read(path) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Self::default()),
-            Err(error) => return Err(error.into()),
+    pub(super) fn read(path: &Path) -> Result<Self, DriverError> {
+        let Some(bytes) = read_record(path)? else {
+            return Ok(Self::default());
         };
         if let Ok(values) = serde_json::from_slice::<BTreeMap<String, String>>(&bytes) {
             let mut record = Self::default();
+            record.networks.insert(UNKNOWN.into(), BTreeMap::new());
             for (name, before) in values {
                 let ours = kernel::made_of(&name, &before);
                 let setting = Setting { before, ours };
-                record.of(&name, namespace).insert(name, setting);
+                record.of(&name, UNKNOWN).insert(name, setting);
             }
             return Ok(record);
         }
@@ -57,6 +59,29 @@ impl Record {
             path: path.to_owned(),
             cause,
         })
+    }
+
+    /// Whether an older version wrote it first: clusters may be there that it does not name.
+    pub(super) fn is_older(&self) -> bool {
+        self.networks.contains_key(UNKNOWN)
+    }
+
+    /// Gives a namespace that an older version made a network in the settings that the older version changed there.
+    ///
+    /// One that has settings of its own in the record had no network before it was written down.
+    pub(super) fn claim(&mut self, namespace: &str) {
+        if !self.networks.contains_key(namespace)
+            && let Some(unknown) = self.networks.get_mut(UNKNOWN)
+        {
+            let settings = std::mem::take(unknown);
+            self.networks.insert(namespace.to_owned(), settings);
+        }
+    }
+
+    /// Forgets network namespaces that are gone.
+    pub(super) fn retain_networks(&mut self, is_there: impl Fn(&str) -> bool) {
+        self.networks
+            .retain(|namespace, _| namespace == UNKNOWN || is_there(namespace));
     }
 
     /// Where a setting is written down.

@@ -4,7 +4,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
 use mullion_machines::{Driver as _, Look as _, NetworkWish};
-use mullion_plan::Unattended;
+use mullion_plan::{ClusterUid, Identity, Unattended};
 use mullion_spec::words::MachineAccess;
 
 use crate::ground::apart;
@@ -129,6 +129,44 @@ fn promise_08_the_network_of_an_older_version_is_adopted_and_removed() {
     });
 }
 
+#[test]
+#[ignore = "needs root; cargo xtask test runs it"]
+fn promise_08_a_user_who_may_not_read_the_rules_sees_what_the_label_says() {
+    apart(|| {
+        let identity = Some(Identity {
+            id: ClusterUid::of(8),
+            owner: 1000,
+        });
+        let label = || run("ip -json -details link show type bridge");
+        for access in [MachineAccess::Host, MachineAccess::Lan, MachineAccess::Host] {
+            // Root without sudo takes a network over, and does not become the one who made it.
+            let owner = if label().contains("owner") { 0 } else { 1000 };
+            let identity = identity
+                .clone()
+                .map(|identity| Identity { owner, ..identity });
+            let wish = NetworkWish {
+                access,
+                identity,
+                ..wish()
+            };
+            driver().make_network(&wish, &Unattended).unwrap();
+            let word = if access == MachineAccess::Lan {
+                "lan"
+            } else {
+                "host"
+            };
+            let label = label();
+            assert!(
+                label.contains(&format!(";owner=1000;access={word}\"")),
+                "{label}"
+            );
+            let found = driver().find(&cluster()).unwrap();
+            assert_eq!(found.network_identity.map(|found| found.owner), Some(1000));
+        }
+        driver().remove_network(&cluster(), &Unattended).unwrap();
+    });
+}
+
 /// Whether a connection is made from a namespace, or from the computer itself.
 fn connects(from: Option<&str>, to: SocketAddr) -> bool {
     let connect = || TcpStream::connect_timeout(&to, Duration::from_millis(700)).is_ok();
@@ -183,6 +221,15 @@ fn promise_08_machines_are_reachable_from_the_lan_only_if_the_file_says_so() {
         let bridge = bridge();
         run(&format!(
             "nft insert rule inet {bridge} access oifname {bridge} accept"
+        ));
+        assert!(from("outside"));
+        let found = driver().find(&cluster()).unwrap();
+        assert_eq!(found.network_access, Some(MachineAccess::Lan));
+        driver().make_network(&wish(), &Unattended).unwrap();
+        assert!(!from("outside"));
+        // Nor is one that somebody put to sleep.
+        run(&format!(
+            "nft add table inet {bridge} '{{ flags dormant; }}'"
         ));
         assert!(from("outside"));
         let found = driver().find(&cluster()).unwrap();

@@ -138,6 +138,22 @@ fn packets_are_still_passed_on_where_somebody_else_has_a_bridge() {
 }
 
 #[test]
+#[ignore = "needs root; cargo xtask test runs it"]
+fn promise_08_packets_are_still_passed_on_where_somebody_elses_rules_change_addresses() {
+    apart(|| {
+        outside();
+        driver().make_network(&wish(), &Unattended).unwrap();
+        let rule = "POSTROUTING -o out -m comment --comment 'my own' -j MASQUERADE";
+        run(&format!("iptables -t nat -A {rule}"));
+        driver().remove_network(&cluster(), &Unattended).unwrap();
+        assert_eq!(run("cat /proc/sys/net/ipv4/ip_forward").trim(), "1");
+        run(&format!("iptables -t nat -C {rule}"));
+        run("nft delete table ip nat; echo 0 > /proc/sys/net/ipv4/ip_forward");
+        no_outside();
+    });
+}
+
+#[test]
 #[ignore = "needs root and real machines; cargo xtask test runs it"]
 fn machines_get_through_a_firewall_that_drops_what_passes() {
     apart(|| {
@@ -270,8 +286,11 @@ fn a_network_that_lost_a_part_is_not_whole_until_it_is_made_again() {
             "echo 128 > /proc/sys/fs/inotify/max_user_instances".into(),
             format!("nft delete table ip {bridge}"),
             format!("nft flush table ip {bridge}"),
+            format!("nft insert rule ip {bridge} way-out return"),
+            format!("nft add table ip {bridge} '{{ flags dormant; }}'"),
             format!("iptables -D FORWARD -j mullion-{bridge}"),
             format!("iptables -F mullion-{bridge}"),
+            format!("iptables -I mullion-{bridge} -j DROP"),
         ] {
             assert_eq!(lacks(), None, "before {loss}");
             run(&loss);

@@ -12,6 +12,7 @@ use mullion_plan::{Power, Trouble, Unattended};
 use mullion_spec::value::MachineName;
 
 use crate::ground::{Ground, apart, files, groups, login, members};
+use crate::networks::{run, within};
 
 /// Processes whose program is the container program, with the folder of a machine among their arguments.
 fn containers(ground: &Ground, machine: &MachineName) -> Vec<i32> {
@@ -261,6 +262,22 @@ fn promise_09_another_place_does_not_end_the_machines_of_a_cluster_of_the_same_n
             matches!(refused, DriverError::LeftAlone { .. }),
             "{refused}"
         );
+        // In a network namespace of its own it sees no network, and the machine all the same.
+        run("ip netns add stranger");
+        within("stranger", || {
+            let found = other.find(cluster).unwrap();
+            assert!(found.machines.is_empty() && found.network.is_none());
+            let Some(Trouble::UsedElsewhere { by }) = found.network_trouble else {
+                panic!("{found:?}");
+            };
+            let upper = ground.folder_of(name).join("disk/upper");
+            assert!(by.contains(upper.to_str().unwrap()), "{by}");
+            other.remove(cluster, name, &Unattended).unwrap();
+            other.remove_network(cluster, &Unattended).unwrap();
+            let own = ground.driver().find(cluster).unwrap();
+            assert_eq!(own.network_trouble, None, "its own machine is none");
+        });
+        run("ip netns delete stranger");
         // With a folder of the same machine it still does not reach the one that runs.
         other.make(&wish, &Unattended).unwrap();
         let seen = other.find(cluster).unwrap().machines[name].clone();

@@ -140,7 +140,8 @@ fn disk_limits(folder: &Path) -> DiskLimits {
         Ok(DiskLimit::ExceptResourceful { mount }) => (
             true,
             format!(
-                "`{}` has them, but for processes with CAP_SYS_RESOURCE that write past an overlay",
+                "`{}` has them; ext4 holds no process with CAP_SYS_RESOURCE that writes past an overlay, as image stores and \
+                 privileged pods do",
                 mount.display()
             ),
         ),

@@ -129,6 +129,16 @@ impl Bench {
     }
 }
 
+impl Drop for Bench {
+    /// A run may have made the machines' network before it failed. That went with its namespace; the kernel's settings are
+    /// put back.
+    fn drop(&mut self) {
+        let down = ["down", "--yes", "--cluster", "lab"];
+        let mut command = self.command(Who::Root, &[], &down);
+        let _ = command.env("HOME", self.folder.path()).output();
+    }
+}
+
 fn ran(command: &mut Command) -> Ran {
     let output = command.output().unwrap();
     Ran {
