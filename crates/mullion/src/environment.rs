@@ -114,6 +114,10 @@ pub const VARIABLES: &[Variable] = &[
         meaning: "Set by `sudo`: with whose rights files are read and written, where root runs `mullion`.",
     },
     Variable {
+        name: "SUDO_USER",
+        meaning: "As `SUDO_UID`, by name, where `SUDO_UID` is not set.",
+    },
+    Variable {
         name: "TERM",
         meaning: "`dumb`: no colours, and nothing is asked.",
     },
