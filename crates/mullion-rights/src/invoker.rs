@@ -39,7 +39,9 @@ pub enum InvokerError {
         what: &'static str,
     },
     /// Two variables name two users.
-    #[error("the variable `SUDO_UID` is `{user}`, and `SUDO_USER` is `{name}`, who is not that user")]
+    #[error(
+        "the variable `SUDO_UID` is `{user}`, and `SUDO_USER` is `{name}`, who is not that user"
+    )]
     Contradiction {
         /// What `SUDO_UID` says.
         user: u32,
@@ -95,11 +97,7 @@ impl Invoker {
 
     /// The user of that number, with the groups that the computer's database gives them. A group that a variable names
     /// counts where the database has it too, or has no such user.
-    fn of(
-        known_by: &'static str,
-        user: u32,
-        group: Option<u32>,
-    ) -> Result<Self, InvokerError> {
+    fn of(known_by: &'static str, user: u32, group: Option<u32>) -> Result<Self, InvokerError> {
         let Some(known) = User::from_uid(Uid::from_raw(user)).ok().flatten() else {
             let group = group.filter(|group| *group != 0);
             let group = group.ok_or_else(|| unknown(known_by, &user.to_string(), "user"))?;

@@ -34,6 +34,11 @@ impl Opened {
         Self::open(path.into())
     }
 
+    /// Opens a file with the rights that this thread has.
+    pub fn by_thread(path: impl Into<PathBuf>) -> io::Result<Self> {
+        Self::open(path.into())
+    }
+
     fn open(path: PathBuf) -> io::Result<Self> {
         // Opening a pipe or a device may wait, or change something: it is looked at first, by a descriptor that does
         // neither, and that descriptor leads to the same file again.
