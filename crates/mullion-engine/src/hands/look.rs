@@ -35,15 +35,23 @@ fn refused(error: &StepError) -> Trouble {
     }
 }
 
+/// A failure with its cause, in one line.
+fn with_cause(error: &dyn std::error::Error) -> String {
+    match error.source() {
+        Some(cause) => format!("{error}: {cause}"),
+        None => error.to_string(),
+    }
+}
+
 impl Hands<'_> {
     pub(super) fn look(&self) -> Result<Observed, DiscoverError> {
         let failed = |words: String| DiscoverError { words };
         let mut observed = Observed {
             artifacts: self.store.parts(),
-            templates: self
-                .templates
-                .find()
-                .map_err(|error| failed(format!("the templates cannot be looked at: {error}")))?,
+            templates: self.templates.find().map_err(|error| {
+                let why = with_cause(&error);
+                failed(format!("the templates cannot be looked at: {why}"))
+            })?,
             ..Observed::default()
         };
         observed
@@ -58,9 +66,8 @@ impl Hands<'_> {
             found.insert(kind, seen);
         }
         self.judge(&mut found).map_err(|error| {
-            let cause = std::error::Error::source(&error).map(ToString::to_string);
-            let cause = cause.map(|cause| format!(": {cause}")).unwrap_or_default();
-            failed(format!("the cluster's id cannot be read: {error}{cause}"))
+            let why = with_cause(&error);
+            failed(format!("the cluster's id cannot be read: {why}"))
         })?;
         let mut here = HostFacts::default();
         for (kind, found) in found {
@@ -82,11 +89,8 @@ impl Hands<'_> {
         self.look_inside(&mut observed);
         // What is there and cannot be read is not lost: taking it so would begin another cluster, or remove it.
         if let Err(error) = self.state.check() {
-            let cause = std::error::Error::source(&error).map(ToString::to_string);
-            let cause = cause.map(|cause| format!(": {cause}")).unwrap_or_default();
-            return Err(failed(format!(
-                "the cluster's state cannot be read: {error}{cause}"
-            )));
+            let why = with_cause(&error);
+            return Err(failed(format!("the cluster's state cannot be read: {why}")));
         }
         observed.cluster = self.look_at_cluster(&observed);
         Ok(observed)

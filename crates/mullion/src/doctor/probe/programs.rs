@@ -5,10 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use mullion_program::Ended;
-
-/// Where the system keeps its programs.
-const SYSTEM_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+use mullion_program::{Ended, SYSTEM_PATH};
 
 /// One call of a program.
 pub(in super::super) struct Question<'a> {
