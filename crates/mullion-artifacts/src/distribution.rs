@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
+use mullion_program::SYSTEM_PATH;
 use mullion_wire::Sha256Digest;
 use serde::{Deserialize, Serialize};
 
 use crate::build::BuildError;
 use crate::job::Job;
 use crate::process;
-use crate::sources::SYSTEM_PATH;
 use crate::trust;
 
 /// No file in what is made is newer: the first second of 2026.

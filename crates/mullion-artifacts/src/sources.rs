@@ -6,6 +6,7 @@ use std::process::Command;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use mullion_program::SYSTEM_PATH;
 use mullion_spec::cluster::{Artifacts, Proxy};
 use mullion_spec::words::BuildPolicy;
 
@@ -178,9 +179,6 @@ impl Sources {
         command
     }
 }
-
-/// Where the system keeps its programs.
-pub(crate) const SYSTEM_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 const PASSED_ON: &[&str] = &[
     "PATH",

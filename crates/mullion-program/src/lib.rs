@@ -18,6 +18,9 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
+/// Where a computer keeps its own programs, whatever the `PATH` of whoever calls us.
+pub const SYSTEM_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
 /// The most that is kept of what a program writes to one stream.
 pub const MOST: usize = 16 << 20;
 

@@ -5,7 +5,13 @@ use std::ffi::CString;
 use nix::unistd::{Gid, Uid, User, getgrouplist};
 
 /// The variables that say who asked for root, as `sudo`, `doas` and `pkexec` set them.
-pub const VARIABLES: [&str; 4] = ["SUDO_UID", "SUDO_GID", "DOAS_USER", "PKEXEC_UID"];
+pub const VARIABLES: [&str; 5] = [
+    "SUDO_UID",
+    "SUDO_GID",
+    "SUDO_USER",
+    "DOAS_USER",
+    "PKEXEC_UID",
+];
 
 /// A user who asked for root.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,71 +26,145 @@ pub struct Invoker {
 
 /// Why the user who asked for root is not known.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the variable `{variable}` is `{value}`, which names no user of this computer")]
-pub struct InvokerError {
-    /// The variable.
-    pub variable: &'static str,
-    /// What it says.
-    pub value: String,
+#[non_exhaustive]
+pub enum InvokerError {
+    /// A variable is empty, or names no user or group.
+    #[error("the variable `{variable}` is `{value}`, which names no {what} of this computer")]
+    Unknown {
+        /// The variable.
+        variable: &'static str,
+        /// What it says.
+        value: String,
+        /// What it should name.
+        what: &'static str,
+    },
+    /// Two variables name two users.
+    #[error(
+        "the variable `SUDO_UID` is `{user}`, and `SUDO_USER` is `{name}`, who is not that user"
+    )]
+    Contradiction {
+        /// What `SUDO_UID` says.
+        user: u32,
+        /// What `SUDO_USER` says.
+        name: String,
+    },
+}
+
+impl InvokerError {
+    /// The variables that are wrong.
+    pub fn variables(&self) -> Vec<&'static str> {
+        match self {
+            Self::Unknown { variable, .. } => vec![variable],
+            Self::Contradiction { .. } => vec!["SUDO_UID", "SUDO_USER"],
+        }
+    }
 }
 
 impl Invoker {
-    /// The first user but root that a variable names. A variable that names no user is an error: working as root
-    /// instead would give the user more rights than they have.
+    /// The first user but root that a variable names.
+    ///
+    /// A variable that is empty or names no user is an error: working as root instead would give the user more rights
+    /// than they have.
     pub fn find(variable: impl Fn(&str) -> Option<String>) -> Result<Option<Self>, InvokerError> {
-        let given = |name: &str| variable(name).filter(|value| !value.is_empty());
-        for name in ["SUDO_UID", "DOAS_USER", "PKEXEC_UID"] {
-            let Some(value) = given(name) else { continue };
-            let unknown = || InvokerError {
-                variable: name,
-                value: value.clone(),
-            };
-            let is_name = name == "DOAS_USER";
-            let user = if is_name {
-                let found = User::from_name(&value).ok().flatten();
-                found.ok_or_else(unknown)?.uid.as_raw()
-            } else {
-                let number: u32 = value.parse().map_err(|_| unknown())?;
-                // The kernel's number for no user.
-                Some(number)
-                    .filter(|number| *number != u32::MAX)
-                    .ok_or_else(unknown)?
-            };
-            if user == 0 {
-                continue;
+        let sudo = match (variable("SUDO_UID"), variable("SUDO_USER")) {
+            (Some(user), name) => Some(("SUDO_UID", numbered("SUDO_UID", &user)?, name)),
+            (None, Some(name)) => Some(("SUDO_USER", named("SUDO_USER", &name)?, None)),
+            (None, None) => None,
+        };
+        if let Some((known_by, user, name)) = sudo {
+            if let Some(name) = name {
+                agree(user, name)?;
             }
-            let group = (name == "SUDO_UID").then(|| given("SUDO_GID")).flatten();
-            let group = group.and_then(|group| group.parse().ok());
-            return Self::of(user, group).map(Some).ok_or_else(unknown);
+            let group = variable("SUDO_GID").map(|group| numbered("SUDO_GID", &group));
+            if user != 0 {
+                return Self::of(known_by, user, group.transpose()?).map(Some);
+            }
+        }
+        if let Some(name) = variable("DOAS_USER") {
+            let user = named("DOAS_USER", &name)?;
+            if user != 0 {
+                return Self::of("DOAS_USER", user, None).map(Some);
+            }
+        }
+        if let Some(number) = variable("PKEXEC_UID") {
+            let user = numbered("PKEXEC_UID", &number)?;
+            if user != 0 {
+                return Self::of("PKEXEC_UID", user, None).map(Some);
+            }
         }
         Ok(None)
     }
 
     /// The user of that number, with the groups that the computer's database gives them. A group that a variable names
     /// counts where the database has it too, or has no such user.
-    fn of(user: u32, group: Option<u32>) -> Option<Self> {
+    fn of(known_by: &'static str, user: u32, group: Option<u32>) -> Result<Self, InvokerError> {
         let Some(known) = User::from_uid(Uid::from_raw(user)).ok().flatten() else {
-            let group = group.filter(|group| ![0, u32::MAX].contains(group))?;
-            return Some(Self {
+            let group = group.filter(|group| *group != 0);
+            let group = group.ok_or_else(|| unknown(known_by, &user.to_string(), "user"))?;
+            return Ok(Self {
                 user,
                 group,
                 groups: vec![group],
             });
         };
         let own = known.gid.as_raw();
-        let name = CString::new(known.name).ok()?;
+        // A name of the database has no byte 0.
+        let name = CString::new(known.name).unwrap_or_default();
         let groups = getgrouplist(&name, Gid::from_raw(own)).unwrap_or_default();
         let mut groups: Vec<_> = groups.into_iter().map(Gid::as_raw).collect();
         if groups.is_empty() {
             groups.push(own);
         }
         let group = group.filter(|group| groups.contains(group)).unwrap_or(own);
-        Some(Self {
+        Ok(Self {
             user,
             group,
             groups,
         })
     }
+}
+
+fn unknown(variable: &'static str, value: &str, what: &'static str) -> InvokerError {
+    InvokerError::Unknown {
+        variable,
+        value: value.to_owned(),
+        what,
+    }
+}
+
+/// The user or group of a number.
+fn numbered(variable: &'static str, value: &str) -> Result<u32, InvokerError> {
+    let what = if variable == "SUDO_GID" {
+        "group"
+    } else {
+        "user"
+    };
+    let number = value.parse().ok();
+    // The kernel's number for no user.
+    let number = number.filter(|number| *number != u32::MAX);
+    number.ok_or_else(|| unknown(variable, value, what))
+}
+
+/// The user of a name.
+fn named(variable: &'static str, value: &str) -> Result<u32, InvokerError> {
+    let found = User::from_name(value).ok().flatten();
+    let found = found.ok_or_else(|| unknown(variable, value, "user"))?;
+    Ok(found.uid.as_raw())
+}
+
+/// Refuses a name of another user than the number's. One that the database lacks can be any user but root.
+fn agree(user: u32, name: String) -> Result<(), InvokerError> {
+    if name.is_empty() {
+        return Err(unknown("SUDO_USER", &name, "user"));
+    }
+    let agrees = match User::from_name(&name).ok().flatten() {
+        Some(found) => found.uid.as_raw() == user,
+        None => user != 0,
+    };
+    if agrees {
+        return Ok(());
+    }
+    Err(InvokerError::Contradiction { user, name })
 }
 
 #[cfg(test)]
@@ -140,8 +220,38 @@ mod tests {
             &[("SUDO_UID", "424242"), ("SUDO_GID", "0")],
             &[("DOAS_USER", "no such user")],
             &[("PKEXEC_UID", "x")],
+            // Empty, as a wrapper leaves a variable that it lacks itself.
+            &[("SUDO_UID", "")],
+            &[("SUDO_UID", ""), ("SUDO_GID", "")],
+            &[("SUDO_UID", "0"), ("SUDO_USER", "")],
+            &[("SUDO_USER", "")],
+            &[("DOAS_USER", "")],
+            &[("PKEXEC_UID", "")],
+            &[("SUDO_UID", " 0")],
+            &[("SUDO_UID", &number), ("SUDO_GID", "x")],
+            // Root's number with another user's name, and the other way round.
+            &[("SUDO_UID", "0"), ("SUDO_USER", "nobody")],
+            &[("SUDO_UID", "0"), ("SUDO_USER", "no such user")],
+            &[("SUDO_UID", &number), ("SUDO_USER", "root")],
         ] {
-            assert!(find(bad).is_err(), "{bad:?}");
+            let error = find(bad).unwrap_err();
+            for variable in error.variables() {
+                assert!(error.to_string().contains(variable), "{bad:?}: {error}");
+                assert!(VARIABLES.contains(&variable), "{bad:?}: {error}");
+            }
         }
+        // What agrees, and what only the name says.
+        let both = [("SUDO_UID", number.as_str()), ("SUDO_USER", "nobody")];
+        assert_eq!(find(&both).unwrap().unwrap().0, nobody.uid.as_raw());
+        let name = [("SUDO_USER", "nobody")];
+        assert_eq!(find(&name).unwrap().unwrap().0, nobody.uid.as_raw());
+        let elsewhere = [
+            ("SUDO_UID", "424242"),
+            ("SUDO_GID", "4343"),
+            ("SUDO_USER", "known elsewhere"),
+        ];
+        assert_eq!(find(&elsewhere), Ok(Some((424_242, 4343))));
+        let root = [("SUDO_UID", "0"), ("SUDO_USER", "root")];
+        assert_eq!(find(&root), Ok(None));
     }
 }

@@ -27,11 +27,14 @@ mod path;
 use std::io;
 use std::marker::PhantomData;
 use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use nix::unistd::{Gid, Uid, geteuid, setfsgid, setfsuid, setgroups};
+use nix::unistd::{Gid, Uid, User, geteuid, setfsgid, setfsuid, setgroups};
+use rustix::fs::Mode;
+use rustix::process::umask;
 
 pub use invoker::{Invoker, InvokerError, VARIABLES};
 pub use opened::Opened;
@@ -110,6 +113,20 @@ pub fn as_default() -> Guard {
     } else {
         as_invoker()
     }
+}
+
+/// From now on nothing that this process or a program of it creates can be written by the group or by others, unless
+/// its mode is set afterwards. A stricter mask of the user's stays.
+pub fn restrict_umask() {
+    let others_write = Mode::WGRP | Mode::WOTH;
+    let given = umask(others_write);
+    umask(given | others_write);
+}
+
+/// The home folder that the computer's database gives the user of this process.
+pub fn home() -> Option<PathBuf> {
+    let user = User::from_uid(geteuid()).ok().flatten()?;
+    Some(user.dir).filter(|home| home.is_absolute())
 }
 
 /// Lets a program run as the user whose file rights this thread has.

@@ -34,6 +34,11 @@ impl Opened {
         Self::open(path.into())
     }
 
+    /// Opens a file with the rights that this thread has.
+    pub fn by_thread(path: impl Into<PathBuf>) -> io::Result<Self> {
+        Self::open(path.into())
+    }
+
     fn open(path: PathBuf) -> io::Result<Self> {
         // Opening a pipe or a device may wait, or change something: it is looked at first, by a descriptor that does
         // neither, and that descriptor leads to the same file again.
@@ -84,14 +89,22 @@ impl Opened {
 
     /// All of it; one of more than `limit` bytes is refused.
     pub fn bytes(&self, limit: u64) -> io::Result<Vec<u8>> {
+        self.at_most(limit)?;
         let mut bytes = Vec::new();
+        // It may have grown since it was opened.
         self.reader().take(limit + 1).read_to_end(&mut bytes)?;
-        if u64::try_from(bytes.len()).is_ok_and(|read| read <= limit) {
-            return Ok(bytes);
+        match u64::try_from(bytes.len()) {
+            Ok(read) if read <= limit => Ok(bytes),
+            _ => Err(too_large(&format!("more than {limit}"), limit)),
         }
-        Err(io::Error::other(format!(
-            "it has more than {limit} bytes, and at most that many are read"
-        )))
+    }
+
+    /// Refuses a file that had more than `limit` bytes when it was opened.
+    pub fn at_most(&self, limit: u64) -> io::Result<()> {
+        if self.size <= limit {
+            return Ok(());
+        }
+        Err(too_large(&self.size.to_string(), limit))
     }
 
     /// All of it as text; one of more than `limit` bytes is refused.
@@ -99,6 +112,11 @@ impl Opened {
         String::from_utf8(self.bytes(limit)?)
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.utf8_error()))
     }
+}
+
+fn too_large(size: &str, limit: u64) -> io::Error {
+    let words = format!("it has {size} bytes, and at most {limit} are read");
+    io::Error::new(io::ErrorKind::FileTooLarge, words)
 }
 
 /// Reads without moving the offset that all users of one descriptor share.
@@ -136,7 +154,30 @@ mod tests {
         assert_eq!(fs_err::read_to_string(opened.address()).unwrap(), "first");
         assert_eq!((opened.size(), opened.path()), (5, file.as_path()));
         let error = opened.text(4).unwrap_err();
-        assert!(error.to_string().contains("more than 4 bytes"), "{error}");
+        let told = "it has 5 bytes, and at most 4 are read";
+        assert_eq!(error.to_string(), told);
+    }
+
+    #[test]
+    fn promise_02_a_file_that_is_too_large_is_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("sparse");
+        let file = fs_err::File::create(&path).unwrap();
+        file.set_len(20 << 30).unwrap();
+        let opened = Opened::by_invoker(&path).unwrap();
+        let begun = std::time::Instant::now();
+        for refused in [opened.bytes(10).map(drop), opened.at_most(20 << 20)] {
+            let told = refused.unwrap_err().to_string();
+            assert!(told.starts_with("it has 21474836480 bytes"), "{told}");
+        }
+        assert!(begun.elapsed() < std::time::Duration::from_secs(5));
+        opened.at_most(20 << 30).unwrap();
+        // One that grows after it was opened.
+        file.set_len(1).unwrap();
+        let opened = Opened::by_invoker(&path).unwrap();
+        file.set_len(20).unwrap();
+        let told = opened.bytes(10).unwrap_err().to_string();
+        assert!(told.contains("more than 10 bytes"), "{told}");
     }
 
     #[test]

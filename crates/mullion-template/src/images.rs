@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use mullion_plan::Attend;
-use mullion_program::{Ended, end_group, run, run_unless};
+use mullion_program::{Ended, SYSTEM_PATH, end_group, run, run_unless};
 use mullion_wire::text::one_line;
 
 use crate::error::TemplateError;
@@ -53,9 +53,6 @@ const MANAGED: &str = "io.cri-containerd.image=managed";
 
 /// What keeps an image from being removed when the disk is full.
 const PINNED: &str = "io.cri-containerd.pinned=pinned";
-
-/// Where this computer's programs are, whoever calls us with whatever environment.
-const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Parts of containerd that a store does not need, and that would look at this computer.
 const DISABLED: [&str; 12] = [
@@ -279,7 +276,7 @@ impl Containerd {
         let mut command = Command::new(&self.ctr);
         command
             .env_clear()
-            .env("PATH", PATH)
+            .env("PATH", SYSTEM_PATH)
             .process_group(0)
             .current_dir(&self.runtime)
             .args(["--address", SOCKET])
@@ -353,7 +350,10 @@ pub(crate) fn await_end(
 pub(crate) fn program(name: &str) -> Command {
     let mut command = Command::new(name);
     // What a terminal sends when somebody presses Ctrl-C is for us alone.
-    command.env_clear().env("PATH", PATH).process_group(0);
+    command
+        .env_clear()
+        .env("PATH", SYSTEM_PATH)
+        .process_group(0);
     command
 }
 

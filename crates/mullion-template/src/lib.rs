@@ -50,7 +50,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use mullion_plan::TemplateId;
-use mullion_rights::as_root;
+use mullion_rights::{Opened, as_root};
 use serde::{Deserialize, Serialize};
 
 pub use error::TemplateError;
@@ -91,6 +91,9 @@ pub struct Record {
 
 /// The file that a whole template has.
 const RECORD: &str = "template.json";
+
+/// No record is longer.
+const MOST_RECORD: u64 = 64 << 20;
 
 /// The form of what is in a template besides its parts: services, settings, folders. Another form is another
 /// template, in a folder of its own, since machines may lie over the older one.
@@ -349,7 +352,9 @@ fn is_template_name(name: &str) -> bool {
 
 /// The record in a folder; nothing where there is none that we can read.
 fn read_record(folder: &Path) -> Result<Option<Record>, TemplateError> {
-    match fs_err::read(folder.join(RECORD)) {
+    // A pipe in its place is refused, and not waited for.
+    let path = folder.join(RECORD);
+    match Opened::by_thread(&path).and_then(|file| file.bytes(MOST_RECORD)) {
         Ok(bytes) => Ok(serde_json::from_slice(&bytes).ok()),
         Err(error)
             if matches!(
@@ -359,7 +364,10 @@ fn read_record(folder: &Path) -> Result<Option<Record>, TemplateError> {
         {
             Ok(None)
         }
-        Err(error) => Err(error.into()),
+        Err(error) => {
+            let words = format!("`{}` cannot be read: {error}", path.display());
+            Err(std::io::Error::new(error.kind(), words).into())
+        }
     }
 }
 
@@ -409,6 +417,25 @@ mod tests {
         // One that was moved under another's name is nobody's.
         fs_err::rename(templates.path(&id("a")), templates.path(&id("d"))).unwrap();
         assert!(templates.find().unwrap().is_empty());
+    }
+
+    #[test]
+    fn promise_06_a_record_that_is_no_file_is_an_error_that_names_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let templates = Templates::new(folder.path());
+        let path = templates.path(&id("a"));
+        fs_err::create_dir_all(path.join("root")).unwrap();
+        let record = path.join(RECORD);
+        for make in ["mkfifo", "mkdir"] {
+            let made = std::process::Command::new(make).arg(&record).status();
+            assert!(made.unwrap().success());
+            // It would wait for a writer of the pipe for ever.
+            let error = templates.find().unwrap_err();
+            let cause = std::error::Error::source(&error).map(ToString::to_string);
+            let told = format!("{error}: {}", cause.unwrap_or_default());
+            assert!(told.contains("template.json"), "{told}");
+            let _ = fs_err::remove_file(&record).or_else(|_| fs_err::remove_dir(&record));
+        }
     }
 
     #[test]

@@ -92,6 +92,21 @@ pub enum Command {
     Version,
 }
 
+impl Command {
+    /// Whether the command looks at what earlier runs left in the state folder.
+    pub const fn uses_state(&self) -> bool {
+        !matches!(
+            self,
+            Self::Init(_)
+                | Self::Validate
+                | Self::Catalog(_)
+                | Self::Explain(_)
+                | Self::Completions(_)
+                | Self::Version
+        )
+    }
+}
+
 /// What `init` takes.
 #[derive(Debug, Args)]
 pub struct InitArguments {

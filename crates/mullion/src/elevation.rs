@@ -21,16 +21,26 @@ pub fn act_for_invoker(environment: &Environment) -> Result<(), Failure> {
     if !rustix::process::geteuid().is_root() {
         return Ok(());
     }
-    let variable = |name: &str| environment.values.get(name)?.to_str().map(str::to_owned);
+    // One that is not UTF-8 is there, too, and names nobody.
+    let variable = |name: &str| {
+        let value = environment.values.get(name)?;
+        Some(value.to_string_lossy().into_owned())
+    };
     let failed = |error: &dyn std::error::Error| {
         Failure::new(
             Class::ThisComputer,
             "it is not known for which user root works",
         )
         .because(error)
-        .hint("to work as root for root, run the command in a shell of root's own, such as one by `su -`")
     };
-    let Some(invoker) = Invoker::find(variable).map_err(|error| failed(&error))? else {
+    let found = Invoker::find(variable).map_err(|error| {
+        let unset = error.variables().into_iter();
+        let unset: Vec<_> = unset.map(|name| format!("--unset={name}")).collect();
+        failed(&error)
+            .hint("let `sudo`, `doas` or `pkexec` set the variable: run the command without a change to it")
+            .hint(format!("or, if root works for root, type `env {} mullion …`", unset.join(" ")))
+    })?;
+    let Some(invoker) = found else {
         return Ok(());
     };
     mullion_rights::act_for(invoker).map_err(|error| failed(&error))?;

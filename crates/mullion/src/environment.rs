@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use mullion_rights::Detour;
@@ -63,7 +64,7 @@ pub const VARIABLES: &[Variable] = &[
     },
     Variable {
         name: "HOME",
-        meaning: "The user's folder, where the folders below are not given.",
+        meaning: "The user's folder, where the folders below are not given. Not set or relative: the one of the system's database of users.",
     },
     Variable {
         name: "HTTPS_PROXY",
@@ -112,6 +113,10 @@ pub const VARIABLES: &[Variable] = &[
     Variable {
         name: "SUDO_UID",
         meaning: "Set by `sudo`: with whose rights files are read and written, where root runs `mullion`.",
+    },
+    Variable {
+        name: "SUDO_USER",
+        meaning: "As `SUDO_UID`, by name, where `SUDO_UID` is not set.",
     },
     Variable {
         name: "TERM",
@@ -180,7 +185,8 @@ impl Environment {
     /// The environment that a look-up of variables gives.
     pub fn new(folder: PathBuf, variable: impl Fn(&str) -> Option<OsString>) -> Self {
         let given = |name: &str| variable(name).filter(|value| !value.is_empty());
-        let home = given("HOME").map_or_else(|| folder.clone(), PathBuf::from);
+        // Never the folder of the command: it may be somebody else's repository.
+        let home = given("HOME").map_or_else(|| "/".into(), PathBuf::from);
         // The specification of these variables says that a relative path counts as none.
         let folder_of = |name: &str, usual: &str| {
             given(name)
@@ -220,6 +226,38 @@ impl Environment {
         }
     }
 
+    /// Refuses a state folder that someone else can write to: it says which digests, host keys and files are trusted.
+    pub fn check_state(&self) -> Result<(), Failure> {
+        const OTHERS_WRITE: u32 = 0o022;
+        // One that is not there, or cannot be looked at, is told by whoever needs it.
+        let Ok(found) = fs_err::metadata(&self.state) else {
+            return Ok(());
+        };
+        let user = match mullion_rights::invoker() {
+            Some(invoker) if !mullion_rights::is_root_by_default() => invoker.user,
+            Some(_) => 0,
+            None => rustix::process::geteuid().as_raw(),
+        };
+        let why = if ![user, 0].contains(&found.uid()) {
+            format!("it belongs to user {}, and not to user {user}", found.uid())
+        } else if found.mode() & OTHERS_WRITE != 0 {
+            format!(
+                "its mode is {:03o}: others can write to it",
+                found.mode() & 0o777
+            )
+        } else {
+            return Ok(());
+        };
+        let folder = self.state.display();
+        let what = format!("the state folder `{folder}` cannot be trusted");
+        Err(Failure::new(Class::ThisComputer, what)
+            .because(&Whose(why))
+            .hint(format!(
+                "if you know what is in it, type `chown --recursive {user} {folder}` and `chmod go-w {folder}`"
+            ))
+            .hint("or name another one: `HOME` or `XDG_STATE_HOME` says where it is"))
+    }
+
     /// The cache that a cluster's parts are in: the one that its file names, or the user's.
     ///
     /// The one place that decides which folder a file may name: no other is ever created or written to for it.
@@ -236,6 +274,8 @@ impl Environment {
             Err(_) => (&self.paths, named.as_path()),
         };
         let folder = start.join(rest);
+        // The file names it: what is there is looked at with the rights of its reader.
+        let _rights = mullion_rights::as_invoker();
         mullion_rights::no_detour(start, rest)
             .and_then(|()| no_link_inside(&folder))
             .map_err(|detour| {
@@ -316,6 +356,41 @@ mod tests {
         }
         for good in ["cache", "a/b/c", "~/cache"] {
             assert!(cache(good).is_ok(), "{good}");
+        }
+    }
+
+    #[test]
+    fn promise_02_a_state_folder_that_others_can_write_to_is_refused() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let home = tempfile::tempdir().unwrap();
+        let environment = Environment::new("/work".into(), |name| {
+            (name == "HOME").then(|| home.path().into())
+        });
+        environment.check_state().unwrap();
+        fs_err::create_dir_all(&environment.state).unwrap();
+        for (mode, is_good) in [
+            (0o700, true),
+            (0o755, true),
+            (0o775, false),
+            (0o1777, false),
+        ] {
+            let mode = std::fs::Permissions::from_mode(mode);
+            fs_err::set_permissions(&environment.state, mode.clone()).unwrap();
+            let checked = environment.check_state();
+            assert_eq!(checked.is_ok(), is_good, "{mode:?}");
+            if let Err(failure) = checked {
+                let folder = environment.state.display().to_string();
+                assert!(failure.to_string().contains(&folder), "{failure}");
+                assert!(failure.to_string().contains("chmod go-w"), "{failure}");
+            }
+        }
+    }
+
+    #[test]
+    fn promise_02_without_a_home_nothing_is_taken_from_the_folder_of_the_command() {
+        let environment = Environment::new("/repository".into(), |_| None);
+        for folder in [&environment.home, &environment.state, &environment.cache] {
+            assert!(!folder.starts_with("/repository"), "{}", folder.display());
         }
     }
 

@@ -75,11 +75,20 @@ fn open(name: &str, path: &Path) -> Result<Source, Box<Verdict>> {
     let refuse = |finding: Finding| Box::new(Verdict::unreadable(name, finding));
     // A shell gives what a command writes as a path there.
     let is_stream = path.starts_with("/dev/fd") || path.starts_with("/proc/self/fd");
-    let kind = path.metadata().map(|found| found.file_type());
-    if kind.is_ok_and(|kind| !kind.is_file() && !kind.is_dir() && !is_stream) {
+    let found = path.metadata().ok();
+    let kind = found.as_ref().map(std::fs::Metadata::file_type);
+    if kind.is_some_and(|kind| !kind.is_file() && !kind.is_dir() && !is_stream) {
         let words = format!("`{name}` is a pipe or a device, and no file");
         return Err(refuse(
             Finding::new(&rule::NOT_A_FILE, Place::File).message(words),
+        ));
+    }
+    let size = found.filter(std::fs::Metadata::is_file);
+    let size = size.map(|found| found.len());
+    if let Some(size) = size.filter(|size| *size > MAX_BYTES as u64) {
+        let words = format!("`{name}` has {size} bytes, and at most {MAX_BYTES} are read");
+        return Err(refuse(
+            Finding::new(&rule::TOO_LARGE, Place::File).message(words),
         ));
     }
     if path.is_dir() {

@@ -107,6 +107,12 @@ pub fn run(
     if arguments.global.json {
         console.format = Format::Json;
     }
+    let is_named = arguments.global.cluster.is_some();
+    if (is_named || arguments.command.uses_state())
+        && let Err(failure) = environment.check_state()
+    {
+        return told(&mut console, &failure);
+    }
     let named = arguments.global.cluster.as_ref();
     let kept = named.and_then(|cluster| ClusterState::find(&environment.state, cluster));
     let paths = match kept.map(|state| state.paths()).transpose() {

@@ -1,7 +1,9 @@
 //! The program `mullion`: the process around [`mullion::run`].
 
+use std::ffi::OsString;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::panic::{self, AssertUnwindSafe};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use mullion::Streams;
@@ -13,6 +15,17 @@ use mullion::failure::Class;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+/// A variable of the environment. Where there is no home folder in it, the computer's database has one: the folder of
+/// the command may be somebody else's repository, with a state folder that they made.
+fn variable(name: &str) -> Option<OsString> {
+    let value = std::env::var_os(name);
+    if name != "HOME" {
+        return value;
+    }
+    let given = value.filter(|home| Path::new(home).is_absolute());
+    given.or_else(|| mullion_rights::home().map(PathBuf::into_os_string))
+}
+
 fn main() -> ExitCode {
     panic::set_hook(Box::new(|info| {
         // Standard error may be closed; a panic inside the hook would abort without our exit code.
@@ -23,9 +36,10 @@ fn main() -> ExitCode {
             env!("CARGO_PKG_VERSION")
         );
     }));
+    mullion_rights::restrict_umask();
     let code = panic::catch_unwind(AssertUnwindSafe(|| {
         let folder = std::env::current_dir().unwrap_or_else(|_| ".".into());
-        let environment = Environment::new(folder, |name| std::env::var_os(name));
+        let environment = Environment::new(folder, variable);
         // Before there are threads: each has the rights of the one that starts it.
         if let Err(failure) = elevation::act_for_invoker(&environment) {
             let _ = write!(io::stderr(), "{failure}");

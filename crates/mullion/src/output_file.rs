@@ -1,6 +1,9 @@
 //! Files that a command writes for its user: whole or not at all.
 
+use std::ffi::OsStr;
 use std::io::{self, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
 use fs_err::os::unix::fs::OpenOptionsExt as _;
@@ -28,7 +31,8 @@ pub enum Readers {
 /// Writes a file that the user names, with their rights. Its readers see what was there before, or all of the new text.
 ///
 /// `path` begins in `folder`. A symbolic link on the way is refused: in somebody else's repository it may lead anywhere.
-/// What is no file is written to as it is where the system has it, such as `/dev/stdout`, and refused elsewhere.
+/// A stream of this process, such as `/dev/stdout`, and `/dev/null` are written to as they are. Every other pipe, device
+/// and folder is refused.
 pub fn write(
     folder: &Path,
     path: &Path,
@@ -38,9 +42,12 @@ pub fn write(
 ) -> io::Result<()> {
     let _rights = mullion_rights::as_invoker();
     let target = folder.join(path);
-    if is_of_system(&target) && !target.metadata().is_ok_and(|found| found.is_file()) {
+    if is_stream(&target) && !target.metadata().is_ok_and(|found| found.is_file()) {
         let mut options = fs_err::OpenOptions::new();
         let mut stream = options.write(true).open(&target)?;
+        if stream.metadata()?.file_type().is_block_device() {
+            return Err(io::Error::other("it is a disk"));
+        }
         return stream.write_all(text.as_bytes());
     }
     if let Some(link) = link_on_the_way(folder, path) {
@@ -92,14 +99,26 @@ fn write_new(
     }
 }
 
-/// Whether a path is one of the streams and devices that the system names.
-fn is_of_system(path: &Path) -> bool {
-    path.starts_with("/dev") || path.starts_with("/proc/self/fd")
+/// Whether a path is a stream of this process as the system names it, or a device that keeps nothing.
+fn is_stream(path: &Path) -> bool {
+    const STREAMS: [&str; 5] = [
+        "/dev/stdout",
+        "/dev/stderr",
+        "/dev/tty",
+        "/dev/null",
+        "/dev/full",
+    ];
+    let is_number = |name: &OsStr| name.as_bytes().iter().all(u8::is_ascii_digit);
+    let is_descriptor = ["/dev/fd", "/proc/self/fd"]
+        .iter()
+        .any(|folder| path.parent() == Some(Path::new(folder)));
+    STREAMS.iter().any(|stream| path == Path::new(stream))
+        || is_descriptor && path.file_name().is_some_and(is_number)
 }
 
 /// The first symbolic link of a path that begins in a folder. Of an absolute path the user named every part themselves:
 /// only its end is looked at.
-fn link_on_the_way(folder: &Path, path: &Path) -> Option<PathBuf> {
+pub(crate) fn link_on_the_way(folder: &Path, path: &Path) -> Option<PathBuf> {
     if path.is_absolute() {
         return path.is_symlink().then(|| path.to_owned());
     }
@@ -198,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_of_the_system_is_written_to_and_a_pipe_elsewhere_is_not() {
+    fn promise_03_a_stream_is_written_to_and_no_other_pipe_or_device() {
         let to = |path: &Path| write(path, path, "text", Replace::Allowed, Readers::Owner);
         let error = to(Path::new("/dev/full")).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::StorageFull);
@@ -208,7 +227,23 @@ mod tests {
         let pipe = folder.path().join("pipe");
         let made = std::process::Command::new("mkfifo").arg(&pipe).status();
         assert!(made.unwrap().success());
-        assert!(to(&pipe).unwrap_err().to_string().contains("no file"));
+        // By whatever way its path leads there: opening it would wait for a reader.
+        let around = Path::new("/dev/..").join(pipe.strip_prefix("/").unwrap());
+        for path in [&pipe, &around, Path::new("/dev/zero"), Path::new("/dev")] {
+            let error = to(path).unwrap_err().to_string();
+            assert!(error.contains("no file"), "{}: {error}", path.display());
+        }
+        for (path, is_one) in [
+            ("/dev/stdout", true),
+            ("/dev/fd/63", true),
+            ("/proc/self/fd/1", true),
+            ("/dev/fd/../loop0", false),
+            ("/dev/fd/x", false),
+            ("/dev/loop0", false),
+            ("/dev/shm/plan.json", false),
+        ] {
+            assert_eq!(is_stream(Path::new(path)), is_one, "{path}");
+        }
     }
 
     #[test]

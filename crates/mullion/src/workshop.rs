@@ -1,7 +1,7 @@
 //! What commands that touch the world share: everything that was read, put together for the engine's hands.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 
 use mullion_artifacts::{Custody, GoCaches, GoSource, Ledger, Sources};
@@ -24,6 +24,12 @@ const INLINE: u64 = 64 * 1024;
 
 /// A key or a kubeconfig of the user's is not larger.
 const MOST_TEXT: u64 = 16 << 20;
+
+/// A file that is copied to machines is not larger: the whole of it is read for each plan.
+const MOST_COPIED: u64 = 4 << 30;
+
+/// A patch for kubeadm, or a file of certificates, is not larger.
+const MOST_SETTINGS: u64 = 16 << 20;
 
 /// Hands for a model's cluster.
 pub fn open<'a>(model: &'a Model, environment: &Environment) -> Result<Hands<'a>, Failure> {
@@ -158,27 +164,33 @@ fn contents(
 ) -> Result<BTreeMap<PathBuf, UserFile>, Failure> {
     let cluster = model.cluster();
     let copies = cluster.groups.iter().flat_map(|group| &group.files);
-    let named = copies
-        .map(|copy| &copy.from)
-        .chain(&cluster.kubernetes.patches)
-        .chain(&cluster.trust);
+    // The stricter limit first: it counts for a file that is named twice.
+    let settings = cluster.kubernetes.patches.iter().chain(&cluster.trust);
+    let named = settings
+        .map(|path| (path, MOST_SETTINGS))
+        .chain(copies.map(|copy| (&copy.from, MOST_COPIED)));
     let mut contents = BTreeMap::new();
-    for name in named {
+    for (name, limit) in named {
+        if contents.contains_key(name) {
+            continue;
+        }
         let path = environment.path_of(name);
         let file = Opened::by_invoker(&path)
-            .and_then(read_content)
+            .and_then(|opened| read_content(opened, limit))
             .map_err(|error| unread(&path, "a file of yours", &error))?;
         contents.insert(name.clone(), file);
     }
     Ok(contents)
 }
 
-fn read_content(opened: Opened) -> std::io::Result<UserFile> {
+fn read_content(opened: Opened, limit: u64) -> std::io::Result<UserFile> {
+    opened.at_most(limit)?;
     let text = (opened.size() <= INLINE).then(|| opened.text(INLINE));
     let content = if let Some(Ok(text)) = text {
         Content::Text(text)
     } else {
-        let (sha256, size) = Sha256Digest::of_reader(opened.reader())?;
+        // One that grows meanwhile is cut, and is not what a machine then gets: the digest says so.
+        let (sha256, size) = Sha256Digest::of_reader(opened.reader().take(limit))?;
         Content::Stored { sha256, size }
     };
     Ok(UserFile { content, opened })
@@ -227,7 +239,10 @@ fn key(login: &Login, environment: &Environment) -> Result<Option<Key>, Failure>
                     let text = file.text(MOST_TEXT).map_err(|error| read(&error))?;
                     Some(Key::Pem(Secret::new(text)))
                 }
-                Ok(_) => Some(Key::File(path)),
+                Ok(file) => {
+                    file.at_most(MOST_TEXT).map_err(|error| read(&error))?;
+                    Some(Key::File(path))
+                }
             }
         }
         Some(SecretRef::Env(name)) => {

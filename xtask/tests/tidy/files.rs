@@ -91,6 +91,20 @@ pub(crate) fn stale(
     found
 }
 
+/// The breaches that no exception covers, and one for each exception that is not needed. Each is for a file.
+pub(crate) fn with_exceptions(
+    listed_in: &str,
+    exceptions: &[Exception],
+    found: Vec<Breach>,
+) -> Vec<Breach> {
+    let covers = |exception: &Exception, breach: &Breach| exception.subject == breach.path;
+    let unneeded = stale(listed_in, exceptions, |exception| {
+        found.iter().any(|breach| covers(exception, breach))
+    });
+    let is_bad = |breach: &Breach| !exceptions.iter().any(|it| covers(it, breach));
+    found.into_iter().filter(is_bad).chain(unneeded).collect()
+}
+
 /// The line, counted from one, of a place in a text.
 pub(crate) fn line_of(text: &str, place: usize) -> usize {
     1 + text[..place].matches('\n').count()

@@ -1,7 +1,7 @@
 //! Programs of a computer have a limit of time: `mullion-program` ends them at it. Where the product makes a command of
 //! its own, the list below says what ends it.
 
-use crate::files::{Breach, Exception, File, line_of, stale};
+use crate::files::{Breach, Exception, File, line_of, with_exceptions};
 use crate::sources;
 
 /// What makes a command for a program of the computer that the product runs on. Commands for other machines are
@@ -80,18 +80,7 @@ const LISTED_IN: &str = "xtask/tests/tidy/programs.rs";
 
 /// Every place that starts a program says what ends it.
 pub(crate) fn limited(files: &[File]) -> Vec<Breach> {
-    with_exceptions(files, EXCEPTIONS)
-}
-
-fn with_exceptions(files: &[File], exceptions: &[Exception]) -> Vec<Breach> {
-    let found = makers(files);
-    let covers = |exception: &Exception, breach: &Breach| exception.subject == breach.path;
-    let is_bad = |breach: &&Breach| !exceptions.iter().any(|it| covers(it, breach));
-    let mut breaches: Vec<_> = found.iter().filter(is_bad).cloned().collect();
-    breaches.extend(stale(LISTED_IN, exceptions, |exception| {
-        found.iter().any(|breach| covers(exception, breach))
-    }));
-    breaches
+    with_exceptions(LISTED_IN, EXCEPTIONS, makers(files))
 }
 
 fn makers(files: &[File]) -> Vec<Breach> {
@@ -129,7 +118,7 @@ mod tests {
 
     #[test]
     fn promise_08_a_program_without_a_limit_is_found() {
-        let told = |path: &str, text: &str| with_exceptions(&[File::new(path, text)], &[]).len();
+        let told = |path: &str, text: &str| makers(&[File::new(path, text)]).len();
         let direct = "fn a() { std::process::Command::new(\"ip\").output(); }";
         assert_eq!(told("crates/mullion-kube/src/a.rs", direct), 1);
         let imported = "use std::process::{Child, Command};\nfn a() { Command::new(\"ip\"); }";

@@ -1,7 +1,7 @@
 //! Windows is talked to by its own interfaces. PowerShell writes its progress into what it says, and runs only where
 //! nothing else does a thing: such a call has a module of its own, which would stand in the list below.
 
-use crate::files::{Breach, Exception, File, line_of, stale};
+use crate::files::{Breach, Exception, File, line_of, with_exceptions};
 use crate::sources;
 
 /// What PowerShell is called, in lower case.
@@ -17,18 +17,7 @@ const LISTED_IN: &str = "xtask/tests/tidy/shells.rs";
 
 /// No text of the product names PowerShell.
 pub(crate) fn no_powershell(files: &[File]) -> Vec<Breach> {
-    with_exceptions(files, EXCEPTIONS)
-}
-
-fn with_exceptions(files: &[File], exceptions: &[Exception]) -> Vec<Breach> {
-    let found = named(files);
-    let covers = |exception: &Exception, breach: &Breach| exception.subject == breach.path;
-    let is_bad = |breach: &&Breach| !exceptions.iter().any(|it| covers(it, breach));
-    let mut breaches: Vec<_> = found.iter().filter(is_bad).cloned().collect();
-    breaches.extend(stale(LISTED_IN, exceptions, |exception| {
-        found.iter().any(|breach| covers(exception, breach))
-    }));
-    breaches
+    with_exceptions(LISTED_IN, EXCEPTIONS, named(files))
 }
 
 fn named(files: &[File]) -> Vec<Breach> {
@@ -51,7 +40,7 @@ mod tests {
     use super::*;
 
     fn told(path: &str, text: &str) -> Vec<String> {
-        let breaches = with_exceptions(&[File::new(path, text)], &[]);
+        let breaches = named(&[File::new(path, text)]);
         breaches.iter().map(ToString::to_string).collect()
     }
 
@@ -73,10 +62,8 @@ mod tests {
             reason: "for the test",
         };
         let files = [File::new("crates/a/src/a.rs", "const A: &str = \"pwsh\";")];
-        assert!(with_exceptions(&files, &[exception("crates/a/src/a.rs")]).is_empty());
-        assert_eq!(
-            with_exceptions(&files, &[exception("crates/b/src/b.rs")]).len(),
-            2
-        );
+        let left = |subject| with_exceptions(LISTED_IN, &[exception(subject)], named(&files));
+        assert!(left("crates/a/src/a.rs").is_empty());
+        assert_eq!(left("crates/b/src/b.rs").len(), 2);
     }
 }

@@ -5,13 +5,11 @@ use std::process::Command;
 use std::time::Duration;
 
 use mullion_program::Ended;
+pub(super) use mullion_program::SYSTEM_PATH as PATH;
 use mullion_wire::text::one_line;
 use serde::de::DeserializeOwned;
 
 use crate::error::DriverError;
-
-/// Where this computer's programs are, whoever calls us with whatever environment.
-pub(super) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// How many lines of a failed program are told.
 const TAIL: usize = 5;

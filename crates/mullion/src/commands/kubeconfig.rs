@@ -19,6 +19,7 @@ use crate::arguments::KubeconfigArguments;
 use crate::console::{Console, Format, GOOD};
 use crate::environment::Environment;
 use crate::failure::{Class, Failure};
+use crate::output_file;
 
 /// A kubeconfig of the user's is not larger.
 const LIMIT: u64 = 16 << 20;
@@ -86,12 +87,22 @@ pub fn kubeconfig(
         }
         return Ok(0);
     };
-    // Root's own file where state is root's; what the user names is theirs.
-    let _rights = match target {
-        Some(_) => mullion_rights::as_invoker(),
-        None => mullion_rights::as_default(),
+    let named = target.as_deref();
+    let target = target_of(named, environment);
+    // Root's own file where state is root's; what the user names, or has, is theirs.
+    let is_roots = || target.parent().is_some_and(mullion_rights::belongs_to_root);
+    let _rights = if named.is_none() && is_roots() {
+        mullion_rights::as_default()
+    } else {
+        mullion_rights::as_invoker()
     };
-    let target = target_of(target.as_deref(), environment);
+    if let Some(link) = named.and_then(|path| link_in_folder(&environment.folder, path)) {
+        let what = format!("nothing is merged into `{}`", target.display());
+        let link = format!("`{}` is a symbolic link", link.display());
+        return Err(Failure::new(Class::Usage, what)
+            .because(&io::Error::other(link))
+            .hint("name the file that the link leads to"));
+    }
     let merged = merge(&target, &ours, context)?;
     let shown = target.display();
     document.file = Some(shown.to_string());
@@ -146,6 +157,14 @@ fn target_of(named: Option<&Path>, environment: &Environment) -> PathBuf {
         Some(path) => environment.folder.join(path),
         None => environment.home.join(".kube").join("config"),
     }
+}
+
+/// The first link of a relative path: in somebody else's repository it may lead anywhere.
+fn link_in_folder(folder: &Path, path: &Path) -> Option<PathBuf> {
+    if path.is_absolute() {
+        return None;
+    }
+    output_file::link_on_the_way(folder, path)
 }
 
 struct Merged {
@@ -325,6 +344,19 @@ mod tests {
         fs_err::os::unix::fs::symlink("other", &one).unwrap();
         fs_err::os::unix::fs::symlink("one", &other).unwrap();
         assert!(merge(&one, OURS, "demo").is_err(), "a ring of links");
+    }
+
+    #[test]
+    fn promise_03_a_link_in_a_repository_is_not_merged_into() {
+        let folder = tempfile::tempdir().unwrap();
+        fs_err::os::unix::fs::symlink("/etc", folder.path().join("link")).unwrap();
+        for (path, is_refused) in [("link", true), ("link/config", true), ("config", false)] {
+            let link = link_in_folder(folder.path(), Path::new(path));
+            assert_eq!(link.is_some(), is_refused, "{path}");
+        }
+        // What the user names from the root on is their own choice, such as the one that a tool of theirs made.
+        let whole = folder.path().join("link");
+        assert_eq!(link_in_folder(folder.path(), &whole), None);
     }
 
     #[test]

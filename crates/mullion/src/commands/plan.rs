@@ -40,7 +40,8 @@ pub struct PlanDocument<'a> {
     pub estimate_seconds: Option<u64>,
     /// What is worth knowing about the file: warnings and notes.
     pub findings: Vec<FindingRow>,
-    /// The files and environment variables that the run reads because the cluster file names them.
+    /// The files and environment variables that the run reads because the cluster file names them, and the variables
+    /// that lead downloads elsewhere.
     pub reads: Vec<ReadRow>,
     /// The plan itself.
     #[serde(flatten)]

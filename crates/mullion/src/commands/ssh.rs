@@ -47,6 +47,10 @@ pub fn ssh(
     command
         .args(arguments)
         .args(remote(&wishes.command, &login.shell));
+    if mullion_rights::is_root_by_default() {
+        // Who asked for root does not say which programs root runs.
+        command.env("PATH", mullion_program::SYSTEM_PATH);
+    }
     console.out.flush()?;
     console.err.flush()?;
     let error = mullion_rights::lower(&mut command).exec();

@@ -1,4 +1,5 @@
-//! The files and environment variables that a run reads because the cluster file names them.
+//! The files and environment variables that a run reads because the cluster file names them, and the variables that lead
+//! downloads elsewhere.
 
 use std::fmt::Write as _;
 
@@ -87,6 +88,16 @@ pub fn reads(cluster: &Cluster, environment: &Environment) -> Vec<ReadRow> {
             purpose,
         });
     }
+    for (name, purpose) in ways_out() {
+        let value = environment.values.get(name);
+        if value.is_some_and(|value| !value.is_empty()) {
+            rows.push(ReadRow {
+                kind: ReadKind::Variable,
+                name: name.into(),
+                purpose: purpose.into(),
+            });
+        }
+    }
     for (place, purpose) in secrets(cluster) {
         let (kind, name) = match place {
             SecretRef::File(path) => {
@@ -108,6 +119,22 @@ pub fn reads(cluster: &Cluster, environment: &Environment) -> Vec<ReadRow> {
     rows.sort();
     rows.dedup();
     rows
+}
+
+/// The variables that say which way downloads take. Their values are never shown: a proxy's may hold a password.
+fn ways_out() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let proxies = [
+        "ALL_PROXY",
+        "HTTPS_PROXY",
+        "HTTP_PROXY",
+        "all_proxy",
+        "http_proxy",
+        "https_proxy",
+    ];
+    let proxies = proxies.map(|name| (name, "the proxy for downloads"));
+    let direct = ["NO_PROXY", "no_proxy"].map(|name| (name, "hosts that need no proxy"));
+    let go = ["GOPROXY", "GOSUMDB"].map(|name| (name, "where Go gets and checks its modules"));
+    proxies.into_iter().chain(direct).chain(go)
 }
 
 /// What the user's SSH agent is asked for: machines whose login names no key.
@@ -233,6 +260,21 @@ mod tests {
         }
         assert_eq!(rows.len(), 10, "{lines}");
         assert_eq!(text(&[]), "");
+        // Beside those, the variables that say which way downloads take.
+        let given = Environment::new("/work".into(), |name| match name {
+            "HTTPS_PROXY" | "no_proxy" => Some("http://me:hunter2@proxy".into()),
+            "HTTP_PROXY" => Some("".into()),
+            _ => None,
+        });
+        let more = text(&reads(model.cluster(), &given));
+        for line in [
+            "variable `HTTPS_PROXY`: the proxy for downloads",
+            "variable `no_proxy`: hosts that need no proxy",
+        ] {
+            assert!(more.contains(line), "{line}\n{more}");
+        }
+        assert!(!more.contains("hunter2"), "{more}");
+        assert!(!more.contains("`HTTP_PROXY`"), "{more}");
         assert_eq!(printable("a\u{1b}[2Jb\n"), "a\\u{1b}[2Jb\\n");
         assert_eq!(printable("k\u{202e}x"), "k\\u{202e}x");
     }

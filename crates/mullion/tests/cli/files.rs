@@ -131,3 +131,37 @@ fn the_environment_may_name_the_file_and_the_flag_wins() {
         .output();
     assert!(crate::ran(output.unwrap()).out.contains("`bbb`"));
 }
+
+#[test]
+fn promise_02_a_file_that_is_too_large_is_refused_by_name_size_and_limit() {
+    let bench = Bench::new();
+    let sparse = fs_err::File::create(bench.path().join("sparse")).unwrap();
+    sparse.set_len(20 << 30).unwrap();
+    let cluster = |of_machine: &str, rest: &str| {
+        format!(
+            "machines:\n- name: cp\n  role: control-plane\n  addresses: [192.0.2.9]\n  {of_machine}\n{rest}\n"
+        )
+    };
+    let limits = (4_u64 << 30, 16 << 20, 1 << 20);
+    for (text, limit) in [
+        (cluster("files: [{from: sparse, to: /srv/x}]", ""), limits.0),
+        (cluster("", "kubernetes: {patches: [sparse]}"), limits.1),
+        (cluster("", "trust: [{file: sparse}]"), limits.1),
+        (cluster("ssh: {key: {file: sparse}}", ""), limits.1),
+        (String::new(), limits.2),
+    ] {
+        bench.write("cluster.yaml", &text);
+        let arguments = if text.is_empty() {
+            &["plan", "--file", "sparse"][..]
+        } else {
+            &["plan"]
+        };
+        let begun = std::time::Instant::now();
+        let ran = bench.run(arguments);
+        assert_eq!(ran.code, 3, "{text}{}", ran.err);
+        for word in ["sparse`", "21474836480 bytes", &format!("at most {limit} ")] {
+            assert!(ran.err.contains(word), "{word}: {}", ran.err);
+        }
+        assert!(begun.elapsed() < std::time::Duration::from_secs(10));
+    }
+}

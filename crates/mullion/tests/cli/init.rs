@@ -102,3 +102,21 @@ fn a_folder_that_cannot_be_written_is_said_so() {
     assert_eq!(ran.code, 4);
     assert!(ran.err.contains("no/such/folder/c.yaml"), "{}", ran.err);
 }
+
+#[test]
+fn promise_01_the_file_can_be_written_by_its_owner_alone_whatever_the_mask() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let program = assert_cmd::cargo::cargo_bin("mullion");
+    for (mask, mode) in [("0", 0o644), ("002", 0o644), ("027", 0o640), ("077", 0o600)] {
+        let bench = Bench::new();
+        let mut command = std::process::Command::new("sh");
+        command
+            .args(["-c", &format!("umask {mask}; exec \"$0\" init")])
+            .arg(&program)
+            .env("HOME", bench.path())
+            .current_dir(bench.path());
+        assert!(command.output().unwrap().status.success(), "{mask}");
+        let found = fs_err::metadata(bench.path().join("cluster.yaml")).unwrap();
+        assert_eq!(found.permissions().mode() & 0o777, mode, "{mask}");
+    }
+}

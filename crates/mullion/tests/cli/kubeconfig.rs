@@ -100,8 +100,14 @@ fn a_merge_keeps_the_users_contexts_mode_and_link() {
     let open = std::fs::Permissions::from_mode(0o640);
     fs_err::set_permissions(bench.path().join("real"), open).unwrap();
     fs_err::os::unix::fs::symlink("real", bench.path().join("config")).unwrap();
+    // A link by a relative name is refused: in somebody else's repository it may lead anywhere.
+    let ran = bench.run(&["kubeconfig", "--merge", "config"]);
+    assert_eq!(ran.code, 2, "{}", ran.err);
+    assert!(ran.err.contains("symbolic link"), "{}", ran.err);
+    assert_eq!(bench.read("real"), mine);
+    let link = bench.path().join("config");
     for (change, code) in [("changed", 0), ("unchanged", 0)] {
-        let ran = bench.run(&["kubeconfig", "--merge", "config", "--json"]);
+        let ran = bench.run(&["kubeconfig", "--merge", link.to_str().unwrap(), "--json"]);
         assert_eq!(ran.code, code, "{}{}", ran.out, ran.err);
         assert_eq!(document(&ran.out, "Kubeconfig")["change"], change);
     }

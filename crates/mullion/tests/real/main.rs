@@ -20,6 +20,7 @@ mod computer;
 mod existing;
 mod faults;
 mod file_changes;
+mod invoker;
 mod killed;
 mod kube;
 mod lab;

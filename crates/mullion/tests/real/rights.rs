@@ -15,33 +15,33 @@ use crate::lab::Lab;
 use crate::trial::Trial;
 
 /// A user that owns nothing on this computer.
-const USER: u32 = 424_242;
+pub(crate) const USER: u32 = 424_242;
 
 /// What only root may read in [`Bench::outside`].
 const SECRET: &str = "hunter2-of-root";
 
 /// Who runs the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Who {
+pub(crate) enum Who {
     /// Root, whom the user asked by `sudo`.
     Sudo,
     /// Root itself.
     Root,
 }
 
-struct Bench {
-    folder: TempDir,
+pub(crate) struct Bench {
+    pub(crate) folder: TempDir,
 }
 
 #[derive(Debug)]
-struct Ran {
-    code: i32,
-    out: String,
-    err: String,
+pub(crate) struct Ran {
+    pub(crate) code: i32,
+    pub(crate) out: String,
+    pub(crate) err: String,
 }
 
 impl Bench {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let folder = tempfile::Builder::new()
             .prefix("mullion-rights")
             .tempdir()
@@ -64,27 +64,27 @@ impl Bench {
     }
 
     /// Root's, and nobody else's business.
-    fn outside(&self) -> PathBuf {
+    pub(crate) fn outside(&self) -> PathBuf {
         self.folder.path().join("outside")
     }
 
-    fn home(&self) -> PathBuf {
+    pub(crate) fn home(&self) -> PathBuf {
         self.folder.path().join("home")
     }
 
-    fn repository(&self) -> PathBuf {
+    pub(crate) fn repository(&self) -> PathBuf {
         self.home().join("repository")
     }
 
     /// Writes a file of the repository.
-    fn write(&self, name: &str, text: &str) {
+    pub(crate) fn write(&self, name: &str, text: &str) {
         let path = self.repository().join(name);
         fs_err::write(&path, text).unwrap();
         chown(path, Some(USER), Some(USER)).unwrap();
     }
 
     /// The program, behind other programs that start it.
-    fn command(&self, who: Who, before: &[&str], arguments: &[&str]) -> Command {
+    pub(crate) fn command(&self, who: Who, before: &[&str], arguments: &[&str]) -> Command {
         let program = std::env::var_os("MULLION_PROGRAM")
             .map_or_else(|| assert_cmd::cargo::cargo_bin("mullion"), PathBuf::from);
         let mut command = Command::new("unshare");
@@ -106,19 +106,19 @@ impl Bench {
         command
     }
 
-    fn run(&self, who: Who, arguments: &[&str]) -> Ran {
+    pub(crate) fn run(&self, who: Who, arguments: &[&str]) -> Ran {
         ran(&mut self.command(who, &[], arguments))
     }
 
     /// Everything in root's folder, with its owner, mode and content.
-    fn untouched(&self) -> BTreeMap<PathBuf, String> {
+    pub(crate) fn untouched(&self) -> BTreeMap<PathBuf, String> {
         let mut found = BTreeMap::new();
         gather(&self.outside(), &mut found);
         found
     }
 
     /// The owners of everything in the user's home, by path.
-    fn owners(&self) -> BTreeMap<PathBuf, u32> {
+    pub(crate) fn owners(&self) -> BTreeMap<PathBuf, u32> {
         let mut found = BTreeMap::new();
         gather(&self.home(), &mut found);
         let owner = |path: PathBuf| {
@@ -139,7 +139,7 @@ impl Drop for Bench {
     }
 }
 
-fn ran(command: &mut Command) -> Ran {
+pub(crate) fn ran(command: &mut Command) -> Ran {
     let output = command.output().unwrap();
     Ran {
         code: output.status.code().unwrap_or(-1),
@@ -171,7 +171,7 @@ fn gather(path: &Path, found: &mut BTreeMap<PathBuf, String>) {
 }
 
 /// A cluster of a machine that exists already, at an address that nobody has: `up` needs no machine of this computer.
-fn cluster(rest: &str) -> String {
+pub(crate) fn cluster(rest: &str) -> String {
     format!(
         "metadata: {{name: lab}}\nmachines:\n- name: cp\n  role: control-plane\n  addresses: [192.0.2.9]\n  \
          ssh: {{key: {{file: id}}, port: 9}}\n{rest}"

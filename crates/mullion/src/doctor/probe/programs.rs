@@ -1,14 +1,11 @@
 //! Asks other programs: without a shell, and never longer than a deadline.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use mullion_program::Ended;
-
-/// Where the system keeps its programs.
-const SYSTEM_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+use mullion_program::{Ended, SYSTEM_PATH};
 
 /// One call of a program.
 pub(in super::super) struct Question<'a> {
@@ -48,22 +45,24 @@ pub(in super::super) struct RealPrograms;
 
 impl Programs for RealPrograms {
     fn ask(&self, question: &Question<'_>) -> Answer {
-        let mut command = Command::new(question.program);
+        let is_for_invoker = mullion_rights::invoker().is_some();
+        // A link on the way may lead elsewhere a moment later: what is judged is what runs.
+        let program = if is_for_invoker {
+            straight(question.program)
+        } else {
+            question.program.to_owned()
+        };
+        let mut command = Command::new(&program);
         command
             .args(question.arguments)
             .envs(question.environment)
             // What is read by us must not depend on the user's language.
             .env("LC_ALL", "C");
-        if mullion_rights::invoker().is_some() {
+        if is_for_invoker {
             // Who asked for root does not say which programs root runs.
             command.env("PATH", SYSTEM_PATH);
-            let folder = question.program.parent();
-            let folder = folder.filter(|folder| !folder.as_os_str().is_empty());
-            let is_roots = |folder: &Path| {
-                let real = fs_err::canonicalize(folder);
-                real.is_ok_and(|real| mullion_rights::belongs_to_root(&real))
-            };
-            if folder.is_some_and(|folder| !is_roots(folder)) {
+            let folder = program.parent();
+            if !folder.is_some_and(mullion_rights::belongs_to_root) {
                 mullion_rights::lower_to_invoker(&mut command);
             }
         }
@@ -76,6 +75,15 @@ impl Programs for RealPrograms {
             Ok(Ended::TooSlow(_) | Ended::Cancelled) => Answer::TooSlow,
             Err(error) => Answer::NotStarted(error.to_string()),
         }
+    }
+}
+
+/// The program by the folder that it is really in. Its own name stays: some programs do what their name says.
+fn straight(program: &Path) -> PathBuf {
+    let real = program.parent().map(fs_err::canonicalize);
+    match (real, program.file_name()) {
+        (Some(Ok(folder)), Some(name)) => folder.join(name),
+        _ => program.to_owned(),
     }
 }
 
