@@ -21,6 +21,7 @@ mod seal;
 mod take;
 mod write;
 
+use std::collections::BTreeSet;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
@@ -108,7 +109,16 @@ impl Bundle<'_> {
             });
         }
         let index: Index = serde_json::from_slice(&bytes).map_err(|_| none())?;
-        Ok((index, bytes))
+        // Two items in one folder: which of them is taken would depend on who takes it.
+        let mut folders = BTreeSet::new();
+        let mut items = index.items.iter();
+        match items.find(|record| !folders.insert(record.item.folder())) {
+            Some(record) => Err(BundleError::Twice {
+                file: self.0.to_owned(),
+                item: Box::new(record.item.clone()),
+            }),
+            None => Ok((index, bytes)),
+        }
     }
 
     /// Reads the index and its signature, and gives the first entry behind them where that was read already.
@@ -215,7 +225,8 @@ fn note(store: &Store, bundle: &Bundle<'_>, record: &Record) -> io::Result<()> {
         return Ok(());
     };
     let from = format!("the bundle {}", bundle.0.display());
-    ledger.note(&record.item, &record.sha256, from, *witness)
+    let scope = record.scope.clone();
+    ledger.note(&record.item, &record.sha256, from, *witness, scope)
 }
 
 /// Copies one file out of a bundle and sees that it is what the index says.

@@ -107,6 +107,7 @@ fn take_from(
             witness: Witness::ChecksumFile,
             by,
             file: None,
+            scope: None,
         });
     }
     match &known {
@@ -120,26 +121,27 @@ fn take_from(
         .file(&address, &partial, &Expect::Sha256(record.sha256.clone()))
         .map_err(failed)?;
     record.size = got.size;
+    let origin = Origin::Mirror {
+        address: crate::fetch::shown(&got.address),
+        witness: match &known {
+            Some(known) => known.witness,
+            None => Witness::MirrorRecord,
+        },
+    };
     // Where it was built is worth more than where it lay.
     if matches!(
         record.origin,
         Origin::Upstream { .. } | Origin::Mirror { .. } | Origin::Given
     ) {
-        record.origin = Origin::Mirror {
-            address: crate::fetch::shown(&got.address),
-            witness: match &known {
-                Some(known) => known.witness,
-                None => Witness::MirrorRecord,
-            },
-        };
+        record.origin = origin.clone();
     }
+    // The mirror's own word for how it came there is of no use here.
+    record.carried_by = None;
     if known.is_none() {
         hold::tell_first_use(job, item, mirror, &record.sha256);
     }
     // Also what somebody built: from this mirror it is the same the next time.
-    let witness = known.map_or(Witness::MirrorRecord, |known| known.witness);
-    let from = crate::fetch::shown(&got.address);
-    hold::note(job, item, &record.sha256, &from, witness)?;
+    hold::note(job, item, &record.sha256, &origin)?;
     Ok(entry.keep(&partial, record)?)
 }
 

@@ -348,9 +348,17 @@ fn is_template_name(name: &str) -> bool {
 }
 
 /// The record in a folder; nothing where there is none that we can read.
+///
+/// A link, a pipe or a folder of its name is an error: machines may lie over the template, and one without a record is
+/// built again.
 fn read_record(folder: &Path) -> Result<Option<Record>, TemplateError> {
-    match fs_err::read(folder.join(RECORD)) {
-        Ok(bytes) => Ok(serde_json::from_slice(&bytes).ok()),
+    let path = folder.join(RECORD);
+    match fs_err::symlink_metadata(&path) {
+        Ok(found) if found.is_file() => Ok(serde_json::from_slice(&fs_err::read(path)?).ok()),
+        Ok(_) => {
+            let words = format!("`{}` is not a file", path.display());
+            Err(std::io::Error::other(words).into())
+        }
         Err(error)
             if matches!(
                 error.kind(),
@@ -477,6 +485,36 @@ mod tests {
         assert!(!templates.path(&id("a")).exists());
         assert!(users.iter().all(|path| path.join("years/of/work").is_dir()));
         assert!(outside.join(RECORD).exists());
+    }
+
+    #[test]
+    fn promise_06_a_record_that_is_no_file_is_an_error_and_the_template_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let templates = Templates::new(folder.path());
+        let path = templates.path(&id("a"));
+        fs_err::create_dir_all(path.join("root")).unwrap();
+        let record = path.join(RECORD);
+        let pipe = |path: &Path| {
+            let mode = rustix::fs::Mode::from_raw_mode(0o600);
+            rustix::fs::mkfifoat(rustix::fs::CWD, path, mode).unwrap();
+        };
+        let link = |path: &Path| std::os::unix::fs::symlink("nowhere", path).unwrap();
+        let own = |path: &Path| fs_err::create_dir(path).unwrap();
+        for make in [&pipe as &dyn Fn(&Path), &link, &own] {
+            make(&record);
+            let built = templates.build(&id("a"), &Unattended, &mut |_| Ok(()));
+            for error in [
+                templates.find().unwrap_err(),
+                templates.record(&id("a")).unwrap_err(),
+                templates.purge(&BTreeSet::new(), &Unattended).unwrap_err(),
+                built.unwrap_err(),
+            ] {
+                let words = format!("{error:?}");
+                assert!(words.contains(RECORD), "{words}");
+            }
+            assert!(path.join("root").is_dir());
+            let _ = fs_err::remove_file(&record).or_else(|_| fs_err::remove_dir(&record));
+        }
     }
 
     #[test]

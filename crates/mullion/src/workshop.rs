@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use mullion_artifacts::{Custody, GoCaches, GoSource, Ledger, Sources};
+use mullion_artifacts::{Claims, Custody, GoCaches, GoSource, Ledger, Sources};
 use mullion_catalog::Model;
 use mullion_engine::hands::{Agent, ClusterState, Hands, Outfit, UserArchive, UserFile, key_name};
 use mullion_rights::Opened;
@@ -81,10 +81,16 @@ fn outfit(model: &Model, environment: &Environment) -> Result<Outfit, Failure> {
 
 /// Who answers for what is in the cache of a cluster.
 pub fn custody(cluster: &Cluster, environment: &Environment) -> Custody {
+    let path_of = |path: &PathBuf| environment.path_of(path);
     Custody {
         ledger: Ledger::new(environment.state.join("artifacts")),
         is_named: cluster.artifacts.cache.is_some(),
         owner: mullion_rights::invoker().map(|invoker| (invoker.user, invoker.group)),
+        claims: Claims::new(
+            cluster.artifacts.mirror.clone(),
+            cluster.artifacts.digests.as_ref().map(path_of),
+            cluster.trust.iter().map(path_of).collect(),
+        ),
     }
 }
 

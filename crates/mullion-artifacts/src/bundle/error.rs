@@ -28,6 +28,14 @@ pub enum BundleError {
         /// The file.
         file: PathBuf,
     },
+    /// Its index names something twice.
+    #[error("the bundle {} is damaged: its index names {item} twice", file.display())]
+    Twice {
+        /// The bundle.
+        file: PathBuf,
+        /// The item.
+        item: Box<Item>,
+    },
     /// It was written by a newer mullion.
     #[error("the bundle {} has version {found}, and {VERSION} is the newest known here", file.display())]
     Newer {

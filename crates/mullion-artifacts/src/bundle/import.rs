@@ -10,7 +10,7 @@ use crate::digest_list::DigestList;
 use crate::hold;
 use crate::item::plain;
 use crate::key::PublicKey;
-use crate::record::Record;
+use crate::record::{Origin, Record, Witness};
 use crate::store::Store;
 
 /// What an imported bundle is held to.
@@ -59,7 +59,18 @@ pub fn import(
         {
             continue;
         }
-        let (new, record) = take_out(&bundle, &entry, record.clone(), found, attendant)?;
+        let (new, mut record) = take_out(&bundle, &entry, record.clone(), found, attendant)?;
+        // The user's word counts for every file.
+        record.scope = None;
+        // Nobody vouches for who else vouched for it, as the bundle says.
+        if let (
+            Vouch::Digests(_),
+            false,
+            Origin::Upstream { witness, .. } | Origin::Mirror { witness, .. },
+        ) = (vouch, signer.is_trusted(), &mut record.origin)
+        {
+            *witness = Witness::DigestList;
+        }
         note(store, &bundle, &record).map_err(|error| bundle.io(error))?;
         entry.keep(&new, record).map_err(used)?;
     }
@@ -78,16 +89,23 @@ fn check_import(
     vouch: &Vouch,
 ) -> Result<(), BundleError> {
     let pin = match store.ledger() {
-        Some(ledger) => ledger.pin(&record.item).map_err(|error| bundle.io(error))?,
+        // What only a cluster file's own sources vouched for does not vouch for a bundle.
+        Some(ledger) => ledger
+            .pin(&record.item, None)
+            .map_err(|error| bundle.io(error))?,
         None => None,
     };
     let is_known = pin.as_ref().is_some_and(|pin| pin.sha256 == record.sha256);
     let is_vouched = match vouch {
         _ if signer.is_trusted() || is_known => true,
         Vouch::Key(_) => true,
-        Vouch::Digests(list) => list
-            .find(&record.item, &record.file, None)
-            .contains(&&record.sha256),
+        // The bundle names its files: a line for one program does not vouch for another under its name.
+        Vouch::Digests(list) => {
+            let file = Some(record.file.clone()).filter(|file| record.item.may_be_called(file));
+            let file = file.unwrap_or_else(|| record.item.default_file());
+            let found = list.find(&record.item, &file, None);
+            found.contains(&&record.sha256)
+        }
         Vouch::Known => false,
     };
     if !is_vouched || record.file != plain(&record.file) {

@@ -63,12 +63,8 @@ fn take_inner(
     let Some(record) = wanted.filter(|record| fits(record)) else {
         return Ok(None);
     };
-    check_taken(
-        bundle,
-        &record,
-        &bundle.signer(key, job.store.ledger())?,
-        known,
-    )?;
+    let signer = bundle.signer(key, job.store.ledger())?;
+    check_taken(bundle, &record, &signer, known)?;
     let cut_off = || bundle.cut_off(&record.item);
     let name = record.item.folder().join(&record.file);
     let mut entries = first.into_iter().map(Ok).chain(entries);
@@ -79,7 +75,13 @@ fn take_inner(
         }
     };
     job.say(format!("taking {} out of the bundle", record.item));
-    take_out(bundle, entry, record, found, job.attendant).map(Some)
+    let (new, mut record) = take_out(bundle, entry, record, found, job.attendant)?;
+    // What vouched for it was the signature, or else a digest that may count for this file alone.
+    record.scope = match known {
+        Some(known) if !signer.is_trusted() => known.scope.clone(),
+        _ => None,
+    };
+    Ok(Some((new, record)))
 }
 
 /// Sees that something vouches for an item of a bundle that the file names, and that nothing speaks against it.
