@@ -38,11 +38,11 @@ pub use self::seal::Signer;
 pub(crate) use self::take::{take, take_if};
 pub use self::write::write;
 use crate::digest::{Asking, Hashing, is_stop};
-use crate::item::Item;
+use crate::item::{Item, plain};
 use crate::key::PublicKey;
 use crate::ledger::Ledger;
 use crate::record::{Origin, Record, VERSION};
-use crate::store::{Entry, Store};
+use crate::store::{Entry, Store, is_own_file};
 
 const INDEX: &str = "mullion-bundle.json";
 const INDEX_LIMIT: u64 = 64 << 20;
@@ -109,6 +109,13 @@ impl Bundle<'_> {
             });
         }
         let index: Index = serde_json::from_slice(&bytes).map_err(|_| none())?;
+        let is_ours = |name: &str| name == plain(name) && !is_own_file(name);
+        if let Some(record) = index.items.iter().find(|record| !is_ours(&record.file)) {
+            return Err(BundleError::Name {
+                file: self.0.to_owned(),
+                item: Box::new(record.item.clone()),
+            });
+        }
         // Two items in one folder: which of them is taken would depend on who takes it.
         let mut folders = BTreeSet::new();
         let mut items = index.items.iter();

@@ -75,7 +75,8 @@ impl Claims {
         joined(&[list.map(|list| format!("digests {list}"))])
     }
 
-    fn of_all(&self) -> Option<String> {
+    /// All sources that the file names, in words. None where it names none.
+    pub fn whole(&self) -> Option<String> {
         joined(&[self.of_mirror(), self.of_list()])
     }
 
@@ -94,7 +95,7 @@ impl Claims {
             },
             Origin::Given => None,
             // Made of parts that may come from any of them.
-            Origin::Archive { .. } | Origin::Build | Origin::Made => self.of_all(),
+            Origin::Archive { .. } | Origin::Build | Origin::Made => self.whole(),
         }
     }
 
@@ -104,7 +105,7 @@ impl Claims {
             self.of_trust(),
             self.of_mirror(),
             self.of_list(),
-            self.of_all(),
+            self.whole(),
         ];
         let mut scopes: Vec<_> = all.into_iter().flatten().collect();
         scopes.sort();

@@ -19,7 +19,7 @@ use crate::hold::{self, Known};
 use crate::item::plain;
 use crate::job::Job;
 use crate::record::{Origin, Record, VERSION, Witness};
-use crate::store::Entry;
+use crate::store::{Entry, is_own_file};
 
 const RECORD_LIMIT: u64 = 4 << 20;
 
@@ -89,7 +89,10 @@ fn take_from(
         .map_err(failed)?;
     let record: Option<Record> = serde_json::from_str(&text).ok();
     let record = record.filter(|record| {
-        record.version == VERSION && record.item == *item && record.file == plain(&record.file)
+        record.version == VERSION
+            && record.item == *item
+            && record.file == plain(&record.file)
+            && !is_own_file(&record.file)
     });
     let Some(mut record) = record else {
         return Err(failed(FetchError::Unexpected {

@@ -572,10 +572,16 @@ pub(crate) fn read_small(path: &Path) -> Option<Vec<u8>> {
     (found.is_file() && found.len() <= RECORD_LIMIT).then(|| fs::read(path).ok())?
 }
 
+/// Whether a file of that name in an item's folder is the store's own, and no item's.
+pub(crate) fn is_own_file(name: &str) -> bool {
+    name == RECORD || mark::is_under_way(name)
+}
+
 fn read_record(path: &Path) -> Option<Record> {
     let record: Record = serde_json::from_slice(&read_small(path)?).ok()?;
     // The file's name is joined to a path: nothing in it may lead elsewhere.
-    (record.version == VERSION && record.file == crate::item::plain(&record.file)).then_some(record)
+    let is_plain = record.file == crate::item::plain(&record.file) && !is_own_file(&record.file);
+    (record.version == VERSION && is_plain).then_some(record)
 }
 
 fn write_record(folder: &Path, record: &Record) -> io::Result<()> {

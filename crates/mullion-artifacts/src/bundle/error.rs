@@ -36,6 +36,14 @@ pub enum BundleError {
         /// The item.
         item: Box<Item>,
     },
+    /// Its index names a file that a cache cannot hold.
+    #[error("the bundle {} is damaged: the file of {item} has a name that no cache has", file.display())]
+    Name {
+        /// The bundle.
+        file: PathBuf,
+        /// The item.
+        item: Box<Item>,
+    },
     /// It was written by a newer mullion.
     #[error("the bundle {} has version {found}, and {VERSION} is the newest known here", file.display())]
     Newer {

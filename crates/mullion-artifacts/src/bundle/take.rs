@@ -7,7 +7,6 @@ use mullion_catalog::ArtifactRef;
 use super::{Bundle, BundleError, Signer, note, take_out};
 use crate::error::SupplyError;
 use crate::hold::{self, Known};
-use crate::item::plain;
 use crate::job::Job;
 use crate::record::{Record, Witness};
 use crate::store::Entry;
@@ -59,7 +58,7 @@ fn take_inner(
     let wanted = index
         .items
         .into_iter()
-        .find(|record| record.item == entry.item && record.file == plain(&record.file));
+        .find(|record| record.item == entry.item);
     let Some(record) = wanted.filter(|record| fits(record)) else {
         return Ok(None);
     };

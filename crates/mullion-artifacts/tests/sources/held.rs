@@ -571,3 +571,60 @@ fn promise_10_a_bundle_that_names_an_item_twice_is_refused_before_anything_is_ta
     let (_folder, file) = forged(&same, &[("a", HONEST), ("a", SCRIPT)]);
     assert!(bundle::verify(&file, &Unattended).is_err());
 }
+
+#[test]
+fn promise_10_a_bundle_whose_files_have_names_of_the_caches_own_is_refused() {
+    for name in [
+        "record.json",
+        "../../x",
+        "a/b",
+        ".",
+        "kubectl.partial",
+        "x.new",
+    ] {
+        let ours = Ground::new();
+        let sources = ours.listing(&[("parts/linux/program/kubectl@1.0/x", HONEST)]);
+        let list = Vouch::Digests(DigestList::read(&sources.digests.unwrap()).unwrap());
+        let (_folder, file) = forged(&[indexed("kubectl", name, HONEST)], &[("a", HONEST)]);
+        let error = bundle::import(&ours.store, &file, &list, &Unattended).unwrap_err();
+        assert!(
+            matches!(error, BundleError::Name { .. }),
+            "{name}: {error:?}"
+        );
+        assert!(bundle::verify(&file, &Unattended).is_err());
+        assert!(ours.store.list().is_empty());
+    }
+}
+
+#[test]
+fn promise_10_an_index_names_its_manifests_by_digest_and_by_nothing_else() {
+    // Upstream vouches for the index. A mirror could give anything under a name.
+    let server = Server::start(|_, request| {
+        let platform = serde_json::json!({"os": "linux", "architecture": "amd64"});
+        let config = format!("sha256:{}", Sha256Digest::of(SCRIPT));
+        match request.target.as_str() {
+            "/v2/k8s/pause/manifests/3.10" => Reply::new(
+                200,
+                serde_json::json!({"manifests": [{"digest": "hostile", "platform": platform}]})
+                    .to_string(),
+            ),
+            target if target.contains("/manifests/") => Reply::new(
+                200,
+                serde_json::json!({"config": {"digest": config}, "layers": []}).to_string(),
+            ),
+            _ => Reply::file(request, SCRIPT, "\"u\""),
+        }
+    });
+    let mut artifact = program(
+        "pause-image",
+        Some(format!("127.0.0.1:{}/k8s/pause:3.10", server.port)),
+    );
+    artifact.kind = ArtifactKind::Image;
+    artifact.file = None;
+    let pause = part("pause", PartKind::Image);
+    let result = Ground::new().read(&[artifact], &pause, &sources());
+    let words = told(&result.unwrap_err());
+    assert!(words.contains("an index of digests"), "{words}");
+    let targets = server.targets();
+    assert!(!targets.iter().any(|target| target.ends_with("hostile")));
+}
