@@ -457,7 +457,7 @@ impl Store {
     pub(crate) fn work(&self, name: &str) -> Result<PathBuf, StoreError> {
         self.prepare()?;
         let folder = self.folder.join(WORK).join(crate::item::plain(name));
-        fs::create_dir_all(&folder).map_err(|error| self.broken(error))?;
+        make_folder(&folder).map_err(|error| self.broken(error))?;
         Ok(folder)
     }
 
@@ -555,7 +555,7 @@ impl Store {
 }
 
 /// Makes a folder that others may read and nobody else may write to, whatever the caller's mask says.
-fn make_folder(folder: &Path) -> io::Result<()> {
+pub(crate) fn make_folder(folder: &Path) -> io::Result<()> {
     use std::os::unix::fs::DirBuilderExt as _;
     std::fs::DirBuilder::new()
         .recursive(true)

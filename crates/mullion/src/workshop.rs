@@ -313,4 +313,27 @@ mod tests {
             ["HOST", "LOGIN", "MADE"]
         );
     }
+
+    #[test]
+    fn promise_10_the_sources_that_a_file_names_are_what_its_cache_is_held_to() {
+        let folder = tempfile::tempdir().unwrap();
+        fs_err::write(folder.path().join("SHA256SUMS"), "").unwrap();
+        fs_err::write(folder.path().join("ca.pem"), "").unwrap();
+        let environment = Environment::new(folder.path().to_owned(), |_| None);
+        let whole = |text: &str| {
+            let judgement = crate::file::judge(Source::new("f", text), &Surroundings::default());
+            let model = judgement
+                .model
+                .unwrap_or_else(|| panic!("{:?}", judgement.verdict));
+            custody(model.cluster(), &environment).claims.whole()
+        };
+        let machines = "machines: {linux: 1}\nmetadata: {name: demo}\n";
+        assert_eq!(whole(machines), None);
+        let sources = "artifacts: {mirror: 'http://m.example', digests: SHA256SUMS}\ntrust: [{file: ca.pem}]\n";
+        let scope = whole(&format!("{machines}{sources}")).unwrap();
+        for word in ["mirror http://m.example", "trust ", "digests "] {
+            assert!(scope.contains(word), "{scope}");
+        }
+        assert!(!scope.contains("unreadable"), "{scope}");
+    }
 }
