@@ -35,7 +35,7 @@ impl DigestList {
     }
 
     /// The lines of a text, or the number of the first that is none.
-    fn parse(text: &str) -> Result<Self, usize> {
+    pub(crate) fn parse(text: &str) -> Result<Self, usize> {
         let mut lines = Vec::new();
         for (number, line) in text.lines().enumerate() {
             if line.trim().is_empty() || line.starts_with('#') {

@@ -11,14 +11,39 @@ use crate::fetch::content_range;
 use crate::image::{Challenge, Place, trim};
 use crate::item::Item;
 use crate::record::Record;
-use crate::{bundle, checksum, extract, go};
+use crate::{Claims, Custody, DigestList, Ledger, Store, bundle, checksum, extract, go};
 
-/// A bundle that somebody brought.
-pub fn bundle(file: &Path) -> Result<(), String> {
-    let index = bundle::read_index(file).map_err(|error| error.to_string());
-    let whole = bundle::verify(file, &Unattended).map_err(|error| error.to_string());
-    for record in index.iter().flat_map(|index| &index.items) {
+/// A bundle that somebody brought, read and imported into a folder with a list that vouches for all of it.
+pub fn bundle(file: &Path, into: &Path) -> Result<(), String> {
+    use std::fmt::Write as _;
+    let words = |error: bundle::BundleError| error.to_string();
+    let _ = bundle::signer_of(file, None);
+    let whole = bundle::verify(file, &Unattended).map_err(words);
+    let index = bundle::read_index(file).map_err(words)?;
+    let mut list = String::new();
+    for record in &index.items {
         stays_inside(&record.item);
+        let place = record.item.folder().join("file");
+        let _ = writeln!(list, "{}  {}", record.sha256, place.display());
+    }
+    let custody = Custody {
+        ledger: Ledger::new(into.join("state")),
+        is_named: false,
+        owner: None,
+        claims: Claims::default(),
+    };
+    let store =
+        Store::open_with(&into.join("cache"), custody).map_err(|error| error.to_string())?;
+    let list = DigestList::parse(&list).map_err(|line| format!("line {line} of the list"))?;
+    let vouch = bundle::Vouch::Digests(list);
+    let imported = bundle::import(&store, file, &vouch, &Unattended).map_err(words)?;
+    for record in &imported.items {
+        let path = store.item_path(&record.item);
+        assert!(
+            path.is_some(),
+            "{} is not there after it was imported",
+            record.item
+        );
     }
     whole.map(|_| ())
 }
@@ -52,6 +77,7 @@ fn stays_inside(item: &Item) {
 /// A checksum file of upstream, or of a mirror.
 pub fn checksums(bytes: &[u8]) -> Result<(), String> {
     let text = String::from_utf8_lossy(bytes);
+    let _ = DigestList::parse(&text);
     checksum::find(&text, "kubeadm").ok_or("no digest")?;
     Ok(())
 }

@@ -22,6 +22,8 @@ pub(crate) struct Known {
     pub(crate) by: String,
     /// The file to remove where the user knows better.
     pub(crate) file: Option<PathBuf>,
+    /// The sources of the cluster file that it depends on.
+    pub(crate) scope: Option<String>,
 }
 
 /// The digest that an item must have: the catalog's, the one that it had when it was fetched before, or the one of the
@@ -49,6 +51,7 @@ pub(crate) fn known(
             witness: Witness::Catalog,
             by: "the catalog".into(),
             file: None,
+            scope: None,
         }));
     }
     let pinned = pinned(job, entry)?;
@@ -67,23 +70,29 @@ pub(crate) fn known(
 /// The digest of what was fetched before.
 fn pinned(job: &Job<'_>, entry: &Entry<'_>) -> Result<Option<Known>, SupplyError> {
     if let Some(ledger) = job.store.ledger() {
-        let pin = ledger
-            .pin(&entry.item)
-            .map_err(|source| SupplyError::Ledger { source })?;
-        if let Some(pin) = pin {
-            return Ok(Some(Known {
-                sha256: pin.sha256,
-                witness: pin.witness,
-                by: format!("what came from {} before", pin.from),
-                file: Some(ledger.pin_path(&entry.item)),
-            }));
+        // What counts for every file counts first.
+        let scopes = job.store.scopes().into_iter().map(Some);
+        for scope in std::iter::once(None).chain(scopes) {
+            let pin = ledger
+                .pin(&entry.item, scope.as_deref())
+                .map_err(|source| SupplyError::Ledger { source })?;
+            if let Some(pin) = pin {
+                return Ok(Some(Known {
+                    sha256: pin.sha256,
+                    witness: pin.witness,
+                    by: format!("what came from {} before", pin.from),
+                    file: Some(ledger.pin_path(&entry.item, scope.as_deref())),
+                    scope,
+                }));
+            }
         }
     }
-    Ok(entry.pinned().map(|(sha256, witness, from)| Known {
-        sha256,
-        witness,
-        by: format!("what came from {from} before"),
+    Ok(entry.pinned().map(|record| Known {
+        sha256: record.sha256,
+        witness: record.witness,
+        by: format!("what came from {} before", record.from),
         file: Some(entry.record_path()),
+        scope: record.scope,
     }))
 }
 
@@ -109,6 +118,10 @@ fn listed(
             witness: Witness::DigestList,
             by: format!("the list {}", file.display()),
             file: None,
+            scope: job.store.scope(&Origin::Mirror {
+                address: String::new(),
+                witness: Witness::DigestList,
+            }),
         })),
         _ => Ok(None),
     }
@@ -161,15 +174,17 @@ pub(crate) fn note(
     job: &Job<'_>,
     item: &Item,
     sha256: &Sha256Digest,
-    from: &str,
-    witness: Witness,
+    origin: &Origin,
 ) -> Result<(), SupplyError> {
-    match job.store.ledger() {
-        Some(ledger) => ledger
-            .note(item, sha256, from.to_owned(), witness)
-            .map_err(|source| SupplyError::Ledger { source }),
-        None => Ok(()),
-    }
+    let (Some(ledger), Origin::Upstream { address, witness } | Origin::Mirror { address, witness }) =
+        (job.store.ledger(), origin)
+    else {
+        return Ok(());
+    };
+    let (from, scope) = (address.clone(), job.store.scope(origin));
+    ledger
+        .note(item, sha256, from, *witness, scope)
+        .map_err(|source| SupplyError::Ledger { source })
 }
 
 /// Whether what a mirror says of itself counts at the first use. Over plain HTTP anybody on the way could say it.

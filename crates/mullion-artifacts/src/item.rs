@@ -62,6 +62,17 @@ impl Item {
         }
     }
 
+    /// Whether a file of that name may be this item's. Of archives only the beginning is known.
+    pub(crate) fn may_be_called(&self, file: &str) -> bool {
+        match self {
+            Self::Part(part) if part.kind == PartKind::Archive => {
+                let name = part.name.strip_suffix("-archive").unwrap_or(&part.name);
+                file.starts_with(name)
+            }
+            _ => file == self.default_file(),
+        }
+    }
+
     /// The part, if it is one.
     pub fn part(&self) -> Option<&Part> {
         match self {

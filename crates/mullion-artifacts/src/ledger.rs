@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! digests/<item>.json   the digest of what was fetched once: what comes later must be the same
+//! digests/<scope>/<item>.json   the same, where only sources that a cluster file names vouched for it
 //! caches/<id>           a cache that was made here, or that the user took over
 //! bundle-key            the private key that bundles are signed with here
 //! bundle-keys           public keys of other computers whose bundles the user trusts, one a line
@@ -45,6 +46,9 @@ pub(crate) struct Pin {
     pub(crate) from: String,
     /// What vouched for it then.
     pub(crate) witness: Witness,
+    /// The sources of a cluster file that it depends on; none where it counts for every file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) scope: Option<String>,
 }
 
 impl Ledger {
@@ -55,15 +59,19 @@ impl Ledger {
         }
     }
 
-    /// The file that holds an item's digest.
-    pub(crate) fn pin_path(&self, item: &Item) -> PathBuf {
+    /// The file that holds an item's digest, for every file or for those with the same sources.
+    pub(crate) fn pin_path(&self, item: &Item, scope: Option<&str>) -> PathBuf {
         let name = format!("{}.json", plain(&item.lock_name()));
-        self.folder.join(DIGESTS).join(name)
+        let mut folder = self.folder.join(DIGESTS);
+        if let Some(scope) = scope {
+            folder.push(&Sha256Digest::of(scope.as_bytes()).as_str()[..16]);
+        }
+        folder.join(name)
     }
 
-    /// The digest that an item had when it was fetched.
-    pub(crate) fn pin(&self, item: &Item) -> io::Result<Option<Pin>> {
-        let path = self.pin_path(item);
+    /// The digest that an item had when it was fetched, for every file or for those with the same sources.
+    pub(crate) fn pin(&self, item: &Item, scope: Option<&str>) -> io::Result<Option<Pin>> {
+        let path = self.pin_path(item, scope);
         let Some(bytes) = read(&path)? else {
             return Ok(None);
         };
@@ -76,7 +84,7 @@ impl Ledger {
         if pin.version > VERSION {
             return Err(unreadable("a newer mullion wrote it"));
         }
-        if pin.item != *item {
+        if pin.item != *item || pin.scope.as_deref() != scope {
             return Err(unreadable("the digest of something else"));
         }
         Ok(Some(pin))
@@ -89,19 +97,23 @@ impl Ledger {
         sha256: &Sha256Digest,
         from: String,
         witness: Witness,
+        scope: Option<String>,
     ) -> io::Result<()> {
-        if self.pin(item)?.is_some() {
+        let is_noted = |scope: Option<&str>| Ok::<_, io::Error>(self.pin(item, scope)?.is_some());
+        if is_noted(None)? || (scope.is_some() && is_noted(scope.as_deref())?) {
             return Ok(());
         }
+        let path = self.pin_path(item, scope.as_deref());
         let pin = Pin {
             version: VERSION,
             item: item.clone(),
             sha256: sha256.clone(),
             from,
             witness,
+            scope,
         };
         let text = serde_json::to_vec_pretty(&pin).map_err(io::Error::other)?;
-        write(&self.pin_path(item), &text)
+        write(&path, &text)
     }
 
     /// Whether the cache in that folder was made here, or taken over by the user. A mark that was copied to another
@@ -168,12 +180,18 @@ impl Ledger {
     }
 }
 
+/// Reads a file of the ledger; none where nothing has its name. A folder, a pipe and a link that leads nowhere are
+/// something that has its name.
 fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
-    match fs::read(path) {
-        Ok(bytes) => Ok(Some(bytes)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        found => found?,
+    };
+    if fs::metadata(path)?.is_file() {
+        return fs::read(path).map(Some);
     }
+    let words = format!("{} is not a file", path.display());
+    Err(io::Error::new(io::ErrorKind::InvalidData, words))
 }
 
 /// Writes a file that its owner alone can read, whole or not at all.
@@ -225,18 +243,51 @@ mod tests {
             kind: PartKind::Program,
             version: "1.0".into(),
         });
-        assert_eq!(ledger.pin(&item).unwrap(), None);
+        assert_eq!(ledger.pin(&item, None).unwrap(), None);
         let (one, two) = (Sha256Digest::of(b"1"), Sha256Digest::of(b"2"));
-        let note = |digest| ledger.note(&item, digest, "https://a".into(), Witness::Catalog);
+        let note = |digest| ledger.note(&item, digest, "https://a".into(), Witness::Catalog, None);
         note(&one).unwrap();
         note(&two).unwrap();
-        assert_eq!(ledger.pin(&item).unwrap().unwrap().sha256, one);
+        assert_eq!(ledger.pin(&item, None).unwrap().unwrap().sha256, one);
         for text in ["", "{}", "[1]"] {
-            fs::write(ledger.pin_path(&item), text).unwrap();
-            assert!(ledger.pin(&item).is_err(), "{text}");
+            fs::write(ledger.pin_path(&item, None), text).unwrap();
+            assert!(ledger.pin(&item, None).is_err(), "{text}");
         }
         // By whoever copied a file over another.
         note(&one).unwrap_err();
+    }
+
+    #[test]
+    fn promise_10_what_is_no_file_in_the_ledger_is_an_error_and_not_missing() {
+        let item = Item::Root {
+            suite: "s".into(),
+            fingerprint: "f".into(),
+        };
+        let key = SigningKey::generate().unwrap().0.public();
+        let pipe = |path: &Path| {
+            let mode = rustix::fs::Mode::from_raw_mode(0o600);
+            rustix::fs::mkfifoat(rustix::fs::CWD, path, mode).unwrap();
+        };
+        let link = |path: &Path| std::os::unix::fs::symlink("nowhere", path).unwrap();
+        let own = |path: &Path| fs::create_dir(path).unwrap();
+        for make in [&pipe as &dyn Fn(&Path), &link, &own] {
+            let folder = tempfile::tempdir().unwrap();
+            let ledger = Ledger::new(folder.path());
+            let pin = ledger.pin_path(&item, None);
+            fs::create_dir_all(pin.parent().unwrap()).unwrap();
+            for name in [OWN_KEY, TRUSTED_KEYS] {
+                make(&folder.path().join(name));
+            }
+            make(&pin);
+            ledger.own_key().unwrap_err();
+            assert!(ledger.signing_key().is_err());
+            ledger.trusts(&key).unwrap_err();
+            ledger.trust(&key).unwrap_err();
+            ledger.pin(&item, None).unwrap_err();
+            let sha256 = Sha256Digest::of(b"1");
+            let noted = ledger.note(&item, &sha256, String::new(), Witness::Catalog, None);
+            noted.unwrap_err();
+        }
     }
 
     #[test]

@@ -36,6 +36,7 @@
 mod build;
 pub mod bundle;
 mod checksum;
+mod claims;
 mod digest;
 mod digest_list;
 mod distribution;
@@ -61,6 +62,7 @@ mod supply;
 mod trust;
 
 pub use build::BuildError;
+pub use claims::Claims;
 pub use digest_list::DigestList;
 pub use distribution::{Distribution, Variant};
 pub use error::{SupplyError, Tried};

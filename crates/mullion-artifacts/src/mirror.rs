@@ -19,7 +19,7 @@ use crate::hold::{self, Known};
 use crate::item::plain;
 use crate::job::Job;
 use crate::record::{Origin, Record, VERSION, Witness};
-use crate::store::Entry;
+use crate::store::{Entry, is_own_file};
 
 const RECORD_LIMIT: u64 = 4 << 20;
 
@@ -89,7 +89,10 @@ fn take_from(
         .map_err(failed)?;
     let record: Option<Record> = serde_json::from_str(&text).ok();
     let record = record.filter(|record| {
-        record.version == VERSION && record.item == *item && record.file == plain(&record.file)
+        record.version == VERSION
+            && record.item == *item
+            && record.file == plain(&record.file)
+            && !is_own_file(&record.file)
     });
     let Some(mut record) = record else {
         return Err(failed(FetchError::Unexpected {
@@ -107,6 +110,7 @@ fn take_from(
             witness: Witness::ChecksumFile,
             by,
             file: None,
+            scope: None,
         });
     }
     match &known {
@@ -120,26 +124,27 @@ fn take_from(
         .file(&address, &partial, &Expect::Sha256(record.sha256.clone()))
         .map_err(failed)?;
     record.size = got.size;
+    let origin = Origin::Mirror {
+        address: crate::fetch::shown(&got.address),
+        witness: match &known {
+            Some(known) => known.witness,
+            None => Witness::MirrorRecord,
+        },
+    };
     // Where it was built is worth more than where it lay.
     if matches!(
         record.origin,
         Origin::Upstream { .. } | Origin::Mirror { .. } | Origin::Given
     ) {
-        record.origin = Origin::Mirror {
-            address: crate::fetch::shown(&got.address),
-            witness: match &known {
-                Some(known) => known.witness,
-                None => Witness::MirrorRecord,
-            },
-        };
+        record.origin = origin.clone();
     }
+    // The mirror's own word for how it came there is of no use here.
+    record.carried_by = None;
     if known.is_none() {
         hold::tell_first_use(job, item, mirror, &record.sha256);
     }
     // Also what somebody built: from this mirror it is the same the next time.
-    let witness = known.map_or(Witness::MirrorRecord, |known| known.witness);
-    let from = crate::fetch::shown(&got.address);
-    hold::note(job, item, &record.sha256, &from, witness)?;
+    hold::note(job, item, &record.sha256, &origin)?;
     Ok(entry.keep(&partial, record)?)
 }
 

@@ -35,6 +35,9 @@ pub struct Record {
     /// The file name of the bundle that carried it here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub carried_by: Option<String>,
+    /// The sources of a cluster file that alone vouch for it, in words: it counts for files that name the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scope: Option<String>,
     /// The Go modules in it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub modules: Vec<Module>,
@@ -171,6 +174,7 @@ impl Draft {
             modified: None,
             origin: self.origin,
             carried_by: None,
+            scope: None,
             modules: self.modules,
             patches: self.patches,
             tools: self.tools,

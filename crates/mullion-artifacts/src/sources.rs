@@ -102,6 +102,8 @@ pub struct Patience {
     pub attempts: u32,
     /// The first wait between attempts; it doubles.
     pub pause: Duration,
+    /// The most bytes that one download may have: a server may send without end.
+    pub most: u64,
 }
 
 impl Default for Patience {
@@ -111,6 +113,7 @@ impl Default for Patience {
             stall: Duration::from_secs(30),
             attempts: 4,
             pause: Duration::from_millis(500),
+            most: 32 << 30,
         }
     }
 }

@@ -25,6 +25,7 @@
 //! - A file is trusted while its size and time are the recorded ones, and hashed again when they are not.
 
 mod entry;
+mod exposure;
 mod mark;
 mod purge;
 mod removal;
@@ -41,6 +42,7 @@ use mullion_wire::Sha256Digest;
 
 pub(crate) use self::entry::{Entry, Lock, sync_folder};
 use self::mark::Standing;
+use crate::claims::Claims;
 use crate::digest::hash_file;
 use crate::hold;
 use crate::item::Item;
@@ -78,6 +80,8 @@ pub struct Custody {
     pub is_named: bool,
     /// User and group of who asked for root, where that is how this process came to be root.
     pub owner: Option<(u32, u32)>,
+    /// What the cluster file brings along to vouch for artifacts.
+    pub claims: Claims,
 }
 
 /// Why the cache could not be used.
@@ -114,10 +118,15 @@ pub enum StoreError {
         folder: PathBuf,
     },
     /// Others can change what root would run.
-    #[error("users other than root and who asked for root can write to the cache in {}", folder.display())]
+    #[error(
+        "the cache in {} is not used: users other than root and who asked for root can write to {}",
+        folder.display(), place.display()
+    )]
     Exposed {
         /// The cache.
         folder: PathBuf,
+        /// The folder that they can write to: the cache, one in it, or one above it.
+        place: PathBuf,
     },
     /// A newer version of the program made it.
     #[error("the cache in {} has the format {format}, which this version of mullion does not know", folder.display())]
@@ -144,9 +153,10 @@ impl StoreError {
                  `artifacts.cache`"
                     .into(),
             ],
-            Self::Exposed { folder } => vec![format!(
-                "take the right to write from others: `chmod -R go-w {0}`, and `chown -R` where it is another user's",
-                folder.display()
+            Self::Exposed { place, .. } => vec![format!(
+                "take the right to write from others: `chmod go-w {0}`, and `chown` where it is another user's; or name \
+                 another folder in `artifacts.cache`",
+                place.display()
             )],
             Self::Newer { .. } => vec!["use the mullion that made it, or name another folder".into()],
             _ => Vec::new(),
@@ -199,6 +209,23 @@ impl Store {
         self.custody.as_ref().map(|custody| &custody.ledger)
     }
 
+    /// The sources of the cluster file that something of this origin depends on.
+    pub(crate) fn scope(&self, origin: &Origin) -> Option<String> {
+        self.custody.as_ref()?.claims.scope(origin)
+    }
+
+    /// Every scope that counts for this file.
+    pub(crate) fn scopes(&self) -> Vec<String> {
+        let custody = self.custody.as_ref();
+        custody.map_or_else(Vec::new, |custody| custody.claims.scopes())
+    }
+
+    /// Whether what vouched for something counts for this file.
+    pub(crate) fn is_in_scope(&self, record: &Record) -> bool {
+        let scope = record.scope.as_ref();
+        scope.is_none_or(|scope| self.scopes().contains(scope))
+    }
+
     /// Makes a cache count that was not made here: the user trusts what is in it.
     pub fn adopt(&self) -> Result<(), StoreError> {
         match self.check_use() {
@@ -213,16 +240,11 @@ impl Store {
         let folder = self.folder.clone();
         match self.standing()? {
             Standing::Unused => Ok(()),
-            Standing::Marked(_) | Standing::Unmarked(_) if self.is_exposed()? => {
-                Err(StoreError::Exposed { folder })
-            }
-            standing @ (Standing::Marked(_) | Standing::Unmarked(_)) => {
-                if self.counts(&standing) {
-                    Ok(())
-                } else {
-                    Err(StoreError::Elsewhere { folder })
-                }
-            }
+            standing @ (Standing::Marked(_) | Standing::Unmarked(_)) => match self.exposed()? {
+                Some(place) => Err(StoreError::Exposed { folder, place }),
+                None if self.counts(&standing) => Ok(()),
+                None => Err(StoreError::Elsewhere { folder }),
+            },
             Standing::Newer(format) => Err(StoreError::Newer { folder, format }),
             Standing::Foreign(found) => Err(StoreError::Foreign { folder, found }),
         }
@@ -245,28 +267,13 @@ impl Store {
         }
     }
 
-    /// Whether this process is root, and others can change what is in the folder.
-    fn is_exposed(&self) -> Result<bool, StoreError> {
-        use std::os::unix::fs::MetadataExt as _;
+    /// The folder that others than root and who asked for root can change, where this process is root.
+    fn exposed(&self) -> Result<Option<PathBuf>, StoreError> {
         if !rustix::process::geteuid().is_root() {
-            return Ok(false);
+            return Ok(None);
         }
         let owner = self.custody.as_ref().and_then(|custody| custody.owner);
-        for name in ["", PARTS, ROOTS, LAYERS, TOOLCHAINS, GO_CACHES, WORK] {
-            let found = match fs::metadata(self.folder.join(name)) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                found => found.map_err(|error| self.broken(error))?,
-            };
-            let is_theirs = |id: u32, theirs: Option<u32>| id == 0 || Some(id) == theirs;
-            let has_group = found.mode() & 0o020 != 0;
-            let is_safe = found.mode() & 0o002 == 0
-                && is_theirs(found.uid(), owner.map(|(user, _)| user))
-                && (!has_group || is_theirs(found.gid(), owner.map(|(_, group)| group)));
-            if !is_safe {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+        exposure::find(&self.folder, owner).map_err(|error| self.broken(error))
     }
 
     /// Whether this process is root, and another user can change what is in the folder: who asked for root.
@@ -450,7 +457,7 @@ impl Store {
     pub(crate) fn work(&self, name: &str) -> Result<PathBuf, StoreError> {
         self.prepare()?;
         let folder = self.folder.join(WORK).join(crate::item::plain(name));
-        fs::create_dir_all(&folder).map_err(|error| self.broken(error))?;
+        make_folder(&folder).map_err(|error| self.broken(error))?;
         Ok(folder)
     }
 
@@ -468,16 +475,17 @@ impl Store {
         }
         let folder = self.place(item);
         let mut record = read_record(&folder.join(RECORD))?;
-        if record.item != *item {
+        if record.item != *item || !self.is_in_scope(&record) {
             return None;
         }
         // What was fetched before is the same now. A ledger that cannot be read vouches for nothing.
-        if let Some(ledger) = self.ledger()
-            && hold::is_fetched(&record)
-            && let Some(pin) = ledger.pin(item).ok()?
-            && pin.sha256 != record.sha256
-        {
-            return None;
+        if let Some(ledger) = self.ledger().filter(|_| hold::is_fetched(&record)) {
+            for scope in [None, record.scope.as_deref()] {
+                let pin = ledger.pin(item, scope).ok()?;
+                if pin.is_some_and(|pin| pin.sha256 != record.sha256) {
+                    return None;
+                }
+            }
         }
         let path = folder.join(&record.file);
         let metadata = fs::symlink_metadata(&path).ok()?;
@@ -547,7 +555,7 @@ impl Store {
 }
 
 /// Makes a folder that others may read and nobody else may write to, whatever the caller's mask says.
-fn make_folder(folder: &Path) -> io::Result<()> {
+pub(crate) fn make_folder(folder: &Path) -> io::Result<()> {
     use std::os::unix::fs::DirBuilderExt as _;
     std::fs::DirBuilder::new()
         .recursive(true)
@@ -555,10 +563,25 @@ fn make_folder(folder: &Path) -> io::Result<()> {
         .create(folder)
 }
 
+/// More than any record has.
+const RECORD_LIMIT: u64 = 4 << 20;
+
+/// Reads a small file of a cache. A cache may come with somebody's repository: links, pipes and devices are not read.
+pub(crate) fn read_small(path: &Path) -> Option<Vec<u8>> {
+    let found = fs::symlink_metadata(path).ok()?;
+    (found.is_file() && found.len() <= RECORD_LIMIT).then(|| fs::read(path).ok())?
+}
+
+/// Whether a file of that name in an item's folder is the store's own, and no item's.
+pub(crate) fn is_own_file(name: &str) -> bool {
+    name == RECORD || mark::is_under_way(name)
+}
+
 fn read_record(path: &Path) -> Option<Record> {
-    let record: Record = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
+    let record: Record = serde_json::from_slice(&read_small(path)?).ok()?;
     // The file's name is joined to a path: nothing in it may lead elsewhere.
-    (record.version == VERSION && record.file == crate::item::plain(&record.file)).then_some(record)
+    let is_plain = record.file == crate::item::plain(&record.file) && !is_own_file(&record.file);
+    (record.version == VERSION && is_plain).then_some(record)
 }
 
 fn write_record(folder: &Path, record: &Record) -> io::Result<()> {

@@ -296,6 +296,16 @@ impl Asking<'_> {
             }
             _ => (String::new(), Witness::Manifest),
         };
+        let shown = match &origin {
+            Origin::Mirror { .. } => Origin::Mirror {
+                address: from.clone(),
+                witness,
+            },
+            _ => Origin::Upstream {
+                address: from.clone(),
+                witness,
+            },
+        };
         let image = image::pull(self.job, self.entry, &place, self.artifact.os, origin)
             .map_err(|error| error.into_supply(item))?;
         let sha256 = image.sha256().clone();
@@ -307,7 +317,7 @@ impl Asking<'_> {
             None => {}
         }
         let path = image.keep(self.entry)?;
-        hold::note(self.job, item, &sha256, &from, witness)?;
+        hold::note(self.job, item, &sha256, &shown)?;
         Ok(path)
     }
 
@@ -348,11 +358,11 @@ impl Asking<'_> {
             ));
         }
         let address = shown(&got.address);
-        hold::note(self.job, item, &got.sha256, &address, witness)?;
         let origin = match place.word {
             "mirror" => Origin::Mirror { address, witness },
             _ => Origin::Upstream { address, witness },
         };
+        hold::note(self.job, item, &got.sha256, &origin)?;
         let draft = Draft::new(item.clone(), name, origin);
         Ok(self
             .entry

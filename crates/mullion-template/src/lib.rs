@@ -51,6 +51,7 @@ use std::path::{Path, PathBuf};
 
 use mullion_plan::TemplateId;
 use mullion_rights::{Opened, as_root};
+use mullion_wire::Sha256Digest;
 use serde::{Deserialize, Serialize};
 
 pub use error::TemplateError;
@@ -63,6 +64,7 @@ pub use stand_in::{DriveContent, DriveFile, Face, KnownImage, StandInTemplate};
 #[derive(Debug, Clone)]
 pub struct Templates {
     place: PathBuf,
+    form: String,
 }
 
 /// The form of `template.json`.
@@ -107,7 +109,21 @@ impl Templates {
     pub fn new(place: impl Into<PathBuf>) -> Self {
         Self {
             place: place.into(),
+            form: FORM.into(),
         }
+    }
+
+    /// The same for clusters whose files name these sources of programs and images; none where a file names none.
+    ///
+    /// What is in a template is as good as what vouched for it. So a template that was made of what a file's own mirror
+    /// vouches for has a form of its own, and no other file gets machines over it.
+    #[must_use]
+    pub fn of_sources(mut self, sources: Option<&str>) -> Self {
+        if let Some(sources) = sources {
+            let both = Sha256Digest::of(format!("{FORM} {sources}").as_bytes());
+            both.as_str()[..FORM.len()].clone_into(&mut self.form);
+        }
+        self
     }
 
     /// The folder.
@@ -117,7 +133,18 @@ impl Templates {
 
     /// Where a template is, or would be: its folder holds `root`, `containerd` and `template.json`.
     pub fn path(&self, id: &TemplateId) -> PathBuf {
-        self.place.join(folder_name(id))
+        self.place.join(self.folder_name(id))
+    }
+
+    /// The name of a template's folder. Names come from the file: what no folder may be called is written otherwise.
+    fn folder_name(&self, id: &TemplateId) -> String {
+        let safe = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_');
+        let name: String = id
+            .name
+            .chars()
+            .map(|letter| if safe(letter) { letter } else { '_' })
+            .collect();
+        format!("{name}-{}-{}", id.fingerprint, self.form)
     }
 
     /// Every whole template. Nothing is changed; what is half made is not told.
@@ -190,12 +217,12 @@ impl Templates {
         if read_record(&path)?.is_some() {
             return Ok(path);
         }
-        let lock = lock::Lock::wait(&self.place, &folder_name(id), attendant)?;
+        let lock = lock::Lock::wait(&self.place, &self.folder_name(id), attendant)?;
         self.sweep(&lock)?;
         if read_record(&path)?.is_none() {
             // A folder of that name without a record is not a template.
             lock::remove_tree(&path)?;
-            let partial = self.place.join(partial_name(&folder_name(id)));
+            let partial = self.place.join(partial_name(&self.folder_name(id)));
             let built = make(&partial).and_then(|()| Ok(fs_err::rename(&partial, &path)?));
             if let Err(error) = built {
                 // The first error is the one to tell; what stays is swept by the next build.
@@ -219,7 +246,7 @@ impl Templates {
         if !self.place.is_dir() {
             return Ok(());
         }
-        let lock = lock::Lock::wait(&self.place, &folder_name(id), attendant)?;
+        let lock = lock::Lock::wait(&self.place, &self.folder_name(id), attendant)?;
         self.sweep(&lock)?;
         remove_whole(&self.path(id))
     }
@@ -327,18 +354,7 @@ fn remove_whole(path: &Path) -> Result<(), TemplateError> {
     }
 }
 
-/// The folder of a template. Names come from the file: what no folder may be called is written otherwise.
-fn folder_name(id: &TemplateId) -> String {
-    let safe = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_');
-    let name: String = id
-        .name
-        .chars()
-        .map(|letter| if safe(letter) { letter } else { '_' })
-        .collect();
-    format!("{name}-{}-{FORM}", id.fingerprint)
-}
-
-/// Whether a folder's name is one that [`folder_name`] gives in any version: a name, a fingerprint, a form.
+/// Whether a folder's name is one that [`Templates::folder_name`] gives in any version: a name, a fingerprint, a form.
 fn is_template_name(name: &str) -> bool {
     let is_hex = |text: &str, length: usize| {
         text.len() == length && text.bytes().all(|byte| byte.is_ascii_hexdigit())
@@ -351,9 +367,15 @@ fn is_template_name(name: &str) -> bool {
 }
 
 /// The record in a folder; nothing where there is none that we can read.
+///
+/// A link, a pipe or a folder of its name is an error: machines may lie over the template, and one without a record is
+/// built again.
 fn read_record(folder: &Path) -> Result<Option<Record>, TemplateError> {
-    // A pipe in its place is refused, and not waited for.
     let path = folder.join(RECORD);
+    if fs_err::symlink_metadata(&path).is_ok_and(|found| found.is_symlink()) {
+        let words = format!("`{}` is a link", path.display());
+        return Err(std::io::Error::other(words).into());
+    }
     match Opened::by_thread(&path).and_then(|file| file.bytes(MOST_RECORD)) {
         Ok(bytes) => Ok(serde_json::from_slice(&bytes).ok()),
         Err(error)
@@ -445,7 +467,7 @@ mod tests {
         whole(&templates, &id("a"));
         whole(&templates, &id("b"));
         for dead in ["a", "c"] {
-            let name = format!("{}{PARTIAL}77", folder_name(&id(dead)));
+            let name = format!("{}{PARTIAL}77", templates.folder_name(&id(dead)));
             fs_err::create_dir_all(folder.path().join(name).join("root")).unwrap();
         }
         templates.remove(&id("a"), &Unattended).unwrap();
@@ -454,7 +476,7 @@ mod tests {
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
             .collect();
-        assert_eq!(left, [folder_name(&id("b"))]);
+        assert_eq!(left, [templates.folder_name(&id("b"))]);
     }
 
     #[test]
@@ -494,7 +516,7 @@ mod tests {
         let outside = folder.path().join("outside");
         fs_err::create_dir(&outside).unwrap();
         fs_err::write(outside.join(RECORD), "").unwrap();
-        let link = templates.place().join(folder_name(&id("linked")));
+        let link = templates.place().join(templates.folder_name(&id("linked")));
         std::os::unix::fs::symlink(&outside, &link).unwrap();
         let stays = templates.purge(&BTreeSet::new(), &Unattended).unwrap();
         let mut expected = users.to_vec();
@@ -507,11 +529,57 @@ mod tests {
     }
 
     #[test]
+    fn promise_06_a_record_that_is_no_file_is_an_error_and_the_template_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let templates = Templates::new(folder.path());
+        let path = templates.path(&id("a"));
+        fs_err::create_dir_all(path.join("root")).unwrap();
+        let record = path.join(RECORD);
+        let pipe = |path: &Path| {
+            let mode = rustix::fs::Mode::from_raw_mode(0o600);
+            rustix::fs::mkfifoat(rustix::fs::CWD, path, mode).unwrap();
+        };
+        let link = |path: &Path| std::os::unix::fs::symlink("nowhere", path).unwrap();
+        let own = |path: &Path| fs_err::create_dir(path).unwrap();
+        for make in [&pipe as &dyn Fn(&Path), &link, &own] {
+            make(&record);
+            let built = templates.build(&id("a"), &Unattended, &mut |_| Ok(()));
+            for error in [
+                templates.find().unwrap_err(),
+                templates.record(&id("a")).unwrap_err(),
+                templates.purge(&BTreeSet::new(), &Unattended).unwrap_err(),
+                built.unwrap_err(),
+            ] {
+                let words = format!("{error:?}");
+                assert!(words.contains(RECORD), "{words}");
+            }
+            assert!(path.join("root").is_dir());
+            let _ = fs_err::remove_file(&record).or_else(|_| fs_err::remove_dir(&record));
+        }
+    }
+
+    #[test]
+    fn promise_10_a_template_of_one_files_own_sources_is_no_other_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let open = |sources: Option<&str>| Templates::new(folder.path()).of_sources(sources);
+        let theirs = open(Some("mirror https://hostile.example"));
+        whole(&theirs, &id("a"));
+        assert_eq!(theirs.find().unwrap(), BTreeSet::from([id("a")]));
+        for other in [None, Some("mirror https://m.example")] {
+            assert!(open(other).find().unwrap().is_empty(), "{other:?}");
+            assert_eq!(open(other).record(&id("a")).unwrap(), None);
+        }
+        // A purge knows it all the same.
+        open(None).purge(&BTreeSet::new(), &Unattended).unwrap();
+        assert!(!theirs.path(&id("a")).exists());
+    }
+
+    #[test]
     fn a_build_that_is_going_on_is_not_swept_away() {
         let folder = tempfile::tempdir().unwrap();
         let templates = Templates::new(folder.path());
         whole(&templates, &id("a"));
-        let busy = folder_name(&id("busy"));
+        let busy = templates.folder_name(&id("busy"));
         let partial = folder.path().join(format!("{busy}{PARTIAL}77"));
         fs_err::create_dir_all(&partial).unwrap();
         let lock = lock::Lock::try_now(folder.path(), &busy).unwrap().unwrap();

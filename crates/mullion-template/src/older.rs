@@ -192,7 +192,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let templates = five(folder.path());
         let used = |template: &OlderTemplate| template.id != id("a", 1);
-        let name = crate::folder_name(&id("a", 2));
+        let name = templates.folder_name(&id("a", 2));
         let _builder = lock::Lock::try_now(folder.path(), &name).unwrap().unwrap();
         let gone = templates.remove_older(&id("a", 4), &used).unwrap();
         assert!(gone.is_empty());
@@ -221,7 +221,7 @@ mod tests {
     fn one_that_went_half_is_swept_by_the_next_that_works_on_any() {
         let folder = tempfile::tempdir().unwrap();
         let templates = five(folder.path());
-        let half = partial_name(&crate::folder_name(&id("a", 1)));
+        let half = partial_name(&templates.folder_name(&id("a", 1)));
         fs_err::rename(templates.path(&id("a", 1)), folder.path().join(&half)).unwrap();
         templates.remove(&id("b", 1), &Unattended).unwrap();
         assert!(!folder.path().join(half).exists());

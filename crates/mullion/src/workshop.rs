@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 
-use mullion_artifacts::{Custody, GoCaches, GoSource, Ledger, Sources};
+use mullion_artifacts::{Claims, Custody, GoCaches, GoSource, Ledger, Sources};
 use mullion_catalog::Model;
 use mullion_engine::hands::{Agent, ClusterState, Hands, Outfit, UserArchive, UserFile, key_name};
 use mullion_rights::Opened;
@@ -87,10 +87,16 @@ fn outfit(model: &Model, environment: &Environment) -> Result<Outfit, Failure> {
 
 /// Who answers for what is in the cache of a cluster.
 pub fn custody(cluster: &Cluster, environment: &Environment) -> Custody {
+    let path_of = |path: &PathBuf| environment.path_of(path);
     Custody {
         ledger: Ledger::new(environment.state.join("artifacts")),
         is_named: cluster.artifacts.cache.is_some(),
         owner: mullion_rights::invoker().map(|invoker| (invoker.user, invoker.group)),
+        claims: Claims::new(
+            cluster.artifacts.mirror.clone(),
+            cluster.artifacts.digests.as_ref().map(path_of),
+            cluster.trust.iter().map(path_of).collect(),
+        ),
     }
 }
 
@@ -321,5 +327,28 @@ mod tests {
             Vec::from_iter(secret_variables(model.cluster())),
             ["HOST", "LOGIN", "MADE"]
         );
+    }
+
+    #[test]
+    fn promise_10_the_sources_that_a_file_names_are_what_its_cache_is_held_to() {
+        let folder = tempfile::tempdir().unwrap();
+        fs_err::write(folder.path().join("SHA256SUMS"), "").unwrap();
+        fs_err::write(folder.path().join("ca.pem"), "").unwrap();
+        let environment = Environment::new(folder.path().to_owned(), |_| None);
+        let whole = |text: &str| {
+            let judgement = crate::file::judge(Source::new("f", text), &Surroundings::default());
+            let model = judgement
+                .model
+                .unwrap_or_else(|| panic!("{:?}", judgement.verdict));
+            custody(model.cluster(), &environment).claims.whole()
+        };
+        let machines = "machines: {linux: 1}\nmetadata: {name: demo}\n";
+        assert_eq!(whole(machines), None);
+        let sources = "artifacts: {mirror: 'http://m.example', digests: SHA256SUMS}\ntrust: [{file: ca.pem}]\n";
+        let scope = whole(&format!("{machines}{sources}")).unwrap();
+        for word in ["mirror http://m.example", "trust ", "digests "] {
+            assert!(scope.contains(word), "{scope}");
+        }
+        assert!(!scope.contains("unreadable"), "{scope}");
     }
 }

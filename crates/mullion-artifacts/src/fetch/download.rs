@@ -137,9 +137,9 @@ impl Fetch<'_> {
         loop {
             let broke = match self.attempt(address, path, expect) {
                 Ok(Attempt::Whole(from)) => return Ok(from),
+                // What came before does not count as progress again: a server could go on so for ever.
                 Ok(Attempt::Anew) => {
                     discard(path)?;
-                    farthest = 0;
                     "begun anew".into()
                 }
                 Ok(Attempt::Broke(error)) => error,
@@ -228,6 +228,15 @@ impl Fetch<'_> {
         self.receive(path, offset, &state, answer)
     }
 
+    /// That a file is longer than any; nothing of it stays.
+    fn too_long(&self, path: &Path, from: &str) -> FetchError {
+        let refused = FetchError::TooLong {
+            address: shown(from),
+            most: self.sources.patience.most,
+        };
+        discard(path).err().unwrap_or(refused)
+    }
+
     fn receive(
         &self,
         path: &Path,
@@ -239,6 +248,12 @@ impl Fetch<'_> {
             return Err(FetchError::File(io::Error::other(
                 "what is in the way of the download is not a file",
             )));
+        }
+        if state
+            .total
+            .is_some_and(|total| total > self.sources.patience.most)
+        {
+            return Err(self.too_long(path, &answer.address));
         }
         let mut file = fs::OpenOptions::new()
             .create(true)
@@ -269,8 +284,17 @@ impl Fetch<'_> {
                 Err(error) if is_stop(&error) => return Err(FetchError::CalledOff),
                 Err(error) => return Ok(Attempt::Broke(error.into())),
             };
-            file.write_all(&buffer[..read]).map_err(FetchError::File)?;
             done += read as u64;
+            if done > self.sources.patience.most {
+                return Err(self.too_long(path, &from));
+            }
+            if let Err(error) = file.write_all(&buffer[..read]) {
+                // A body without a length may have no end either: it does not keep the disk full.
+                if error.kind() == io::ErrorKind::StorageFull && state.total.is_none() {
+                    discard(path)?;
+                }
+                return Err(FetchError::File(error));
+            }
             if told.elapsed() >= TELL_EVERY {
                 told = Instant::now();
                 tell(done);
@@ -303,8 +327,7 @@ fn state_path(path: &Path) -> PathBuf {
 /// What is known of the download at a path; nothing where it was of another address.
 fn read_state(path: &Path, address: &str) -> State {
     let address = shown(address);
-    fs::read(state_path(path))
-        .ok()
+    crate::store::read_small(&state_path(path))
         .and_then(|bytes| serde_json::from_slice::<State>(&bytes).ok())
         .filter(|state| state.address == address)
         .unwrap_or(State {
@@ -314,10 +337,16 @@ fn read_state(path: &Path, address: &str) -> State {
 }
 
 fn write_state(path: &Path, state: &State) -> io::Result<()> {
-    fs::write(
+    let (path, text) = (
         state_path(path),
         serde_json::to_vec(state).map_err(io::Error::other)?,
-    )
+    );
+    // What is in the way may be a link that leads elsewhere.
+    match fs::remove_file(&path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    io::Write::write_all(&mut fs::File::create_new(path)?, &text)
 }
 
 fn file_length(path: &Path) -> u64 {

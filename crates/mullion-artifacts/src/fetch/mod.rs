@@ -95,6 +95,14 @@ pub enum FetchError {
         /// What it should have been.
         expected: &'static str,
     },
+    /// What came is longer than any artifact.
+    #[error("{address} has more than {most} bytes, more than any artifact")]
+    TooLong {
+        /// What was asked for.
+        address: String,
+        /// The most that a download may have.
+        most: u64,
+    },
     /// Nothing vouches for what would come.
     #[error("nothing vouches for what {address} has: it is not HTTPS, and no digest is known")]
     Unheld {
@@ -144,6 +152,7 @@ impl FetchError {
                 | Self::Broken { .. }
                 | Self::Redirect { .. }
                 | Self::Unexpected { .. }
+                | Self::TooLong { .. }
                 | Self::Unheld { .. }
         )
     }

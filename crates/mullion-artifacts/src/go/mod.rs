@@ -26,7 +26,7 @@ use mullion_catalog::GoModule;
 use crate::build::BuildError;
 use crate::job::Job;
 use crate::sources::GoCaches;
-use crate::store::GO_CACHES;
+use crate::store::{GO_CACHES, make_folder};
 use crate::trust;
 
 pub(crate) use build::{build, parse_modules};
@@ -96,6 +96,9 @@ fn keep_apart(command: &mut Command, job: &Job<'_>) {
         return;
     }
     let caches = job.store.folder().join(GO_CACHES);
+    // Go would make it with the caller's mask, and root refuses a cache that a group can write to. Where it cannot be
+    // made, Go says so.
+    let _ = make_folder(&caches);
     let given = |name: &str| job.sources.environment.get(name).map(PathBuf::from);
     let settings = given("XDG_CONFIG_HOME").or_else(|| Some(given("HOME")?.join(".config")));
     if given("GOENV").is_none()

@@ -16,7 +16,7 @@ use crate::fetch::{Expect, Fetch};
 use crate::job::Job;
 use crate::process::{self, Worth};
 use crate::sources::Sources;
-use crate::store::{Store, TOOLCHAINS, sync_folder};
+use crate::store::{Store, TOOLCHAINS, make_folder, sync_folder};
 
 /// The Go that is fetched where the caller has none that is new enough.
 pub const NEWEST: GoVersion = GoVersion {
@@ -149,7 +149,7 @@ pub(super) fn fetch(job: &Job<'_>) -> Result<Go, BuildError> {
         return Err(error);
     }
     let toolchains = store.folder().join(TOOLCHAINS);
-    fs::create_dir_all(&toolchains).map_err(failed)?;
+    make_folder(&toolchains).map_err(failed)?;
     fs::rename(&unpacked, &home).map_err(failed)?;
     sync_folder(&toolchains).map_err(failed)?;
     let _ = fs::remove_dir_all(&place);

@@ -293,8 +293,12 @@ impl Registry<'_> {
         let chosen: Vec<_> = entries.filter(fits).cloned().collect();
         let mut manifests = Vec::new();
         for entry in &chosen {
-            let tag = entry["digest"].as_str().unwrap_or_default();
-            manifests.push(self.manifest(tag)?);
+            // Anything but a digest would name a manifest that nothing in the index vouches for.
+            let digest = digest_of(entry).ok_or_else(|| FetchError::Unexpected {
+                address: self.place.name.clone(),
+                expected: "an index of digests",
+            })?;
+            manifests.push(self.manifest(&format!("sha256:{digest}"))?);
         }
         match (manifests.pop(), manifests.is_empty()) {
             (None, _) => Err(FetchError::NotFound {

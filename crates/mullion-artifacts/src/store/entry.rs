@@ -27,6 +27,14 @@ pub(crate) struct Entry<'a> {
     pub(super) _lock: Lock,
 }
 
+/// What a record says of something that was fetched.
+pub(crate) struct Fetched {
+    pub(crate) sha256: Sha256Digest,
+    pub(crate) witness: Witness,
+    pub(crate) from: String,
+    pub(crate) scope: Option<String>,
+}
+
 impl Entry<'_> {
     /// What is there already.
     pub(crate) fn current(&self) -> Option<Record> {
@@ -46,14 +54,22 @@ impl Entry<'_> {
 
     /// The digest of what was fetched here once, what vouched for it and where it came from, whatever became of the file
     /// since.
-    pub(crate) fn pinned(&self) -> Option<(Sha256Digest, Witness, String)> {
+    pub(crate) fn pinned(&self) -> Option<Fetched> {
         let record = read_record(&self.record_path())?;
+        if !self.store.is_in_scope(&record) {
+            return None;
+        }
         let (Origin::Upstream { witness, address } | Origin::Mirror { witness, address }) =
             record.origin
         else {
             return None;
         };
-        (record.item == self.item).then_some((record.sha256, witness, address))
+        (record.item == self.item).then_some(Fetched {
+            sha256: record.sha256,
+            witness,
+            from: address,
+            scope: record.scope,
+        })
     }
 
     /// Where a new file is written. The name is this process's own: a tool that outlived the process that started it
@@ -112,6 +128,10 @@ impl Entry<'_> {
 
     fn keep_inner(&self, new: &Path, mut record: Record) -> io::Result<PathBuf> {
         let path = self.folder.join(&record.file);
+        // Whoever takes it out of a bundle says what vouched for that.
+        if record.carried_by.is_none() {
+            record.scope = self.store.scope(&record.origin);
+        }
         if let Some(part) = record.item.part()
             && part.kind == mullion_plan::PartKind::Program
         {

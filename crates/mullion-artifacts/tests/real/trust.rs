@@ -3,7 +3,7 @@
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use mullion_artifacts::{Custody, Ledger, StoreError, SupplyError, Witness};
+use mullion_artifacts::{Claims, Custody, Ledger, StoreError, SupplyError, Witness};
 use mullion_catalog::{ArtifactKind, Digest};
 use mullion_plan::Unattended;
 
@@ -134,17 +134,22 @@ fn promise_10_what_only_a_mirror_vouches_for_is_told_and_pinned_at_its_first_use
         source: "a test".into(),
     };
     let wanted = part_of(&artifact).unwrap();
-    let custody = Custody {
-        ledger: Ledger::new(folder.path().join("state")),
-        is_named: false,
-        owner: None,
-    };
-    let store = Store::open_with(&folder.path().join("cache"), custody).unwrap();
     let sources = Sources {
         mirror: Some(format!("https://localhost:{port}")),
         trust: vec![folder.path().join("ca.pem")],
         ..sources()
     };
+    let open = |claims| {
+        let custody = Custody {
+            ledger: Ledger::new(folder.path().join("state")),
+            is_named: false,
+            owner: None,
+            claims,
+        };
+        Store::open_with(&folder.path().join("cache"), custody).unwrap()
+    };
+    let trust = sources.trust.clone();
+    let store = open(Claims::new(sources.mirror.clone(), None, trust));
     let artifacts = [artifact];
     let path = supply(&store, &artifacts, &wanted, &sources, &Unattended).unwrap();
     assert_eq!(fs::read_to_string(path).unwrap(), "first");
@@ -164,6 +169,8 @@ fn promise_10_what_only_a_mirror_vouches_for_is_told_and_pinned_at_its_first_use
         ),
         "{record:?}"
     );
+    // The mirror's word counts for files that name the mirror.
+    assert!(!open(Claims::default()).has(&wanted));
     // From now on it is that, whatever the mirror says.
     put("second");
     store.purge().unwrap();
@@ -182,6 +189,7 @@ fn promise_10_root_uses_no_cache_that_others_can_write_to() {
             ledger: Ledger::new(folder.path().join("state")),
             is_named: false,
             owner,
+            claims: Claims::default(),
         };
         Store::open_with(&cache, custody).unwrap()
     };
@@ -206,6 +214,25 @@ fn promise_10_root_uses_no_cache_that_others_can_write_to() {
         assert!(!open(owner).has(&part));
     }
     set(0o755);
+    chown(&parts, Some(4242), Some(4242)).unwrap();
+    // A group that others may be in, and a folder above in which the cache could be swapped.
+    chown(&parts, Some(4242), Some(100)).unwrap();
+    set(0o775);
+    assert!(!open(Some((4242, 100))).has(&part));
+    set(0o755);
+    assert!(open(Some((4242, 100))).has(&part));
+    let above = |mode| {
+        let mode = std::fs::Permissions::from_mode(mode);
+        fs::set_permissions(folder.path(), mode).unwrap();
+    };
+    chown(folder.path(), None, Some(100)).unwrap();
+    above(0o770);
+    let error = open(user).check_use().unwrap_err();
+    assert!(
+        matches!(&error, StoreError::Exposed { place, .. } if *place == folder.path()),
+        "{error:?}"
+    );
+    above(0o700);
     chown(&parts, Some(4242), Some(4242)).unwrap();
     // Who asked for root is trusted, and nobody else.
     assert!(open(user).has(&part));

@@ -559,3 +559,35 @@ fn what_was_fetched_once_is_pinned() {
     assert_eq!(again, SEEN);
     assert_eq!(record().origin, first.origin);
 }
+
+#[test]
+fn promise_10_a_body_without_end_does_not_fill_the_disk() {
+    for has_length in [false, true] {
+        let (length, manner) = match has_length {
+            true => (9 << 20, Manner::Whole),
+            false => (1 << 16, Manner::Endless),
+        };
+        let server = Server::start(move |_, _| Reply::new(200, vec![7; length]).sent(manner));
+        let ground = Ground::new();
+        let artifacts = kubeadm(&server, sha256(b"something else"));
+        let error = ground.read(&artifacts, &wanted(), &sources());
+        let words = told(&error.unwrap_err());
+        assert!(words.contains("more than any artifact"), "{words}");
+        assert_eq!(ground.files_of(&wanted()), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn promise_10_a_server_that_always_makes_it_begin_anew_is_given_up() {
+    // A piece of a file, and the rest of another length.
+    let server = Server::start(|_, request| match request.header("range") {
+        None => Reply::new(200, content(1000)).sent(Manner::CutAfter(10)),
+        Some(_) => Reply::new(206, content(10)).with("content-range", "bytes 10-19/20"),
+    });
+    let ground = Ground::new();
+    let artifacts = kubeadm(&server, sha256(b"something else"));
+    let error = ground.read(&artifacts, &wanted(), &sources());
+    let words = told(&error.unwrap_err());
+    assert!(words.contains("broke off"), "{words}");
+    assert!(server.seen().len() < 20, "{}", server.seen().len());
+}

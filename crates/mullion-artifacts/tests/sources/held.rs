@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use mullion_artifacts::bundle::{self, BundleError};
-use mullion_artifacts::{DigestList, PublicKey, StoreError};
+use mullion_artifacts::{Claims, DigestList, Origin, PublicKey, StoreError, Witness};
 use mullion_plan::Unattended;
 
 use super::server::{Reply, Server};
@@ -369,7 +369,9 @@ fn promise_10_a_bundle_that_claims_absurd_sizes_is_refused_without_filling_the_d
         "version": 1, "item": item, "file": "kubectl", "sha256": Sha256Digest::of(b""),
         "size": u64::MAX, "origin": {"from": "build"},
     });
-    let index = serde_json::json!({"version": 1, "items": [record.clone(), record]}).to_string();
+    let mut second = record.clone();
+    second["item"]["name"] = "kubeadm".into();
+    let index = serde_json::json!({"version": 1, "items": [record, second]}).to_string();
     let mut tar = tar::Builder::new(fs::File::create(&file).unwrap());
     for (name, data) in [
         ("mullion-bundle.json", index.as_bytes()),
@@ -424,4 +426,205 @@ fn promise_10_a_cache_that_came_with_the_cluster_file_does_not_count_until_it_is
     let item = Item::Part(kubectl());
     ours.store.put(&item, &given, &Unattended).unwrap();
     assert!(ours.store.has(&kubectl()));
+}
+
+/// The store of another cluster of the same user, whose file names these sources.
+fn cluster(ground: &Ground, sources: &Sources) -> Store {
+    let mut custody = custody(ground.folder.path(), false);
+    let (mirror, digests) = (sources.mirror.clone(), sources.digests.clone());
+    custody.claims = Claims::new(mirror, digests, sources.trust.clone());
+    Store::open_with(ground.store.folder(), custody).unwrap()
+}
+
+fn get(
+    store: &Store,
+    artifacts: &[ArtifactRef],
+    sources: &Sources,
+) -> Result<Vec<u8>, SupplyError> {
+    supply(store, artifacts, &kubectl(), sources, &Ears::default())
+        .map(|path| fs::read(path).unwrap())
+}
+
+#[test]
+fn promise_10_a_list_that_a_file_names_counts_for_files_that_name_the_same_list() {
+    let (server, mirror) = (upstream(), hostile_mirror("upstream"));
+    let ground = Ground::new();
+    let artifacts = artifact(&server);
+    // A file of somebody else brings a mirror, and a list that vouches for it.
+    let mut hostile = ground.listing(&[("kubectl", SCRIPT)]);
+    hostile.mirror = Some(mirror.address(""));
+    let theirs = cluster(&ground, &hostile);
+    assert_eq!(get(&theirs, &artifacts, &hostile).unwrap(), SCRIPT);
+    assert!(theirs.has(&kubectl()));
+    // The user's own cluster neither gets that nor is refused what upstream has.
+    let ours = cluster(&ground, &sources());
+    assert!(!ours.has(&kubectl()), "the other file's word counted");
+    assert_eq!(get(&ours, &artifacts, &sources()).unwrap(), HONEST);
+    assert!(ours.has(&kubectl()));
+    // Upstream's word is known now: the list cannot replace what came from there.
+    let theirs = cluster(&ground, &hostile);
+    ground.store.purge().unwrap();
+    let error = get(&theirs, &artifacts, &hostile).unwrap_err();
+    assert!(matches!(error, SupplyError::NewDigest { .. }), "{error:?}");
+    assert_eq!(get(&ours, &artifacts, &sources()).unwrap(), HONEST);
+}
+
+#[test]
+fn promise_10_a_bundle_does_not_carry_the_word_of_one_file_to_every_file() {
+    let ground = Ground::new();
+    // Certificates that a file of somebody else names let its author speak for upstream.
+    let changed = Server::start(|_, request| Reply::file(request, SCRIPT, "\"u\""));
+    let hostile = [program("kubectl", Some(changed.address("/kubectl")))];
+    let certificates = ground.folder.path().join("certificates");
+    fs::write(&certificates, "theirs").unwrap();
+    let theirs = || {
+        cluster(
+            &ground,
+            &Sources {
+                trust: vec![certificates.clone()],
+                ..sources()
+            },
+        )
+    };
+    let ours = || cluster(&ground, &sources());
+    assert_eq!(get(&theirs(), &hostile, &sources()).unwrap(), SCRIPT);
+    assert!(theirs().has(&kubectl()) && !ours().has(&kubectl()));
+    // The same bytes again, from a bundle whose author nobody here knows.
+    let (_author, file) = bundled(SCRIPT);
+    ground.store.purge().unwrap();
+    assert_eq!(get(&theirs(), &hostile, &from(&file)).unwrap(), SCRIPT);
+    assert!(theirs().has(&kubectl()) && !ours().has(&kubectl()));
+    let server = upstream();
+    let got = get(&ours(), &artifact(&server), &sources()).unwrap();
+    assert_eq!(got, HONEST);
+}
+
+/// A bundle with this index and these files, signed with a key of its own.
+fn forged(items: &[serde_json::Value], files: &[(&str, &[u8])]) -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("forged.bundle");
+    let index = serde_json::json!({"version": 1, "items": items}).to_string();
+    let mut tar = tar::Builder::new(fs::File::create(&path).unwrap());
+    for (name, data) in [("mullion-bundle.json", index.as_bytes())]
+        .iter()
+        .chain(files)
+    {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(data.len() as u64);
+        tar.append_data(&mut header, name, *data).unwrap();
+    }
+    tar.into_inner().unwrap();
+    (folder, path)
+}
+
+fn indexed(name: &str, file: &str, bytes: &[u8]) -> serde_json::Value {
+    serde_json::json!({
+        "version": 1,
+        "item": {"is": "part", "name": name, "os": "linux", "kind": "program", "version": "1.0"},
+        "file": file, "sha256": Sha256Digest::of(bytes), "size": bytes.len(),
+        "origin": {"from": "upstream", "address": "https://dl.example/kubectl", "witness": "catalog"},
+    })
+}
+
+fn list_of(ground: &Ground, lines: &[(&str, &[u8])]) -> Vouch {
+    let sources = ground.listing(lines);
+    Vouch::Digests(DigestList::read(&sources.digests.unwrap()).unwrap())
+}
+
+#[test]
+fn promise_10_a_line_for_one_program_does_not_vouch_for_another_under_its_name() {
+    let ours = Ground::new();
+    let list = list_of(&ours, &[("kubeadm", HONEST)]);
+    let (_folder, file) = forged(&[indexed("kubectl", "kubeadm", HONEST)], &[("a", HONEST)]);
+    let error = bundle::import(&ours.store, &file, &list, &Unattended).unwrap_err();
+    assert!(matches!(error, BundleError::Unvouched { .. }), "{error:?}");
+    let (_folder, file) = forged(&[indexed("kubeadm", "kubeadm", HONEST)], &[("a", HONEST)]);
+    bundle::import(&ours.store, &file, &list, &Unattended).unwrap();
+    // The record says who vouched for it, whatever the bundle says.
+    let [record] = &ours.store.list()[..] else {
+        panic!("{:?}", ours.store.list());
+    };
+    let Origin::Upstream { witness, .. } = &record.origin else {
+        panic!("{record:?}");
+    };
+    assert_eq!(*witness, Witness::DigestList);
+}
+
+#[test]
+fn promise_10_a_bundle_that_names_an_item_twice_is_refused_before_anything_is_taken() {
+    let ours = Ground::new();
+    let list = list_of(&ours, &[("kubectl", HONEST), ("kubectl", SCRIPT)]);
+    let twice = [
+        indexed("kubectl", "kubectl", HONEST),
+        indexed("kubectl", "kubectl", SCRIPT),
+    ];
+    let (_folder, file) = forged(&twice, &[("a", HONEST), ("a", SCRIPT)]);
+    let error = bundle::import(&ours.store, &file, &list, &Unattended).unwrap_err();
+    assert!(matches!(error, BundleError::Twice { .. }), "{error:?}");
+    assert!(bundle::verify(&file, &Unattended).is_err());
+    assert!(ours.store.list().is_empty());
+    // The names differ, the folder is the same.
+    let same = [
+        indexed("kube ctl", "kubectl", HONEST),
+        indexed("kube/ctl", "kubectl", SCRIPT),
+    ];
+    let (_folder, file) = forged(&same, &[("a", HONEST), ("a", SCRIPT)]);
+    assert!(bundle::verify(&file, &Unattended).is_err());
+}
+
+#[test]
+fn promise_10_a_bundle_whose_files_have_names_of_the_caches_own_is_refused() {
+    for name in [
+        "record.json",
+        "../../x",
+        "a/b",
+        ".",
+        "kubectl.partial",
+        "x.new",
+    ] {
+        let ours = Ground::new();
+        let sources = ours.listing(&[("parts/linux/program/kubectl@1.0/x", HONEST)]);
+        let list = Vouch::Digests(DigestList::read(&sources.digests.unwrap()).unwrap());
+        let (_folder, file) = forged(&[indexed("kubectl", name, HONEST)], &[("a", HONEST)]);
+        let error = bundle::import(&ours.store, &file, &list, &Unattended).unwrap_err();
+        assert!(
+            matches!(error, BundleError::Name { .. }),
+            "{name}: {error:?}"
+        );
+        assert!(bundle::verify(&file, &Unattended).is_err());
+        assert!(ours.store.list().is_empty());
+    }
+}
+
+#[test]
+fn promise_10_an_index_names_its_manifests_by_digest_and_by_nothing_else() {
+    // Upstream vouches for the index. A mirror could give anything under a name.
+    let server = Server::start(|_, request| {
+        let platform = serde_json::json!({"os": "linux", "architecture": "amd64"});
+        let config = format!("sha256:{}", Sha256Digest::of(SCRIPT));
+        match request.target.as_str() {
+            "/v2/k8s/pause/manifests/3.10" => Reply::new(
+                200,
+                serde_json::json!({"manifests": [{"digest": "hostile", "platform": platform}]})
+                    .to_string(),
+            ),
+            target if target.contains("/manifests/") => Reply::new(
+                200,
+                serde_json::json!({"config": {"digest": config}, "layers": []}).to_string(),
+            ),
+            _ => Reply::file(request, SCRIPT, "\"u\""),
+        }
+    });
+    let mut artifact = program(
+        "pause-image",
+        Some(format!("127.0.0.1:{}/k8s/pause:3.10", server.port)),
+    );
+    artifact.kind = ArtifactKind::Image;
+    artifact.file = None;
+    let pause = part("pause", PartKind::Image);
+    let result = Ground::new().read(&[artifact], &pause, &sources());
+    let words = told(&result.unwrap_err());
+    assert!(words.contains("an index of digests"), "{words}");
+    let targets = server.targets();
+    assert!(!targets.iter().any(|target| target.ends_with("hostile")));
 }

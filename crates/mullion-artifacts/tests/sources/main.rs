@@ -16,7 +16,9 @@ use std::time::Duration;
 
 use fs_err as fs;
 use mullion_artifacts::bundle::Vouch;
-use mullion_artifacts::{Custody, Item, Ledger, Patience, Sources, Store, SupplyError, supply};
+use mullion_artifacts::{
+    Claims, Custody, Item, Ledger, Patience, Sources, Store, SupplyError, supply,
+};
 use mullion_catalog::{ArtifactKind, ArtifactRef, Digest};
 use mullion_plan::{Attend, News, Part, PartKind, Unit};
 use mullion_spec::words::Os;
@@ -106,6 +108,7 @@ pub(crate) fn custody(folder: &Path, is_named: bool) -> Custody {
         ledger: Ledger::new(folder.join("state")),
         is_named,
         owner: None,
+        claims: Claims::default(),
     }
 }
 
@@ -155,6 +158,7 @@ pub(crate) fn sources() -> Sources {
             stall: Duration::from_millis(400),
             attempts: 3,
             pause: Duration::from_millis(10),
+            most: 8 << 20,
         },
         ..Sources::default()
     }

@@ -30,6 +30,8 @@ pub(crate) enum Manner {
     CutAfter(usize),
     /// So many bytes, then nothing for a long time.
     StallAfter(usize),
+    /// Again and again, without a length and without an end.
+    Endless,
     /// In pieces of that size, with a pause after each.
     Slow(usize, Duration),
 }
@@ -169,10 +171,16 @@ fn answer(mut stream: &TcpStream, reply: &Reply) -> std::io::Result<()> {
     for (name, value) in &reply.headers {
         let _ = write!(head, "{name}: {value}\r\n");
     }
-    let _ = write!(head, "content-length: {}\r\n\r\n", reply.body.len());
+    if !matches!(reply.manner, Manner::Endless) {
+        let _ = write!(head, "content-length: {}\r\n", reply.body.len());
+    }
+    head.push_str("\r\n");
     stream.write_all(head.as_bytes())?;
     match reply.manner {
         Manner::Whole => stream.write_all(&reply.body),
+        Manner::Endless => loop {
+            stream.write_all(&reply.body)?;
+        },
         Manner::CutAfter(count) => stream.write_all(&reply.body[..count]),
         Manner::StallAfter(count) => {
             stream.write_all(&reply.body[..count])?;

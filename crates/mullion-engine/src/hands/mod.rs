@@ -228,7 +228,8 @@ impl<'a> Hands<'a> {
         drivers.insert(words::Driver::Ssh, Box::new(existing));
         Ok(Self {
             store: Store::open_with(&outfit.cache, outfit.custody.clone())?,
-            templates: Templates::new(outfit.place.join("templates")),
+            templates: Templates::new(outfit.place.join("templates"))
+                .of_sources(outfit.custody.claims.whole().as_deref()),
             drivers: Drivers::new(drivers),
             ssh: Ssh::new().map_err(HandsError::Ssh)?,
             sessions: Mutex::default(),

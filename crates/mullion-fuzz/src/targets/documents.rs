@@ -1,6 +1,6 @@
 //! Documents: cluster files, facts, messages, journals, state.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
 use mullion_catalog::{Catalog, Model};
@@ -22,9 +22,25 @@ fn text_of(bytes: &[u8]) -> Result<&str, String> {
     std::str::from_utf8(bytes).map_err(|error| error.to_string())
 }
 
+/// An error with its causes: the words of the outermost are often the same.
+fn whole(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    causes.map(|error| format!("{error} ")).collect()
+}
+
 fn judge(text: &str) -> mullion_catalog::Judgement {
     let draft = Draft::read(Source::new("cluster.yaml", text), &Surroundings::default());
     Catalog::builtin().judge(draft)
+}
+
+/// A rule's code without digits: refusals that differ in numbers alone count as one, and inputs that are refused in a
+/// new way are those that lead deeper.
+fn in_letters(code: &str) -> String {
+    let letter = |digit: u32| char::from_digit(digit + 10, 36);
+    let letters = code
+        .chars()
+        .map(|sign| sign.to_digit(10).and_then(letter).unwrap_or(sign));
+    letters.chain([' ']).collect()
 }
 
 pub(super) fn cluster_file(bytes: &[u8]) -> Result<(), String> {
@@ -38,8 +54,9 @@ pub(super) fn cluster_file(bytes: &[u8]) -> Result<(), String> {
     assert!(!shown.contains(steers), "{shown:?}");
     let _ = render(&judgement.verdict, Colour::Styled);
     let Some(model) = judgement.model else {
-        let first = judgement.verdict.findings.first();
-        return Err(first.map_or_else(String::new, |found| found.finding.rule.code.to_owned()));
+        let findings = judgement.verdict.findings.iter();
+        let codes: BTreeSet<_> = findings.map(|found| found.finding.rule.code).collect();
+        return Err(codes.into_iter().take(2).map(in_letters).collect());
     };
     if model.cluster().machines().count() > MOST_PLANNED {
         return Ok(());
@@ -122,7 +139,7 @@ pub(super) fn blueprint(bytes: &[u8]) -> Result<(), String> {
 }
 
 pub(super) fn agent_request(bytes: &[u8]) -> Result<(), String> {
-    let request = read_request(text_of(bytes)?).map_err(|error| error.to_string())?;
+    let request = read_request(text_of(bytes)?).map_err(|error| whole(&error))?;
     let line = write_line(&request).map_err(|error| error.to_string())?;
     assert_eq!(
         line.find('\n'),
@@ -135,7 +152,7 @@ pub(super) fn agent_request(bytes: &[u8]) -> Result<(), String> {
 }
 
 pub(super) fn agent_event(bytes: &[u8]) -> Result<(), String> {
-    let event = read_event(text_of(bytes)?).map_err(|error| error.to_string())?;
+    let event = read_event(text_of(bytes)?).map_err(|error| whole(&error))?;
     if let Event::Failed { words, tail, .. } = &event {
         let is_plain = |text: &String| !text.contains(is_hostile) && !text.contains('\n');
         assert!(is_plain(words) && tail.iter().all(is_plain), "{words:?}");
@@ -153,7 +170,7 @@ pub(super) fn agent_event(bytes: &[u8]) -> Result<(), String> {
 
 pub(super) fn journal(bytes: &[u8]) -> Result<(), String> {
     let text = String::from_utf8_lossy(bytes);
-    let record = RunRecord::parse(&text, Alive::No).map_err(|error| error.to_string())?;
+    let record = RunRecord::parse(&text, Alive::No).map_err(|error| whole(&error))?;
     let page = timeline::html(&record);
     assert!(!page.contains(is_hostile), "a page of control characters");
     assert!(!page.contains("<script"), "a page with a script of others");

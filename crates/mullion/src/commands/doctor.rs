@@ -183,6 +183,7 @@ mod tests {
                 ledger: mullion_artifacts::Ledger::new(folder.path().join("state")),
                 is_named: false,
                 owner: None,
+                claims: mullion_artifacts::Claims::default(),
             },
             sources: || {
                 let mut sources = Sources {

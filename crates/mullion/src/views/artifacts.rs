@@ -258,8 +258,12 @@ pub fn held_to(record: &Record) -> String {
         Origin::Made => "the parts that it was put together from".into(),
         _ => "nothing: it was given".into(),
     };
-    match &record.carried_by {
+    let held = match &record.carried_by {
         Some(bundle) => format!("{held}, and the bundle {bundle}"),
+        None => held,
+    };
+    match &record.scope {
+        Some(scope) => format!("{held}; counts only for files with {scope}"),
         None => held,
     }
 }

@@ -145,6 +145,7 @@ mod tests {
                 ledger: mullion_artifacts::Ledger::new(folder.path().join("state/artifacts")),
                 is_named: false,
                 owner: None,
+                claims: mullion_artifacts::Claims::default(),
             },
             place: folder.path().join("place"),
             agent: Agent::new(Vec::new().into(), "1"),
