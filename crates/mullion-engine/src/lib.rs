@@ -74,7 +74,7 @@ pub use record::{BlockedRecord, RecordError, RunRecord, RunState, StepRecord, St
 pub use report::{Cause, MachineReport, Outcome, Report, RunOutcome, StageReport, StepReport};
 pub use run::run;
 pub use run_id::{RunId, RunIdError};
-pub use runs::{Alive, KEPT, Listed, Runs, RunsError};
+pub use runs::{Alive, KEPT, KEPT_FAILURES, Listed, Runs, RunsError};
 pub use stand_ins::{stand_in_mark, stand_ins};
 pub use told::{Failure, FailureClass, StepTag};
 pub use watch::{Event, EventLine, MachineCount, NewsItem, StageCount, Unwatched, Watch};

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use mullion_engine::hands::Hands;
 use mullion_engine::{
     Cancel, Cancelled, Event, Holder, Journal, Lock, LockError, Mask, Opening, Options, RealClock,
-    Report, Watch, places, run, stand_ins, timings,
+    Report, RunOutcome, Runs, Watch, places, run, stand_ins, timings,
 };
 use mullion_plan::Plan;
 
@@ -168,6 +168,16 @@ pub fn conduct(
             None => failure,
         }
     })?;
+    let mut report = report;
+    if report.outcome == RunOutcome::Done
+        && plan.steps().iter().all(|step| step.action.only_looks())
+    {
+        // Evidence of changes lasts longer when runs that changed nothing take no place. One that cannot be removed
+        // harms nobody.
+        if Runs::of(&environment.state).remove(journal.id()).is_ok() {
+            report.journal = None;
+        }
+    }
     if console.format == Format::Text {
         for path in hands.snapshots() {
             let path = path.display();
