@@ -3,7 +3,7 @@
 //! Everything here can be lost: machines are found by their labels, and a new login key is brought to them. What is
 //! secret is readable by its owner alone.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
@@ -37,6 +37,16 @@ pub struct Taken {
     pub address: String,
     /// How to log in.
     pub login: Login,
+}
+
+/// The form of [`Proofs`].
+const PROOFS_VERSION: u32 = 1;
+
+/// The suites that passed since the last change.
+#[derive(Debug, Serialize, Deserialize)]
+struct Proofs {
+    version: u32,
+    passed: BTreeSet<String>,
 }
 
 /// Why something could not be kept or read.
@@ -74,6 +84,7 @@ const KUBECONFIG: &str = "kubeconfig";
 const FILE: &str = "cluster.yaml";
 const PATHS: &str = "cluster.folder";
 const TAKEN: &str = "taken.json";
+const PROOFS: &str = "proofs.json";
 const ID: &str = "id";
 const SNAPSHOTS: &str = "snapshots";
 const CLUSTERS: &str = "clusters";
@@ -207,6 +218,39 @@ impl ClusterState {
         Ok(write_text(&self.folder.join(TAKEN), &text)?)
     }
 
+    /// The suites that passed since the last change from here; none where no change from here was written down.
+    pub fn proofs(&self) -> Result<Option<BTreeSet<String>>, StateError> {
+        let Some(text) = self.read(PROOFS)? else {
+            return Ok(None);
+        };
+        let path = self.folder.join(PROOFS);
+        let damaged = |error: serde_json::Error| StateError::Damaged {
+            path: path.clone(),
+            source: error.into(),
+        };
+        let value: serde_json::Value = serde_json::from_str(&text).map_err(damaged)?;
+        match value.get("version") {
+            Some(version) if *version != PROOFS_VERSION => Err(StateError::Newer {
+                path,
+                version: version.to_string(),
+            }),
+            _ => {
+                let proofs: Proofs = serde_json::from_value(value).map_err(damaged)?;
+                Ok(Some(proofs.passed))
+            }
+        }
+    }
+
+    /// Keeps which suites passed since the last change.
+    pub fn keep_proofs(&self, passed: &BTreeSet<String>) -> Result<(), StateError> {
+        let proofs = Proofs {
+            version: PROOFS_VERSION,
+            passed: passed.clone(),
+        };
+        let text = serde_json::to_string(&proofs).map_err(std::io::Error::from)?;
+        Ok(write_text(&self.folder.join(PROOFS), &text)?)
+    }
+
     /// Keeps a snapshot of etcd under that name, which is there whole or not at all. `write` fails where the snapshot is
     /// not whole.
     pub fn keep_snapshot(
@@ -267,6 +311,7 @@ impl ClusterState {
         self.paths()?;
         self.kubeconfig()?;
         self.taken()?;
+        self.proofs()?;
         self.id()?;
         Ok(())
     }
