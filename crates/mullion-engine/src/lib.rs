@@ -69,7 +69,7 @@ pub use journal::{Journal, JournalError, Memory, Sink};
 pub use line::{Direction, JOURNAL_VERSION, Opening};
 pub use lock::{Holder, Lock, LockError};
 pub use mask::{MASKED, Mask};
-pub use options::{Options, Workers, places};
+pub use options::{Options, Workers, patience_under, places};
 pub use record::{BlockedRecord, RecordError, RunRecord, RunState, StepRecord, StepState, Try};
 pub use report::{Cause, MachineReport, Outcome, Report, RunOutcome, StageReport, StepReport};
 pub use run::run;
