@@ -12,7 +12,7 @@ use mullion_engine::{
     Cancel, Cancelled, Event, Holder, Journal, Lock, LockError, Mask, Opening, Options, RealClock,
     Report, RunOutcome, Runs, Watch, patience_under, places, run, stand_ins, timings,
 };
-use mullion_plan::Plan;
+use mullion_plan::{MachineKinds, Plan};
 
 use crate::arguments::Patience;
 use crate::commands::artifacts::tell_notices;
@@ -190,7 +190,8 @@ pub fn conduct(
     }
     tell_notices(console, hands.sources())?;
     // What later runs are estimated by; a run is not worse for lacking it.
-    let _ = timings::remember(&environment.state, &report);
+    let kinds = MachineKinds::of(hands.model().cluster());
+    let _ = timings::remember(&environment.state, &report, &kinds);
     Ok(report)
 }
 

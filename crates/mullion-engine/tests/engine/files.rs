@@ -11,7 +11,7 @@ use mullion_engine::{
     Cancel, Holder, Journal, KEPT, KEPT_FAILURES, Lock, LockError, Mask, Opening, RealClock, RunId,
     RunOutcome, RunState, Runs, RunsError, StepState, Unwatched, run, timings,
 };
-use mullion_plan::{News, Plan, StepKind, Took};
+use mullion_plan::{MachineKinds, News, Plan, Took};
 use mullion_spec::value::ClusterName;
 
 use crate::simulation::{noon, options};
@@ -252,10 +252,11 @@ fn durations_are_kept_for_the_next_plan() {
             Ok(())
         });
         let (report, ..) = run_with(&plan, &port, &options(1), &clock);
-        timings::remember(&state, &report).unwrap();
+        timings::remember(&state, &report, &MachineKinds::default()).unwrap();
     };
     once([8, 600, 7]);
-    let start = |took: &Took| took.about(StepKind::StartMachine);
+    let kinds = MachineKinds::default();
+    let start = |took: &Took| took.about(&plan.steps()[0], &kinds);
     assert_eq!(start(&took()), Some(Duration::from_secs(8)), "the median");
     once([16, 16, 16]);
     assert_eq!(
