@@ -272,13 +272,15 @@ fn existing(cluster: &Cluster) -> impl Iterator<Item = (Machine<'_>, &LoginWish)
 /// The host in between, where the user's machines are reached through one.
 fn jump(wish: &LoginWish, key: Key) -> Option<Login> {
     let jump = wish.jump.as_ref()?;
-    let (user, place) = jump.split_once('@').unwrap_or((&wish.user, jump));
-    let (host, port) = match place.rsplit_once(':') {
-        Some((host, port)) if !host.contains(':') => (host, port.parse().unwrap_or(22)),
-        _ => (place, 22),
-    };
-    let mut through = Login::new(user, host, key).port(port).sudo(Sudo::Never);
-    through.host_key = wish.host_keys.get(host).cloned();
+    let user = jump.user.as_ref().unwrap_or(&wish.user);
+    let host = jump.address.to_string();
+    let mut through = Login::new(user, &host, key)
+        .port(jump.port.unwrap_or(22))
+        .sudo(Sudo::Never);
+    let mut keys = wish.host_keys.iter();
+    // Names are the same in upper and lower case.
+    let of_host = keys.find(|(name, _)| name.eq_ignore_ascii_case(&host));
+    through.host_key = of_host.map(|(_, key)| key.clone());
     Some(through)
 }
 
