@@ -49,14 +49,17 @@ impl Hands<'_> {
     /// Writes down that something of ours will lie on a machine of the user's, so that it is found again when the file
     /// no longer has it.
     pub(super) fn take(&self, machine: &MachineName) -> Result<(), StepError> {
-        let Some(Carrier::Existing { login, .. }) = self.group(machine).map(|group| &group.carrier)
-        else {
+        let Some(group) = self.group(machine) else {
+            return Ok(());
+        };
+        let Carrier::Existing { login, .. } = &group.carrier else {
             return Ok(());
         };
         let door = self.door(machine)?;
         let taken = Taken {
             address: door.address,
             login: login.clone(),
+            os: Some(group.system.os()),
         };
         let mut all = lock(&self.taken);
         if all.get(machine) == Some(&taken) {
@@ -90,10 +93,14 @@ impl Hands<'_> {
             .collect()
     }
 
-    /// What a machine runs, by the file; of one that the file no longer has, by the driver that has it.
+    /// What a machine runs, by the file; of one that the file no longer has, by what was written down when it was taken,
+    /// or by the driver that has it.
     pub(super) fn os(&self, machine: &MachineName) -> Os {
         if let Some(group) = self.group(machine) {
             return group.system.os();
+        }
+        if let Some(taken) = lock(&self.taken).get(machine) {
+            return taken.os();
         }
         let driver = self.driver_of(machine);
         let is_stand_in = |driver| mullion_catalog::Catalog::builtin().driver(driver).stand_in;

@@ -12,6 +12,7 @@ use mullion_machines::read_record;
 use mullion_plan::{ClusterUid, NoUid};
 use mullion_spec::cluster::Login;
 use mullion_spec::value::{ClusterName, MachineName};
+use mullion_spec::words::Os;
 use mullion_wire::Secret;
 use serde::{Deserialize, Serialize};
 
@@ -37,6 +38,20 @@ pub struct Taken {
     pub address: String,
     /// How to log in.
     pub login: Login,
+    /// What it runs; earlier versions did not write it down.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub os: Option<Os>,
+}
+
+impl Taken {
+    /// What it runs; where nobody wrote it down, as the user of its login says.
+    pub fn os(&self) -> Os {
+        self.os.unwrap_or(if self.login.user == "Administrator" {
+            Os::Windows
+        } else {
+            Os::Linux
+        })
+    }
 }
 
 /// The form of [`Proofs`].
@@ -370,6 +385,23 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
+
+    #[test]
+    fn what_a_machine_runs_is_kept_and_an_older_record_is_read() {
+        let record = r#"{"address":"192.0.2.1","login":{"user":"USER","key":null,"port":22,"jump":"ada@gate","host_key":null,"host_keys":{}}OS}"#;
+        let read = |user: &str, os: &str| -> Taken {
+            let text = record
+                .replace("USER", user)
+                .replace("OS}", &format!("{os}}}"));
+            serde_json::from_str(&text).unwrap()
+        };
+        assert_eq!(read("root", "").os(), Os::Linux);
+        assert_eq!(read("Administrator", "").os(), Os::Windows);
+        let windows = read("ada", r#","os":"windows""#);
+        assert_eq!(windows.os(), Os::Windows);
+        let text = serde_json::to_string(&windows).unwrap();
+        assert_eq!(serde_json::from_str::<Taken>(&text).unwrap(), windows);
+    }
 
     #[test]
     fn secrets_are_readable_by_their_owner_alone_and_survive() {
