@@ -15,7 +15,7 @@ use crate::journal::Journal;
 use crate::line::{End, Line};
 use crate::mask::LineByLine;
 use crate::options::Options;
-use crate::policy::{History, Verdict};
+use crate::policy::{History, Tried, Verdict};
 use crate::report::{Fate, Outcome};
 use crate::told::{Failure, StepTag};
 use crate::watch::{Event, NewsItem, Watch};
@@ -132,7 +132,18 @@ impl Desk<'_> {
         job.worked += now.saturating_sub(start);
         let came = match result {
             Ok(Ok(())) => self.end(&job, Outcome::Done),
-            Ok(Err(error)) => self.judge(act, &mut job, now, error),
+            Ok(Err(error)) => {
+                let heard = ear.heard();
+                let tried = Tried {
+                    begun: job.begun.unwrap_or(now),
+                    since: start,
+                    now,
+                    was_heard: heard.is_something,
+                    restarts: heard.restarts,
+                };
+                drop(heard);
+                self.judge(act, &mut job, tried, error)
+            }
             Err(panic) => {
                 let error = Failure::panicked(panic_words(panic.as_ref()), self.journal.mask());
                 self.end(&job, Outcome::Failed { error })
@@ -168,13 +179,12 @@ impl Desk<'_> {
         Some(())
     }
 
-    fn judge(&self, act: &Act<'_>, job: &mut Job<'_>, now: Duration, error: StepError) -> Came {
-        let begun = job.begun.unwrap_or(now);
+    fn judge(&self, act: &Act<'_>, job: &mut Job<'_>, tried: Tried, error: StepError) -> Came {
         let policy = &self.options.policy;
         if error.class == ErrorClass::Interrupted {
             return self.interrupted(job, &error);
         }
-        match policy.judge(job.step, &mut job.history, begun, now, error.clone()) {
+        match policy.judge(job.step, &mut job.history, tried, error.clone()) {
             Verdict::Enough(mut error) => {
                 if error.class == ErrorClass::NotYet && error.tail.is_empty() {
                     // The step has failed, whatever becomes of its log.
@@ -187,7 +197,7 @@ impl Desk<'_> {
             _ if self.cancel.level() != Cancelled::No => self.interrupted(job, &error),
             Verdict::Look { after, remaining } => {
                 job.is_look = true;
-                self.tell_wait(job, &error, now, remaining);
+                self.tell_wait(job, &error, tried.now, remaining);
                 Came::Again { after, error }
             }
             Verdict::Retry { after } => {
@@ -290,6 +300,10 @@ struct Heard {
     log: Option<PathBuf>,
     lines: LineByLine,
     last_amount: Option<Duration>,
+    /// Whether anything was heard at all.
+    is_something: bool,
+    /// Whether the machine was asked to start anew.
+    restarts: bool,
 }
 
 impl<'a> Ear<'a> {
@@ -325,6 +339,11 @@ impl<'a> Ear<'a> {
 
 impl Attend for Ear<'_> {
     fn hear(&self, news: News) {
+        {
+            let mut heard = self.heard();
+            heard.is_something = true;
+            heard.restarts |= news == News::Restart;
+        }
         match &news {
             News::Amount { done, total, .. } if self.is_too_soon(*done, *total) => return,
             News::Log(path) => self.heard().log = Some(path.clone()),

@@ -89,14 +89,20 @@ impl<'a> Drive<'a> {
             if self.is_out_of_patience() {
                 break;
             }
-            let now = self.desk.clock.elapsed();
-            let due = self.parked.iter().map(|parked| parked.due).min();
-            let wait = due.map(|due| due.saturating_sub(now));
-            if let Some(answer) = crew.take(wait) {
+            if let Some(answer) = crew.take(self.next_due()) {
                 self.note(answer);
             }
         }
         self.conclude()
+    }
+
+    /// How long it is until a step that waits may look again. One that is due already waits for its lane or its
+    /// machine, and so for an answer: who counted it here would ask without a pause.
+    fn next_due(&self) -> Option<Duration> {
+        let now = self.desk.clock.elapsed();
+        let dues = self.parked.iter().map(|parked| parked.due);
+        let next = dues.filter(|due| *due > now).min();
+        next.map(|due| due.saturating_sub(now))
     }
 
     /// Looks whether the run was called off, or has lost its journal.

@@ -71,7 +71,7 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Begins the journal of a run in a state folder, and removes the oldest runs there beyond the newest 50.
+    /// Begins the journal of a run in a state folder, and removes old runs there; see [`Runs::prune`].
     pub fn create(
         state: &Path,
         opening: Opening,

@@ -64,6 +64,13 @@ impl Options {
         Self::for_cores(std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN))
     }
 
+    /// With deadlines so many hundredths as long as the tables say.
+    #[must_use]
+    pub const fn patient(mut self, hundredths: u32) -> Self {
+        self.policy.patience = hundredths;
+        self
+    }
+
     /// One step after another, by that seed.
     #[must_use]
     pub fn one_by_one(mut self, seed: u64) -> Self {
@@ -72,6 +79,28 @@ impl Options {
         self
     }
 }
+
+/// How patient a run is on a computer with that load, in hundredths of what the tables say.
+///
+/// As many programs that want to run as there are processors slow nobody down; with more, everything takes as much
+/// longer as there are more of them. Beyond four times it is not the load that keeps a step from its end.
+pub fn patience_under(load: f64, cores: NonZeroUsize) -> u32 {
+    let each = load / f64::from(u32::try_from(cores.get()).unwrap_or(u32::MAX));
+    if each.is_nan() || each <= EASY {
+        return 100;
+    }
+    // Between 100 and 400, and so in range.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "the value is between 100 and 400"
+    )]
+    let hundredths = (each.clamp(1.0, 4.0) * 100.0) as u32;
+    hundredths
+}
+
+/// So many programs for each processor leave everybody enough.
+const EASY: f64 = 1.25;
 
 const FOUR: NonZeroUsize = NonZeroUsize::new(4).unwrap();
 const LEAST: NonZeroUsize = NonZeroUsize::new(16).unwrap();
@@ -89,6 +118,26 @@ pub fn places(cluster: &Cluster) -> BTreeMap<MachineName, Place> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_loaded_computer_gets_more_time_within_reason() {
+        let cores = |number| NonZeroUsize::new(number).unwrap();
+        for (load, number, patience) in [
+            (0.0, 2, 100),
+            (2.5, 2, 100),
+            (3.0, 2, 150),
+            (7.0, 2, 350),
+            (90.0, 2, 400),
+            (7.0, 8, 100),
+            (f64::NAN, 2, 100),
+        ] {
+            assert_eq!(
+                patience_under(load, cores(number)),
+                patience,
+                "{load} on {number}"
+            );
+        }
+    }
 
     #[test]
     fn more_cores_give_more_hands_within_reason() {

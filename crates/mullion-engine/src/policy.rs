@@ -44,8 +44,12 @@ pub struct Policy {
     pub conflict: Backoff,
     /// The pauses while a machine or the API server is silent.
     pub silence: Backoff,
-    /// How long the silence may last.
+    /// How long one silence may last.
     pub silence_deadline: Duration,
+    /// A try that heard something and went on for so long ends the silence before it: what follows is another one.
+    pub steady: Duration,
+    /// How many silences a step may meet; one more, and it fails.
+    pub silences: u32,
     /// Pauses are longer or shorter by up to so many hundredths, so that many who failed together do not come
     /// back together.
     pub jitter: u32,
@@ -69,6 +73,8 @@ impl Default for Policy {
                 growth: 200,
             },
             silence_deadline: Duration::from_mins(2),
+            steady: Duration::from_secs(30),
+            silences: 10,
             jitter: 25,
             patience: 100,
         }
@@ -102,11 +108,29 @@ pub struct History {
     /// How often a gate looked.
     pub looks: u32,
     conflicts: u32,
-    silences: u32,
+    /// How many silences there were before this one.
+    silences_before: u32,
+    /// How many pauses this silence had.
+    silent_pauses: u32,
     silent_since: Option<Duration>,
     waiting_since: Option<Duration>,
     waits: u32,
     dice: Dice,
+}
+
+/// One try of a step that failed: when, and what was heard of it.
+#[derive(Debug, Clone, Copy)]
+pub struct Tried {
+    /// When the step was first tried, on the same clock as `now`.
+    pub begun: Duration,
+    /// When this try began.
+    pub since: Duration,
+    /// When it failed.
+    pub now: Duration,
+    /// Whether anything was heard during this try.
+    pub was_heard: bool,
+    /// Whether this try asked the machine to start anew.
+    pub restarts: bool,
 }
 
 impl History {
@@ -119,27 +143,42 @@ impl History {
             attempts: 0,
             looks: 0,
             conflicts: 0,
-            silences: 0,
+            silences_before: 0,
+            silent_pauses: 0,
             silent_since: None,
             waiting_since: None,
             waits: 0,
             dice: Dice::new(seed ^ id),
         }
     }
+
+    fn end_silence(&mut self) {
+        if self.silent_since.take().is_some() {
+            self.silences_before += 1;
+            self.silent_pauses = 0;
+        }
+    }
 }
 
 impl Policy {
-    /// What is to become of a step that met that failure at that moment.
-    ///
-    /// `begun` is when it was first tried, on the same clock as `now`.
+    /// What is to become of a step whose try failed that way.
     pub fn judge(
         &self,
         step: &Step,
         history: &mut History,
-        begun: Duration,
-        now: Duration,
+        tried: Tried,
         error: StepError,
     ) -> Verdict {
+        let Tried { begun, now, .. } = tried;
+        let is_steady = tried.was_heard && now.saturating_sub(tried.since) >= self.steady;
+        // Whoever refuses or asks for patience answers: the silence before is over.
+        if is_steady || error.class != ErrorClass::Unreachable {
+            history.end_silence();
+        }
+        if tried.restarts {
+            history.waiting_since = None;
+            history.waits = 0;
+        }
         match error.class.retry() {
             Retry::Never => Verdict::Enough(error),
             Retry::Now => self.conflict(history, error),
@@ -168,6 +207,10 @@ impl Policy {
     }
 
     fn silence(&self, history: &mut History, now: Duration, error: StepError) -> Verdict {
+        if history.silences_before >= self.silences {
+            let words = format!("{} (after {} outages)", error.words, self.silences);
+            return Verdict::Enough(StepError { words, ..error });
+        }
         let since = *history.silent_since.get_or_insert(now);
         let deadline = self.patient(self.silence_deadline);
         let silent = now.saturating_sub(since);
@@ -175,8 +218,9 @@ impl Policy {
             let words = format!("{} (for {})", error.words, shown(silent));
             return Verdict::Enough(StepError { words, ..error });
         }
-        let pause = self.jittered(self.silence.pause(history.silences), &mut history.dice);
-        history.silences += 1;
+        let pause = self.silence.pause(history.silent_pauses);
+        let pause = self.jittered(pause, &mut history.dice);
+        history.silent_pauses += 1;
         // The last try is made at the deadline, not past it.
         let after = pause.min(deadline.saturating_sub(silent));
         Verdict::Retry { after }
@@ -276,7 +320,14 @@ mod tests {
         let begun = now;
         let mut pauses = Vec::new();
         loop {
-            match policy.judge(step, &mut history, begun, now, error(class)) {
+            let tried = Tried {
+                begun,
+                since: now,
+                now,
+                was_heard: false,
+                restarts: false,
+            };
+            match policy.judge(step, &mut history, tried, error(class)) {
                 Verdict::Look { after, .. } | Verdict::Retry { after } => {
                     pauses.push(after);
                     now += after;
@@ -330,6 +381,89 @@ mod tests {
         assert_eq!(pauses.iter().sum::<Duration>(), policy.silence_deadline);
         assert_eq!(end.class, ErrorClass::Unreachable);
         assert_eq!(end.words, "it did not answer (for 2 min)");
+    }
+
+    #[test]
+    fn two_outages_with_work_between_them_are_two() {
+        let (policy, step) = (Policy::default(), step(Action::Reset));
+        let mut history = History::new(&step, 1);
+        let tried = |since: u64, now: u64, was_heard| Tried {
+            begun: Duration::ZERO,
+            since: Duration::from_secs(since),
+            now: Duration::from_secs(now),
+            was_heard,
+            restarts: false,
+        };
+        let mut meet = |tried| {
+            let silent = error(ErrorClass::Unreachable);
+            policy.judge(&step, &mut history, tried, silent)
+        };
+        assert!(matches!(meet(tried(0, 1, false)), Verdict::Retry { .. }));
+        // Five minutes of work, then a second outage: it has its own two minutes, and its pauses begin anew.
+        let Verdict::Retry { after } = meet(tried(2, 302, true)) else {
+            panic!("the second outage counts as the first");
+        };
+        assert!(after <= Duration::from_millis(625), "{after:?}");
+        assert!(matches!(meet(tried(420, 421, true)), Verdict::Retry { .. }));
+        // A machine that says a word and is gone again is not back.
+        let Verdict::Enough(end) = meet(tried(422, 423, true)) else {
+            panic!("a silence of two minutes does not end");
+        };
+        assert_eq!(end.words, "it did not answer (for 2 min 1 s)");
+    }
+
+    #[test]
+    fn outages_without_end_are_told() {
+        let (policy, step) = (Policy::default(), step(Action::Reset));
+        let mut history = History::new(&step, 1);
+        let mut times = 0;
+        let end = loop {
+            times += 1;
+            assert!(times < 100, "it never ends");
+            let minute = Duration::from_mins(times);
+            let tried = Tried {
+                begun: Duration::ZERO,
+                since: minute,
+                now: minute + Duration::from_secs(40),
+                was_heard: true,
+                restarts: false,
+            };
+            let silent = error(ErrorClass::Unreachable);
+            match policy.judge(&step, &mut history, tried, silent) {
+                Verdict::Enough(end) => break end,
+                _ => continue,
+            }
+        };
+        assert_eq!(end.words, "it did not answer (after 10 outages)");
+        assert_eq!(times, 11);
+    }
+
+    #[test]
+    fn each_restart_has_its_own_deadline() {
+        let (policy, step) = (Policy::default(), step(Action::Reset));
+        let deadline = Gate::of_any(&step).deadline;
+        let mut history = History::new(&step, 1);
+        let mut meet = |now: Duration, restarts| {
+            let tried = Tried {
+                begun: Duration::ZERO,
+                since: now,
+                now,
+                was_heard: true,
+                restarts,
+            };
+            policy.judge(&step, &mut history, tried, error(ErrorClass::NotYet))
+        };
+        let second = Duration::from_secs(1);
+        assert!(matches!(meet(second, true), Verdict::Look { .. }));
+        let late = deadline - second;
+        assert!(
+            matches!(meet(late, true), Verdict::Look { remaining, .. } if remaining == deadline)
+        );
+        assert!(matches!(
+            meet(deadline + second, false),
+            Verdict::Look { .. }
+        ));
+        assert!(matches!(meet(late + deadline, false), Verdict::Enough(_)));
     }
 
     #[test]

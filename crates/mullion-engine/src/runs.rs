@@ -1,12 +1,14 @@
 //! The runs of a state folder: which there are, and what each did.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use mullion_machines::{open_record, read_record};
 use rustix::fs::{FlockOperation, flock};
 
-use crate::record::{RecordError, RunRecord};
+use crate::record::{RecordError, RunRecord, RunState};
+use crate::report::RunOutcome;
 use crate::run_id::RunId;
 
 /// The folder of runs in a state folder.
@@ -15,8 +17,10 @@ pub(crate) const RUNS: &str = "runs";
 pub(crate) const JOURNAL: &str = "journal.jsonl";
 /// What was heard, in a run's folder.
 pub(crate) const LOG: &str = "log.txt";
-/// How many runs are kept.
+/// How many runs are kept, whatever came of them.
 pub const KEPT: usize = 50;
+/// How many older runs of each cluster are kept that did not end well: they are what somebody looks for later.
+pub const KEPT_FAILURES: usize = 20;
 
 /// Why a run cannot be told of.
 #[derive(Debug, thiserror::Error)]
@@ -164,22 +168,43 @@ impl Runs {
         }
     }
 
-    /// Removes the oldest runs until so many are left; one that goes on is kept whatever its age.
+    /// Removes old runs. The newest `keep` stay, and of the older ones the newest [`KEPT_FAILURES`] of each cluster
+    /// that did not end well. A run that still goes on stays whatever its age.
     pub fn prune(&self, keep: usize) -> Result<Vec<RunId>, RunsError> {
         let mut removed = Vec::new();
+        let mut failures: BTreeMap<String, usize> = BTreeMap::new();
         for id in self.ids()?.into_iter().skip(keep) {
             if is_alive(&self.journal(&id)) == Alive::Yes {
                 continue;
             }
-            let folder = self.folder.join(id.as_str());
-            match fs_err::remove_dir_all(&folder) {
-                // Another run may prune at the same moment.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(source) => return Err(RunsError::Read { folder, source }),
-                Ok(()) => removed.push(id),
+            let cluster = match self.read(&id) {
+                Ok(record) if record.state == RunState::Ended(RunOutcome::Done) => None,
+                Ok(record) => Some(record.cluster),
+                // Nobody can tell whose it was or how it ended; such runs are counted together.
+                Err(_) => Some(String::new()),
+            };
+            if let Some(cluster) = cluster {
+                let count = failures.entry(cluster).or_default();
+                *count += 1;
+                if *count <= KEPT_FAILURES {
+                    continue;
+                }
+            }
+            if self.remove(&id)? {
+                removed.push(id);
             }
         }
         Ok(removed)
+    }
+
+    /// Removes what a run left; false where another run removed it before.
+    pub fn remove(&self, id: &RunId) -> Result<bool, RunsError> {
+        let folder = self.folder.join(id.as_str());
+        match fs_err::remove_dir_all(&folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(source) => Err(RunsError::Read { folder, source }),
+            Ok(()) => Ok(true),
+        }
     }
 
     /// The journal's file.

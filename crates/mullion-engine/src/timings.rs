@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use mullion_machines::read_record;
-use mullion_plan::{StepKind, Took};
+use mullion_plan::{MachineKinds, Took, timed_as};
 
 use crate::private::{private_folder, replace};
 use crate::report::Report;
@@ -27,15 +27,15 @@ pub struct TimingsError {
 
 /// Adds what a run's steps took to what earlier runs' steps did.
 ///
-/// Of several steps of one kind the median counts, so that one slow machine does not spoil the figure; over runs
+/// Of several steps that are timed together the median counts, so that one slow machine does not spoil the figure; over runs
 /// [`Took`] forgets slowly. What was there and cannot be read is written anew.
-pub fn remember(state: &Path, report: &Report) -> Result<(), TimingsError> {
+pub fn remember(state: &Path, report: &Report, kinds: &MachineKinds) -> Result<(), TimingsError> {
     let path = state.join(TIMINGS);
     let failed = |source| TimingsError {
         path: path.clone(),
         source,
     };
-    let medians = medians(report);
+    let medians = medians(report, kinds);
     if medians.is_empty() {
         return Ok(());
     }
@@ -44,8 +44,8 @@ pub fn remember(state: &Path, report: &Report) -> Result<(), TimingsError> {
     let mut took = kept
         .and_then(|bytes| serde_json::from_slice::<Took>(&bytes).ok())
         .unwrap_or_default();
-    for (kind, median) in medians {
-        took.record(kind, median);
+    for (name, median) in medians {
+        took.record(&name, median);
     }
     let text = serde_json::to_string(&took)
         .map_err(io::Error::from)
@@ -54,16 +54,17 @@ pub fn remember(state: &Path, report: &Report) -> Result<(), TimingsError> {
     replace(&path, &text).map_err(failed)
 }
 
-fn medians(report: &Report) -> BTreeMap<StepKind, Duration> {
-    let mut all: BTreeMap<StepKind, Vec<u64>> = BTreeMap::new();
+fn medians(report: &Report, kinds: &MachineKinds) -> BTreeMap<String, Duration> {
+    let mut all: BTreeMap<String, Vec<u64>> = BTreeMap::new();
     for step in report.done() {
-        all.entry(step.kind).or_default().push(step.took_ms);
+        let name = timed_as(&step.tag.id, step.tag.machine.as_ref(), kinds);
+        all.entry(name).or_default().push(step.took_ms);
     }
     let median = |mut times: Vec<u64>| {
         times.sort_unstable();
         Duration::from_millis(times.get(times.len() / 2).copied().unwrap_or(0))
     };
     all.into_iter()
-        .map(|(kind, times)| (kind, median(times)))
+        .map(|(name, times)| (name, median(times)))
         .collect()
 }

@@ -39,6 +39,8 @@ pub enum News {
     },
     /// A file that holds everything that was heard, for whoever wants to read on.
     Log(std::path::PathBuf),
+    /// The machine was asked to start anew: from here on, the wait for it is another one.
+    Restart,
 }
 
 /// What an amount counts.

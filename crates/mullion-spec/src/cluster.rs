@@ -12,8 +12,8 @@ use ipnet::{IpNet, Ipv4Net};
 use serde::{Deserialize, Serialize};
 
 use crate::value::{
-    Address, ByteSize, ClusterName, Endpoint, GroupName, HostName, MachineName, Secret, SecretRef,
-    Taint,
+    Address, ByteSize, ClusterName, Endpoint, GroupName, HostName, Jump, MachineName, Secret,
+    SecretRef, Taint,
 };
 use crate::version::VersionWish;
 use crate::words::{
@@ -332,7 +332,7 @@ pub struct Login {
     /// The port.
     pub port: u16,
     /// A computer to go through: `user@host:port`.
-    pub jump: Option<String>,
+    pub jump: Option<Jump>,
     /// The host key to expect where none is given for the address.
     pub host_key: Option<String>,
     /// The host keys to expect, by address: of machines, and of the computer to go through.

@@ -312,6 +312,73 @@ impl Display for Endpoint {
     }
 }
 
+/// A computer to go through: `user@host:port`. A user's name may hold an `@` itself, as those of Windows domains do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Jump {
+    /// Whom to log in as; as on the computer behind it where nobody is named.
+    pub user: Option<String>,
+    /// Where it is.
+    pub address: Address,
+    /// The port of its SSH server; 22 where none is named.
+    pub port: Option<u16>,
+}
+
+impl FromStr for Jump {
+    type Err = AddressError;
+
+    fn from_str(text: &str) -> Result<Self, AddressError> {
+        let (user, place) = match text.rsplit_once('@') {
+            Some(("", _)) => return Err(AddressError(text.into())),
+            Some((user, place)) => (Some(user.to_owned()), place),
+            None => (None, text),
+        };
+        // An IPv6 address without a port is one whole; with one it is in brackets.
+        let (address, port) = match place.parse::<Address>() {
+            Ok(address) => (address, None),
+            Err(_) => {
+                let Endpoint { address, port } = place.parse()?;
+                (address, Some(port))
+            }
+        };
+        Ok(Self {
+            user,
+            address,
+            port,
+        })
+    }
+}
+
+impl TryFrom<String> for Jump {
+    type Error = AddressError;
+
+    fn try_from(text: String) -> Result<Self, AddressError> {
+        text.parse()
+    }
+}
+
+impl From<Jump> for String {
+    fn from(jump: Jump) -> Self {
+        jump.to_string()
+    }
+}
+
+impl Display for Jump {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        if let Some(user) = &self.user {
+            write!(out, "{user}@")?;
+        }
+        match self.port {
+            None => self.address.fmt(out),
+            Some(port) => Endpoint {
+                address: self.address.clone(),
+                port,
+            }
+            .fmt(out),
+        }
+    }
+}
+
 /// What a taint does to pods that do not tolerate it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Effect {
@@ -418,6 +485,35 @@ fn is_name_part(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_computer_to_go_through_is_split_at_the_last_at() {
+        let read = |text: &str| text.parse::<Jump>().unwrap();
+        let jump = read("ada@corp.example@gate:2222");
+        assert_eq!(jump.user.as_deref(), Some("ada@corp.example"));
+        assert_eq!(jump.address.to_string(), "gate");
+        assert_eq!(jump.port, Some(2222));
+        for text in [
+            "gate",
+            "gate:22",
+            "ada@192.0.2.1",
+            "ada@[2001:db8::1]:22",
+            "2001:db8::1",
+        ] {
+            assert_eq!(read(text).to_string(), text);
+        }
+        for text in [
+            "",
+            "@gate",
+            "ada@",
+            "ada@gate:0",
+            "ada@gate:x",
+            "a b",
+            "ada@gate@",
+        ] {
+            assert!(text.parse::<Jump>().is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn sizes_are_read_and_written_alike() {

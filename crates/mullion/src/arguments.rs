@@ -3,7 +3,9 @@
 //! Types only. A command is listed here when it works, not before.
 
 use std::ffi::OsString;
+use std::fmt::{Display, Formatter};
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use mullion_artifacts::PublicKey;
@@ -49,6 +51,39 @@ pub struct Global {
     /// Show what programs say while they work
     #[arg(short, long, global = true)]
     pub verbose: bool,
+    /// Wait N times as long before giving up, such as 2 or 0.5 [default: 1; more while this computer is busy]
+    #[arg(long, global = true, value_name = "N")]
+    pub patience: Option<Patience>,
+}
+
+/// How much longer than usual a run waits before it gives up, in hundredths.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Patience(pub u32);
+
+impl FromStr for Patience {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number: f64 = text
+            .parse()
+            .map_err(|_| format!("`{text}` is not a number such as 2 or 0.5"))?;
+        if !(0.1..=100.0).contains(&number) {
+            return Err("it is between 0.1 and 100".into());
+        }
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "the value is between 10 and 10,000"
+        )]
+        let hundredths = (number * 100.0).round() as u32;
+        Ok(Self(hundredths))
+    }
+}
+
+impl Display for Patience {
+    fn fmt(&self, out: &mut Formatter<'_>) -> std::fmt::Result {
+        write!(out, "{}", f64::from(self.0) / 100.0)
+    }
 }
 
 /// A command.

@@ -1,6 +1,7 @@
 //! Conducting a run: the engine works on threads of its own, and this one draws.
 
 use std::io::ErrorKind;
+use std::num::NonZeroUsize;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -9,10 +10,11 @@ use jiff::Timestamp;
 use mullion_engine::hands::Hands;
 use mullion_engine::{
     Cancel, Cancelled, Event, Holder, Journal, Lock, LockError, Mask, Opening, Options, RealClock,
-    Report, Watch, places, run, stand_ins, timings,
+    Report, RunOutcome, Runs, Watch, patience_under, places, run, stand_ins, timings,
 };
-use mullion_plan::Plan;
+use mullion_plan::{MachineKinds, Plan};
 
+use crate::arguments::Patience;
 use crate::commands::artifacts::tell_notices;
 use crate::console::{Console, Format, Presence};
 use crate::environment::Environment;
@@ -33,6 +35,8 @@ pub struct Errand {
     pub again: String,
     /// Whether everything that programs say is shown.
     pub is_verbose: bool,
+    /// How patient it is, where that was said.
+    pub patience: Option<Patience>,
 }
 
 /// The right to work on a cluster, and on its machines here.
@@ -116,7 +120,7 @@ pub fn conduct(
             Failure::new(Class::ThisComputer, "the run's journal cannot be written").because(&error)
         })?;
     let journal_path = journal.path();
-    let mut options = Options::for_this_computer();
+    let mut options = Options::for_this_computer().patient(patience(console, errand)?);
     options.places = places(hands.model().cluster());
     options.builds = hands.builds(plan);
     options.again.clone_from(&errand.again);
@@ -168,6 +172,16 @@ pub fn conduct(
             None => failure,
         }
     })?;
+    let mut report = report;
+    if report.outcome == RunOutcome::Done
+        && plan.steps().iter().all(|step| step.action.only_looks())
+    {
+        // Evidence of changes lasts longer when runs that changed nothing take no place. One that cannot be removed
+        // harms nobody.
+        if Runs::of(&environment.state).remove(journal.id()).is_ok() {
+            report.journal = None;
+        }
+    }
     if console.format == Format::Text {
         for path in hands.snapshots() {
             let path = path.display();
@@ -176,8 +190,29 @@ pub fn conduct(
     }
     tell_notices(console, hands.sources())?;
     // What later runs are estimated by; a run is not worse for lacking it.
-    let _ = timings::remember(&environment.state, &report);
+    let kinds = MachineKinds::of(hands.model().cluster());
+    let _ = timings::remember(&environment.state, &report, &kinds);
     Ok(report)
+}
+
+/// How patient a run is: as it was said, or as this computer is busy.
+fn patience(console: &mut Console<'_>, errand: &Errand) -> Result<u32, Failure> {
+    if let Some(Patience(hundredths)) = errand.patience {
+        return Ok(hundredths);
+    }
+    let cores = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+    // Nobody is worse off without it.
+    let load = fs_err::read_to_string("/proc/loadavg").unwrap_or_default();
+    let load = load.split(' ').next().and_then(|load| load.parse().ok());
+    let hundredths = patience_under(load.unwrap_or_default(), cores);
+    if hundredths > 100 && console.format == Format::Text {
+        writeln!(
+            console.err,
+            "this computer is busy: waiting up to {} times as long as usual before giving up",
+            Patience(hundredths)
+        )?;
+    }
+    Ok(hundredths)
 }
 
 /// Ends the process after a second Ctrl-C: the journal is closed, and a step that does not obey is not waited for.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use mullion_spec::value::ClusterName;
 
-use crate::arguments::Global;
+use crate::arguments::{Global, Patience};
 use crate::shell;
 
 /// What was typed, besides what a command takes for itself.
@@ -15,6 +15,8 @@ pub struct Invocation<'a> {
     pub arguments: &'a [OsString],
     /// Whether everything that programs say is shown.
     pub is_verbose: bool,
+    /// How patient a run is, where that was said.
+    pub patience: Option<Patience>,
     file: Option<&'a Path>,
     cluster: Option<&'a ClusterName>,
 }
@@ -25,6 +27,7 @@ impl<'a> Invocation<'a> {
         Self {
             arguments,
             is_verbose: global.verbose,
+            patience: global.patience,
             file: global.file.as_deref(),
             cluster: global.cluster.as_ref(),
         }

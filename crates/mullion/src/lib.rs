@@ -202,7 +202,12 @@ fn dispatch(
         }
         Command::Plan(wishes) => {
             let judgement = judged()?;
-            commands::plan::plan(console, &judgement, &wishes, environment)
+            let detail = if global.verbose {
+                views::plan::Detail::Durations
+            } else {
+                views::plan::Detail::Usual
+            };
+            commands::plan::plan(console, &judgement, &wishes, environment, detail)
         }
         Command::Up(wishes) => {
             let judgement = judged()?;

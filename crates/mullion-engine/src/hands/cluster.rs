@@ -376,7 +376,8 @@ impl Hands<'_> {
         // Nobody joins any more: a token that is left is one of a run that was killed.
         api.sweep_tokens().map_err(|error| failed(&error))?;
         api.prove(suite, &self.cluster().name)
-            .map_err(|error| failed(&error))
+            .map_err(|error| failed(&error))?;
+        self.keep_proof(suite)
     }
 }
 

@@ -49,14 +49,17 @@ impl Hands<'_> {
     /// Writes down that something of ours will lie on a machine of the user's, so that it is found again when the file
     /// no longer has it.
     pub(super) fn take(&self, machine: &MachineName) -> Result<(), StepError> {
-        let Some(Carrier::Existing { login, .. }) = self.group(machine).map(|group| &group.carrier)
-        else {
+        let Some(group) = self.group(machine) else {
+            return Ok(());
+        };
+        let Carrier::Existing { login, .. } = &group.carrier else {
             return Ok(());
         };
         let door = self.door(machine)?;
         let taken = Taken {
             address: door.address,
             login: login.clone(),
+            os: Some(group.system.os()),
         };
         let mut all = lock(&self.taken);
         if all.get(machine) == Some(&taken) {
@@ -90,10 +93,14 @@ impl Hands<'_> {
             .collect()
     }
 
-    /// What a machine runs, by the file; of one that the file no longer has, by the driver that has it.
+    /// What a machine runs, by the file; of one that the file no longer has, by what was written down when it was taken,
+    /// or by the driver that has it.
     pub(super) fn os(&self, machine: &MachineName) -> Os {
         if let Some(group) = self.group(machine) {
             return group.system.os();
+        }
+        if let Some(taken) = lock(&self.taken).get(machine) {
+            return taken.os();
         }
         let driver = self.driver_of(machine);
         let is_stand_in = |driver| mullion_catalog::Catalog::builtin().driver(driver).stand_in;
@@ -272,13 +279,15 @@ fn existing(cluster: &Cluster) -> impl Iterator<Item = (Machine<'_>, &LoginWish)
 /// The host in between, where the user's machines are reached through one.
 fn jump(wish: &LoginWish, key: Key) -> Option<Login> {
     let jump = wish.jump.as_ref()?;
-    let (user, place) = jump.split_once('@').unwrap_or((&wish.user, jump));
-    let (host, port) = match place.rsplit_once(':') {
-        Some((host, port)) if !host.contains(':') => (host, port.parse().unwrap_or(22)),
-        _ => (place, 22),
-    };
-    let mut through = Login::new(user, host, key).port(port).sudo(Sudo::Never);
-    through.host_key = wish.host_keys.get(host).cloned();
+    let user = jump.user.as_ref().unwrap_or(&wish.user);
+    let host = jump.address.to_string();
+    let mut through = Login::new(user, &host, key)
+        .port(jump.port.unwrap_or(22))
+        .sudo(Sudo::Never);
+    let mut keys = wish.host_keys.iter();
+    // Names are the same in upper and lower case.
+    let of_host = keys.find(|(name, _)| name.eq_ignore_ascii_case(&host));
+    through.host_key = of_host.map(|(_, key)| key.clone());
     Some(through)
 }
 

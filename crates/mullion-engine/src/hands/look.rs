@@ -99,6 +99,10 @@ impl Hands<'_> {
             )));
         }
         observed.cluster = self.look_at_cluster(&observed);
+        if let Some(cluster) = &mut observed.cluster {
+            self.doubt(cluster)
+                .map_err(|error| failed(error.to_string()))?;
+        }
         Ok(observed)
     }
 

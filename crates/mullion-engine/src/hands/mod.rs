@@ -27,6 +27,7 @@ mod machine;
 mod made;
 mod members;
 mod node_address;
+mod proofs;
 mod purge;
 mod restarts;
 mod settings;
@@ -60,6 +61,7 @@ use mullion_wire::{Content, Secret, Sha256Digest};
 
 use drivers::Drivers;
 use grounds::Grounds;
+use proofs::Changes;
 use restarts::Restarts;
 use starts::Starts;
 
@@ -210,6 +212,8 @@ pub struct Hands<'a> {
     snapshots: Mutex<Vec<PathBuf>>,
     /// Machines whose kubelet this run restarted so that it registers its node.
     registered: Mutex<BTreeSet<MachineName>>,
+    /// Whether this run forgot what suites had proven before; held while it does.
+    changes: Mutex<Changes>,
     /// Held while the login key is read or made: machines are made side by side.
     login_key: Mutex<Option<LoginKey>>,
 }
@@ -245,6 +249,7 @@ impl<'a> Hands<'a> {
             machines: Mutex::default(),
             snapshots: Mutex::default(),
             registered: Mutex::default(),
+            changes: Mutex::default(),
             login_key: Mutex::default(),
             taken: Mutex::new(taken),
             state,
@@ -396,6 +401,9 @@ impl Perform for Hands<'_> {
                 )
             })
         };
+        if !step.action.only_looks() {
+            self.forget_proofs()?;
+        }
         match &step.action {
             Action::Fetch { part } => self.fetch(part, attendant),
             Action::CheckStock { parts, .. } => self.check_stock(parts),
@@ -487,6 +495,7 @@ impl Perform for Hands<'_> {
     }
 
     fn undo(&self, undo: &Undo, attendant: &dyn Attend) -> Result<(), StepError> {
+        self.forget_proofs()?;
         match undo {
             Undo::DropArtifact { part } => self.drop_artifact(part, attendant),
             Undo::RemoveTemplate { template } => self.remove_template(template, attendant),

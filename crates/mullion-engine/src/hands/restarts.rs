@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use mullion_plan::{Attend, ErrorClass, StepError};
+use mullion_plan::{Attend, ErrorClass, News, StepError};
 use mullion_spec::value::MachineName;
 use mullion_spec::words::Os;
 use mullion_ssh::{Command, Probe, ReadTransport, Transport as _, TransportError};
@@ -185,6 +185,7 @@ impl Hands<'_> {
         }
         // Only now: where it could not be asked, the next try asks it again.
         self.restarts.asked(machine, boot);
+        attendant.hear(News::Restart);
         Err(not_yet(format!("{machine} starts anew: {why}")))
     }
 

@@ -3,7 +3,7 @@
 //! Everything here can be lost: machines are found by their labels, and a new login key is brought to them. What is
 //! secret is readable by its owner alone.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
@@ -12,6 +12,7 @@ use mullion_machines::read_record;
 use mullion_plan::{ClusterUid, NoUid};
 use mullion_spec::cluster::Login;
 use mullion_spec::value::{ClusterName, MachineName};
+use mullion_spec::words::Os;
 use mullion_wire::Secret;
 use serde::{Deserialize, Serialize};
 
@@ -39,6 +40,30 @@ pub struct Taken {
     pub address: String,
     /// How to log in.
     pub login: Login,
+    /// What it runs; earlier versions did not write it down.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub os: Option<Os>,
+}
+
+impl Taken {
+    /// What it runs; where nobody wrote it down, as the user of its login says.
+    pub fn os(&self) -> Os {
+        self.os.unwrap_or(if self.login.user == "Administrator" {
+            Os::Windows
+        } else {
+            Os::Linux
+        })
+    }
+}
+
+/// The form of [`Proofs`].
+const PROOFS_VERSION: u32 = 1;
+
+/// The suites that passed since the last change.
+#[derive(Debug, Serialize, Deserialize)]
+struct Proofs {
+    version: u32,
+    passed: BTreeSet<String>,
 }
 
 /// Why something could not be kept or read.
@@ -76,6 +101,7 @@ const KUBECONFIG: &str = "kubeconfig";
 const FILE: &str = "cluster.yaml";
 const PATHS: &str = "cluster.folder";
 const TAKEN: &str = "taken.json";
+const PROOFS: &str = "proofs.json";
 const ID: &str = "id";
 const SNAPSHOTS: &str = "snapshots";
 const BEFORE: &str = "-before-";
@@ -213,6 +239,39 @@ impl ClusterState {
         Ok(write_text(&self.folder.join(TAKEN), &text)?)
     }
 
+    /// The suites that passed since the last change from here; none where no change from here was written down.
+    pub fn proofs(&self) -> Result<Option<BTreeSet<String>>, StateError> {
+        let Some(text) = self.read(PROOFS)? else {
+            return Ok(None);
+        };
+        let path = self.folder.join(PROOFS);
+        let damaged = |error: serde_json::Error| StateError::Damaged {
+            path: path.clone(),
+            source: error.into(),
+        };
+        let value: serde_json::Value = serde_json::from_str(&text).map_err(damaged)?;
+        match value.get("version") {
+            Some(version) if *version != PROOFS_VERSION => Err(StateError::Newer {
+                path,
+                version: version.to_string(),
+            }),
+            _ => {
+                let proofs: Proofs = serde_json::from_value(value).map_err(damaged)?;
+                Ok(Some(proofs.passed))
+            }
+        }
+    }
+
+    /// Keeps which suites passed since the last change.
+    pub fn keep_proofs(&self, passed: &BTreeSet<String>) -> Result<(), StateError> {
+        let proofs = Proofs {
+            version: PROOFS_VERSION,
+            passed: passed.clone(),
+        };
+        let text = serde_json::to_string(&proofs).map_err(std::io::Error::from)?;
+        Ok(write_text(&self.folder.join(PROOFS), &text)?)
+    }
+
     /// Keeps a snapshot of etcd under that name, which is there whole or not at all. `write` fails where the snapshot is
     /// not whole.
     pub fn keep_snapshot(
@@ -312,6 +371,7 @@ impl ClusterState {
         self.paths()?;
         self.kubeconfig()?;
         self.taken()?;
+        self.proofs()?;
         self.id()?;
         Ok(())
     }
@@ -379,6 +439,23 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
+
+    #[test]
+    fn what_a_machine_runs_is_kept_and_an_older_record_is_read() {
+        let record = r#"{"address":"192.0.2.1","login":{"user":"USER","key":null,"port":22,"jump":"ada@gate","host_key":null,"host_keys":{}}OS}"#;
+        let read = |user: &str, os: &str| -> Taken {
+            let text = record
+                .replace("USER", user)
+                .replace("OS}", &format!("{os}}}"));
+            serde_json::from_str(&text).unwrap()
+        };
+        assert_eq!(read("root", "").os(), Os::Linux);
+        assert_eq!(read("Administrator", "").os(), Os::Windows);
+        let windows = read("ada", r#","os":"windows""#);
+        assert_eq!(windows.os(), Os::Windows);
+        let text = serde_json::to_string(&windows).unwrap();
+        assert_eq!(serde_json::from_str::<Taken>(&text).unwrap(), windows);
+    }
 
     #[test]
     fn secrets_are_readable_by_their_owner_alone_and_survive() {

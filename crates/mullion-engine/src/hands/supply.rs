@@ -178,6 +178,12 @@ impl Hands<'_> {
     /// both.
     fn stand_in_group(&self, id: &TemplateId) -> Result<(&Group, &Windows), StepError> {
         let groups = self.model.cluster().groups.iter();
+        // Machines that exist may ask for the same Windows, and no template is made for them.
+        let stands_in = |group: &&Group| {
+            let driver = group.carrier.driver();
+            mullion_catalog::Catalog::builtin().driver(driver).stand_in
+        };
+        let groups = groups.filter(stands_in);
         let mut wished = groups.filter_map(|group| match &group.system {
             System::Windows(windows) => Some((group, windows)),
             System::Linux { .. } => None,

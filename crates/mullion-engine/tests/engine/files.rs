@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use mullion_engine::{
-    Cancel, Holder, Journal, KEPT, Lock, LockError, Mask, Opening, RealClock, RunOutcome, RunState,
-    Runs, RunsError, StepState, Unwatched, run, timings,
+    Cancel, Holder, Journal, KEPT, KEPT_FAILURES, Lock, LockError, Mask, Opening, RealClock, RunId,
+    RunOutcome, RunState, Runs, RunsError, StepState, Unwatched, run, timings,
 };
-use mullion_plan::{News, Plan, StepKind, Took};
+use mullion_plan::{MachineKinds, News, Plan, Took};
 use mullion_spec::value::ClusterName;
 
 use crate::simulation::{noon, options};
@@ -160,6 +160,31 @@ fn a_run_is_found_by_the_beginning_of_its_name() {
     }
 }
 
+/// A run of a cluster that ended that way.
+fn ended(state: &Path, plan: &Plan, cluster: &str, at: &str, goes_well: bool) -> RunId {
+    let opening = Opening::new(cluster, "mullion up --yes", "0.1.0", plan);
+    let journal = Journal::create(state, opening, Mask::new(), at.parse().unwrap()).unwrap();
+    let port = StageHand::new(|_, _| {
+        if goes_well {
+            Ok(())
+        } else {
+            refused("no such image")
+        }
+    });
+    let (options, cancel) = (options(1), Cancel::new());
+    let report = run(
+        plan,
+        &port,
+        &options,
+        &journal,
+        &Unwatched,
+        &cancel,
+        &noon(),
+    );
+    assert_eq!(report.outcome == RunOutcome::Done, goes_well);
+    journal.id().clone()
+}
+
 #[test]
 fn the_oldest_runs_go_and_one_that_goes_on_stays() {
     let folder = tempfile::tempdir().unwrap();
@@ -168,14 +193,44 @@ fn the_oldest_runs_go_and_one_that_goes_on_stays() {
     let long = begin(folder.path(), &plan, "2026-01-01T00:00:00Z");
     for minute in 0..55 {
         let at = format!("2026-01-07T12:{minute:02}:00Z");
-        begin(folder.path(), &plan, &at);
+        ended(folder.path(), &plan, "demo", &at, true);
     }
     let ids = runs.ids().unwrap();
     assert_eq!(ids.len(), KEPT + 1);
     assert_eq!(ids.last(), Some(long.id()));
     assert!(ids[0].as_str().starts_with("20260107-1254"));
-    drop(long);
-    assert_eq!(runs.prune(1).unwrap().len(), KEPT);
+    assert_eq!(runs.prune(1).unwrap().len(), KEPT - 1);
+}
+
+#[test]
+fn runs_that_did_not_end_well_outlast_those_that_did() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = starts(&["lin1"]);
+    let runs = Runs::of(folder.path());
+    let at = |day: u32, minute: usize| format!("2026-01-{day:02}T12:{minute:02}:00Z");
+    let failed = ended(folder.path(), &plan, "one", &at(1, 0), false);
+    // Killed: nothing tells its end.
+    let cut_off = begin(folder.path(), &plan, &at(1, 1)).id().clone();
+    let damaged = ended(folder.path(), &plan, "one", &at(1, 2), true);
+    fs_err::write(runs.journal(&damaged), "no JSON\n{}\n").unwrap();
+    let well = ended(folder.path(), &plan, "one", &at(1, 3), true);
+    for minute in 0..KEPT {
+        ended(folder.path(), &plan, "two", &at(2, minute), true);
+    }
+    let ids = runs.ids().unwrap();
+    for kept in [&failed, &cut_off, &damaged] {
+        assert!(ids.contains(kept), "{kept}");
+    }
+    assert!(!ids.contains(&well), "{well}");
+    // Failures do not pile up for ever, and those of one cluster push out none of another's.
+    for minute in 0..=KEPT_FAILURES {
+        ended(folder.path(), &plan, "two", &at(3, minute), false);
+    }
+    runs.prune(0).unwrap();
+    let ids = runs.ids().unwrap();
+    assert!(ids.contains(&failed));
+    let oldest = ids.iter().filter(|id| id.as_str().starts_with("20260103"));
+    assert_eq!(oldest.count(), KEPT_FAILURES);
 }
 
 #[test]
@@ -197,10 +252,11 @@ fn durations_are_kept_for_the_next_plan() {
             Ok(())
         });
         let (report, ..) = run_with(&plan, &port, &options(1), &clock);
-        timings::remember(&state, &report).unwrap();
+        timings::remember(&state, &report, &MachineKinds::default()).unwrap();
     };
     once([8, 600, 7]);
-    let start = |took: &Took| took.about(StepKind::StartMachine);
+    let kinds = MachineKinds::default();
+    let start = |took: &Took| took.about(&plan.steps()[0], &kinds);
     assert_eq!(start(&took()), Some(Duration::from_secs(8)), "the median");
     once([16, 16, 16]);
     assert_eq!(

@@ -5,8 +5,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use jiff::Timestamp;
 use mullion_engine::limits::{Lane, Limits};
-use mullion_engine::{Options, RealClock, RunOutcome, Workers, places};
+use mullion_engine::{Clock, Options, RealClock, RunOutcome, Workers, places};
 use mullion_plan::{Action, Dice, Perform as _, Plan, Stage, Step, StepId};
 
 use crate::sketch::Sketch;
@@ -85,6 +86,55 @@ fn steps_of_one_machine_take_turns_even_where_none_waits_for_another() {
     let (report, ..) = run_with(&plan, &port, &many(8), &RealClock::new());
     assert_eq!(report.outcome, RunOutcome::Done, "{:#?}", report.causes);
     assert_eq!(port.seen().most["all"], 2, "one of each machine");
+}
+
+/// This computer's clock, and how often somebody asked for the time.
+struct CountingClock {
+    real: RealClock,
+    asked: AtomicUsize,
+}
+
+impl Clock for CountingClock {
+    fn now(&self) -> Timestamp {
+        self.real.now()
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        self.real.elapsed()
+    }
+
+    fn sleep(&self, duration: Duration) {
+        self.real.sleep(duration);
+    }
+}
+
+#[test]
+fn a_step_that_is_due_while_its_lane_is_full_waits_without_asking_again_and_again() {
+    let wait = |machine| step(Stage::Settle, Action::AwaitReady, Some(machine), &[]);
+    let plan = Plan::new(vec![wait("lin1"), wait("lin2")]).unwrap();
+    let looks = AtomicUsize::new(0);
+    let port = StageHand::new(|step, _| match step.machine.as_ref().unwrap().as_str() {
+        // Waits once, and is due again long before the other has left the lane.
+        "lin1" if looks.fetch_add(1, Ordering::SeqCst) == 0 => not_yet("it starts"),
+        "lin1" => Ok(()),
+        _ => {
+            std::thread::sleep(Duration::from_millis(600));
+            Ok(())
+        }
+    });
+    let clock = CountingClock {
+        real: RealClock::new(),
+        asked: AtomicUsize::new(0),
+    };
+    let options = Options {
+        limits: Limits::for_cores(number(2)).with(Lane::Look, number(1)),
+        ..many(4)
+    };
+    let (report, ..) = run_with(&plan, &port, &options, &clock);
+    assert_eq!(report.outcome, RunOutcome::Done, "{:#?}", report.causes);
+    let asked = clock.asked.load(Ordering::SeqCst);
+    assert!(asked < 1_000, "{asked} times in 0.6 s");
 }
 
 #[test]

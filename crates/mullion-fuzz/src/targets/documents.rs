@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use mullion_catalog::{Catalog, Model};
 use mullion_engine::hands::Taken;
 use mullion_engine::{Alive, RunRecord, timeline};
-use mullion_plan::{Observed, Rest, Took, Wanted, plan};
+use mullion_plan::{MachineKinds, Observed, Rest, Took, Wanted, plan};
 use mullion_spec::draft::{Draft, Surroundings};
 use mullion_spec::edit;
 use mullion_spec::render::{Colour, render};
@@ -120,8 +120,9 @@ pub(super) fn facts(bytes: &[u8]) -> Result<(), String> {
 
 pub(super) fn timings(bytes: &[u8]) -> Result<(), String> {
     let took: Took = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
-    let wanted = Wanted::of(model().ok_or("no model")?);
-    let _ = took.estimate(&plan(&wanted, &Observed::default()));
+    let model = model().ok_or("no model")?;
+    let plan = plan(&Wanted::of(model), &Observed::default());
+    let _ = took.estimate(&plan, &MachineKinds::of(model.cluster()));
     Ok(())
 }
 

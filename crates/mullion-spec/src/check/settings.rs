@@ -9,7 +9,7 @@ use crate::finding::Finding;
 use crate::raw::{RawArtifacts, RawFile, RawHost, RawImage, RawSsh};
 use crate::rules::{machines as machine_rule, shape as rule};
 use crate::source::Path;
-use crate::value::{Address, HostName};
+use crate::value::{Address, HostName, Jump};
 use crate::words::Os;
 
 impl Checker<'_> {
@@ -68,9 +68,8 @@ impl Checker<'_> {
         for (address, key) in &raw.host_keys {
             self.host_key(&at.key("hostKeys").key(address), key);
         }
-        if let Some(jump) = &raw.jump {
-            self.jump(&at.key("jump"), jump);
-        }
+        let jump = raw.jump.as_ref();
+        let jump = jump.and_then(|jump| self.jump(&at.key("jump"), jump));
         Login {
             user: match &raw.user {
                 Some(user) => self.text(&at.key("user"), user),
@@ -81,7 +80,7 @@ impl Checker<'_> {
                 .as_ref()
                 .and_then(|key| self.reference(&at.key("key"), key)),
             port: raw.port.unwrap_or(22),
-            jump: raw.jump.clone(),
+            jump,
             host_key: raw.host_key.clone(),
             host_keys: raw.host_keys.clone(),
         }
@@ -96,17 +95,14 @@ impl Checker<'_> {
         }
     }
 
-    fn jump(&mut self, path: &Path, text: &str) {
-        let host = text.rsplit_once('@').map_or(text, |(_, host)| host);
-        let address = match host.rsplit_once(':') {
-            Some((address, port)) if port.parse::<u16>().is_ok_and(|port| port != 0) => address,
-            _ => host,
-        };
-        if address.parse::<Address>().is_err() {
+    fn jump(&mut self, path: &Path, text: &str) -> Option<Jump> {
+        let jump = text.parse().ok();
+        if jump.is_none() {
             let finding = Finding::new(&rule::BAD_VALUE, path.clone())
                 .message(format!("`{path}` is not of the form user@host:port"));
             self.reject(finding, path);
         }
+        jump
     }
 
     pub(super) fn trust(&mut self, raw: &[RawFile]) -> Vec<std::path::PathBuf> {

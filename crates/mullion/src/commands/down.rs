@@ -76,6 +76,7 @@ pub fn down(
             command: line,
             again: invocation.next(name, &["down"]),
             is_verbose: invocation.is_verbose,
+            patience: invocation.patience,
         };
         let ended = conduct(console, environment, &hands, &plan, &errand)?;
         if ended.outcome != RunOutcome::Done {

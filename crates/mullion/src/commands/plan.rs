@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use mullion_catalog::{Judgement, Model};
 use mullion_machines::read_record;
-use mullion_plan::{Observed, ObstacleClass, Plan, Took, Wanted, plan as planned};
+use mullion_plan::{MachineKinds, Observed, ObstacleClass, Plan, Took, Wanted, plan as planned};
 use mullion_rights::Opened;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -18,6 +18,7 @@ use crate::environment::Environment;
 use crate::failure::{Class, Failure, indented};
 use crate::output_file::{self, Readers, Replace};
 use crate::views::findings::{FindingRow, Validation};
+use crate::views::plan::Detail;
 use crate::views::reads::{self, ReadRow};
 use crate::views::{graph, plan as view};
 use crate::workshop;
@@ -54,6 +55,7 @@ pub fn plan(
     judgement: &Judgement,
     wishes: &PlanArguments,
     environment: &Environment,
+    detail: Detail,
 ) -> Result<u8, Failure> {
     let Some(model) = &judgement.model else {
         return refuse(console, &judgement.verdict);
@@ -80,7 +82,10 @@ pub fn plan(
     let content = PlanDocument {
         cluster: model.cluster().name.to_string(),
         kubernetes: model.kubernetes().version.to_string(),
-        estimate_seconds: whole_seconds(took.estimate(&plan).longest),
+        estimate_seconds: whole_seconds(
+            took.estimate(&plan, &MachineKinds::of(model.cluster()))
+                .longest,
+        ),
         findings: Validation::new(&judgement.verdict).findings,
         reads: reads::reads(model.cluster(), environment),
         plan: &plan,
@@ -88,7 +93,7 @@ pub fn plan(
     write_files(&content, wishes, environment)?;
     match console.format {
         Format::Json => console.json("Plan", &content)?,
-        Format::Text => show(console, model, &content, &took, wishes)?,
+        Format::Text => show(console, model, &content, (&took, detail), wishes)?,
     }
     if !plan.obstacles().is_empty() {
         return Ok(obstructed(&plan));
@@ -178,13 +183,13 @@ fn show(
     console: &mut Console<'_>,
     model: &Model,
     content: &PlanDocument<'_>,
-    took: &Took,
+    (took, detail): (&Took, Detail),
     wishes: &PlanArguments,
 ) -> Result<(), Failure> {
     let plan = content.plan;
     show_obstacles(console, plan)?;
     if plan.obstacles().is_empty() {
-        let text = view::text(plan, model, took, console.out_colour);
+        let text = view::text(plan, model, took, detail, console.out_colour);
         console.out.write_all(text.as_bytes())?;
     }
     let read = reads::text(&content.reads);

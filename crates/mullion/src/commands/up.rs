@@ -99,6 +99,7 @@ fn make_so(
             command: invocation.line(),
             again: invocation.next(&model.cluster().name, &words(wishes)),
             is_verbose: invocation.is_verbose,
+            patience: invocation.patience,
         };
         let report = conduct(console, environment, hands, &plan, &errand)?;
         let is_done = report.outcome == RunOutcome::Done;

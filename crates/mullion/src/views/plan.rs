@@ -6,7 +6,7 @@ use std::time::Duration;
 use anstyle::Style;
 use mullion_catalog::Model;
 use mullion_engine::{stand_in_mark, stand_ins};
-use mullion_plan::{Plan, Reboot, STAGES, Step, Took};
+use mullion_plan::{MachineKinds, Plan, Reboot, STAGES, Step, Took};
 use mullion_spec::render::Colour;
 
 use super::findings::plural;
@@ -15,9 +15,19 @@ use crate::console::{FAINT, STRONG};
 /// The widest that a step's title makes its column.
 const WIDEST: usize = 60;
 
+/// How much is told of each step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Detail {
+    /// Title and reason.
+    Usual,
+    /// How long it took before, too.
+    Durations,
+}
+
 /// The plan as text.
-pub fn text(plan: &Plan, model: &Model, took: &Took, colour: Colour) -> String {
+pub fn text(plan: &Plan, model: &Model, took: &Took, detail: Detail, colour: Colour) -> String {
     let cluster = model.cluster();
+    let kinds = MachineKinds::of(cluster);
     let version = model.kubernetes().version;
     if plan.is_empty() {
         return format!(
@@ -69,7 +79,9 @@ pub fn text(plan: &Plan, model: &Model, took: &Took, colour: Colour) -> String {
             if step.reboot() == Reboot::MayFollow {
                 reason.push_str("; a restart may follow");
             }
-            if let Some(before) = took.about(step.action.kind()) {
+            if detail == Detail::Durations
+                && let Some(before) = took.about(step, &kinds)
+            {
                 let _ = write!(reason, "; took {} before", human(before));
             }
             let _ = writeln!(
@@ -87,7 +99,7 @@ pub fn text(plan: &Plan, model: &Model, took: &Took, colour: Colour) -> String {
     if let Some(mark) = stand_in_mark(&stand_ins(cluster)) {
         let _ = writeln!(out, "{mark}");
     }
-    let estimate = took.estimate(plan);
+    let estimate = took.estimate(plan, &kinds);
     if estimate.longest > Duration::ZERO {
         let _ = write!(
             out,

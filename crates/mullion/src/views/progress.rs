@@ -39,6 +39,17 @@ pub struct Progress {
     talk: Talk,
     /// The steps that are under way.
     told: BTreeMap<StepId, Told>,
+    /// Whether the run ends before its plan does, and how.
+    stopping: Option<Stopping>,
+}
+
+/// How a run ends after Ctrl-C.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stopping {
+    /// Steps that are under way come to their end.
+    AtStepEnds,
+    /// Nobody waits for them.
+    Now,
 }
 
 /// When a plain line last told of a step, and how long it may say nothing until the next.
@@ -58,6 +69,7 @@ impl Progress {
             board: Board::new(),
             talk,
             told: BTreeMap::new(),
+            stopping: None,
         }
     }
 
@@ -130,12 +142,12 @@ impl Progress {
                 called_off,
             } => {
                 let how = if *called_off {
-                    "ending now"
+                    Stopping::Now
                 } else {
-                    "ending after"
+                    Stopping::AtStepEnds
                 };
-                let steps: Vec<_> = under_way.iter().map(StepId::as_str).collect();
-                vec![self.line(at, "-", &format!("called off, {how}: {}", steps.join(", ")))]
+                self.stopping = Some(how);
+                vec![self.line(at, "-", &stopping(how, under_way.len()))]
             }
             _ => Vec::new(),
         }
@@ -200,6 +212,11 @@ impl Progress {
     pub fn frame(&self, now: Timestamp, width: usize) -> Vec<String> {
         let time = short(elapsed(self.started, now));
         let mut lines = vec![format!("{time:>8}  {} of {} steps", self.done, self.steps)];
+        lines.extend(self.stopping.map(|how| {
+            let rows = self.board.rows.iter();
+            let under_way = rows.map(|row| row.current.len()).sum();
+            format!("{:>8}  {}", "", stopping(how, under_way))
+        }));
         for row in &self.board.rows {
             let who = row.machine.as_ref().map_or("", MachineName::as_str);
             lines.extend(row.current.iter().map(|step| current(who, step, now)));
@@ -222,6 +239,21 @@ impl Progress {
             }
         }
         lines
+    }
+}
+
+/// What a person reads after Ctrl-C.
+fn stopping(how: Stopping, under_way: usize) -> String {
+    let steps = match under_way {
+        0 => return "stopping".to_owned(),
+        1 => "1 running step".to_owned(),
+        number => format!("{number} running steps"),
+    };
+    match how {
+        Stopping::AtStepEnds => {
+            format!("stopping: waiting for {steps}; press Ctrl-C again to stop now")
+        }
+        Stopping::Now => format!("stopping now: {steps} cannot finish"),
     }
 }
 
@@ -332,6 +364,32 @@ mod tests {
             progress.see(at(1), &Event::StepStarted { tag, attempt: 1 });
         }
         progress
+    }
+
+    #[test]
+    fn ctrl_c_is_shown_on_the_board_and_in_lines() {
+        let mut progress = progress();
+        let mut ask = |called_off| {
+            let lines = progress.see(
+                at(2),
+                &Event::Cancelling {
+                    under_way: vec![StepId::new("apply/cp1"), StepId::new("apply/lin1")],
+                    called_off,
+                },
+            );
+            (lines.join("\n"), progress.frame(at(2), 100)[1].clone())
+        };
+        let words = "waiting for 2 running steps; press Ctrl-C again to stop now";
+        let (line, board) = ask(false);
+        assert!(line.ends_with(&format!("stopping: {words}")), "{line}");
+        // The board counts for itself: fewer are left with each moment.
+        let words = "stopping: waiting for 3 running steps; press Ctrl-C again to stop now";
+        assert_eq!(board.trim(), words);
+        let (line, _) = ask(true);
+        assert!(
+            line.ends_with("stopping now: 2 running steps cannot finish"),
+            "{line}"
+        );
     }
 
     #[test]

@@ -136,6 +136,7 @@ fn treat(
         command: line.clone(),
         again: line,
         is_verbose: invocation.is_verbose,
+        patience: invocation.patience,
     };
     let report = conduct(console, environment, &hands, &plan, &errand);
     drop(locks);
