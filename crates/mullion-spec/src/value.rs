@@ -334,12 +334,11 @@ impl FromStr for Jump {
             None => (None, text),
         };
         // An IPv6 address without a port is one whole; with one it is in brackets.
-        let (address, port) = match place.parse::<Address>() {
-            Ok(address) => (address, None),
-            Err(_) => {
-                let Endpoint { address, port } = place.parse()?;
-                (address, Some(port))
-            }
+        let (address, port) = if let Ok(address) = place.parse::<Address>() {
+            (address, None)
+        } else {
+            let Endpoint { address, port } = place.parse()?;
+            (address, Some(port))
         };
         Ok(Self {
             user,
