@@ -99,6 +99,8 @@ pub(super) struct Kernel {
     root: PathBuf,
     /// The network namespace that this process is in: some settings are its own.
     namespace: String,
+    /// Whether root asks: the kernel shows the namespaces of all processes to root alone.
+    is_roots: bool,
 }
 
 impl Kernel {
@@ -110,6 +112,7 @@ impl Kernel {
             processes: "/proc".into(),
             root: "/".into(),
             namespace: namespace(Path::new("/proc/thread-self/ns/net"))?,
+            is_roots: rustix::process::geteuid().is_root(),
         })
     }
 
@@ -122,6 +125,7 @@ impl Kernel {
             processes: folder.join("proc"),
             root: folder.join("root"),
             namespace: "1".into(),
+            is_roots: true,
         }
     }
 
@@ -141,10 +145,8 @@ impl Kernel {
         let Some(found) = record.clusters.get(cluster) else {
             return Ok(false);
         };
-        // The kernel shows every process's namespace to root alone.
-        let sees_all = || namespace(&self.processes.join("1/ns/net")).is_ok();
         Ok(*found == self.namespace
-            || (sees_all() && !has_network(cluster, self.namespaces().get(found))))
+            || (self.is_roots && !has_network(cluster, self.namespaces().get(found))))
     }
 
     /// Takes what an older version wrote down for this namespace, where a network of ours was before.
