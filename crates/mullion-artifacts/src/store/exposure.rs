@@ -28,8 +28,8 @@ pub(super) fn find(cache: &Path, owner: Option<(u32, u32)>) -> io::Result<Option
     for folder in whole.ancestors().skip(1) {
         let found = fs::metadata(folder)?;
         // In a folder like `/tmp` nobody but its owner can move the cache away.
-        if !is_safe(&found, owner) && !(found.mode() & STICKY != 0 && is_theirs(found.uid(), owner))
-        {
+        let is_sticky = found.mode() & STICKY != 0 && is_theirs(found.uid(), owner);
+        if !is_sticky && !is_safe(&found, owner) {
             return Ok(Some(folder.to_owned()));
         }
     }

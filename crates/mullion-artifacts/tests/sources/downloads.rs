@@ -563,9 +563,10 @@ fn what_was_fetched_once_is_pinned() {
 #[test]
 fn promise_10_a_body_without_end_does_not_fill_the_disk() {
     for has_length in [false, true] {
-        let (length, manner) = match has_length {
-            true => (9 << 20, Manner::Whole),
-            false => (1 << 16, Manner::Endless),
+        let (length, manner) = if has_length {
+            (9 << 20, Manner::Whole)
+        } else {
+            (1 << 16, Manner::Endless)
         };
         let server = Server::start(move |_, _| Reply::new(200, vec![7; length]).sent(manner));
         let ground = Ground::new();
