@@ -385,7 +385,7 @@ mod tests {
 
     #[test]
     fn two_outages_with_work_between_them_are_two() {
-        let (policy, step) = (Policy::default(), step(Action::Reset));
+        let (policy, step) = (Policy::default(), step(Action::RemoveMachine));
         let mut history = History::new(&step, 1);
         let tried = |since: u64, now: u64, was_heard| Tried {
             begun: Duration::ZERO,
@@ -414,7 +414,7 @@ mod tests {
 
     #[test]
     fn outages_without_end_are_told() {
-        let (policy, step) = (Policy::default(), step(Action::Reset));
+        let (policy, step) = (Policy::default(), step(Action::RemoveMachine));
         let mut history = History::new(&step, 1);
         let mut times = 0;
         let end = loop {
@@ -429,9 +429,8 @@ mod tests {
                 restarts: false,
             };
             let silent = error(ErrorClass::Unreachable);
-            match policy.judge(&step, &mut history, tried, silent) {
-                Verdict::Enough(end) => break end,
-                _ => continue,
+            if let Verdict::Enough(end) = policy.judge(&step, &mut history, tried, silent) {
+                break end;
             }
         };
         assert_eq!(end.words, "it did not answer (after 10 outages)");
@@ -440,7 +439,7 @@ mod tests {
 
     #[test]
     fn each_restart_has_its_own_deadline() {
-        let (policy, step) = (Policy::default(), step(Action::Reset));
+        let (policy, step) = (Policy::default(), step(Action::RemoveMachine));
         let deadline = Gate::of_any(&step).deadline;
         let mut history = History::new(&step, 1);
         let mut meet = |now: Duration, restarts| {
@@ -455,7 +454,7 @@ mod tests {
         };
         let second = Duration::from_secs(1);
         assert!(matches!(meet(second, true), Verdict::Look { .. }));
-        let late = deadline - second;
+        let late = deadline.saturating_sub(second);
         assert!(
             matches!(meet(late, true), Verdict::Look { remaining, .. } if remaining == deadline)
         );

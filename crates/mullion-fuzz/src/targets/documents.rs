@@ -25,7 +25,10 @@ fn text_of(bytes: &[u8]) -> Result<&str, String> {
 /// An error with its causes: the words of the outermost are often the same.
 fn whole(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(Some(error), |error| error.source());
-    causes.map(|error| format!("{error} ")).collect()
+    causes
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 fn judge(text: &str) -> mullion_catalog::Judgement {
