@@ -45,8 +45,8 @@ impl Hands<'_> {
             // Static pods go with their Node object: etcd knows better.
             let members = said.members.values();
             let names = members.filter_map(|member| {
-                let named = || member.name.parse().ok();
-                member.machine.clone().or_else(named)
+                let own = || member.name.parse().ok();
+                member.machine.clone().or_else(own)
             });
             facts.members = names.collect();
         }
