@@ -45,8 +45,8 @@ impl Hands<'_> {
             // Static pods go with their Node object: etcd knows better.
             let members = said.members.values();
             let names = members.filter_map(|member| {
-                let by_name = || member.name.parse().ok();
-                member.machine.clone().or_else(by_name)
+                let own = || member.name.parse().ok();
+                member.machine.clone().or_else(own)
             });
             facts.members = names.collect();
         }

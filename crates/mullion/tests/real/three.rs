@@ -120,14 +120,42 @@ fn a_reset_saves_what_etcd_holds(lab: &Lab) {
             Err(ran.to_string())
         }
     });
+    let _ = saved_once(lab);
+    become_ready(lab);
+    let _ = lab.has_nothing_to_do();
+}
+
+#[test]
+#[ignore = "needs root and real machines; cargo xtask test runs it"]
+fn promise_04_a_reset_saves_what_etcd_holds_and_down_keeps_it() {
+    let mut trial = Trial::begin("promise_04_a_reset_saves_what_etcd_holds_and_down_keeps_it");
+    let lab = Lab::new(
+        "saved",
+        "metadata: {name: NAME}\nnetwork: {machineCIDR: null}\nmachines:\n\
+         - {name: cp, role: control-plane, count: 2}\n",
+    );
+    let _ = lab.up();
+    trial.lap("up");
+    let reset = lab.run(&["node", "reset", "cp2", "--yes"]).good();
+    let _ = reset.says(&["saved a snapshot of etcd: "]);
+    let saved = saved_once(&lab);
+    trial.lap("one is reset after a snapshot, and joins again");
+    let kept = format!("kept the etcd snapshot `{}`", saved.display());
+    let _ = lab.down().says(&[&kept]);
+    assert!(saved.exists());
+    trial.nothing_is_left();
+    trial.lap("down leaves the snapshot and nothing else");
+}
+
+/// The one snapshot that was saved: whole, and readable by its owner alone.
+fn saved_once(lab: &Lab) -> std::path::PathBuf {
     let saved = fs_err::read_dir(lab.state().join("snapshots").join(&lab.name)).unwrap();
     let saved: Vec<_> = saved.map(|entry| entry.unwrap()).collect();
     assert_eq!(saved.len(), 1, "{saved:?}");
     let file = saved[0].metadata().unwrap();
     assert_eq!(file.permissions().mode() & 0o777, 0o600);
     assert!(file.len() > 100_000, "{} bytes", file.len());
-    become_ready(lab);
-    let _ = lab.has_nothing_to_do();
+    saved[0].path()
 }
 
 fn become_ready(lab: &Lab) {
