@@ -1,7 +1,7 @@
 //! A cluster of a test's own: a folder with its file, a state folder, a name that nobody else has.
 
 use std::cell::{Cell, RefCell};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
