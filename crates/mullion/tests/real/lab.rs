@@ -1,7 +1,7 @@
 //! A cluster of a test's own: a folder with its file, a state folder, a name that nobody else has.
 
 use std::cell::{Cell, RefCell};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -255,6 +255,25 @@ impl Lab {
     }
 }
 
+impl Lab {
+    /// Keeps what runs wrote where the build keeps its files: a test that fails by chance is explained by nothing else.
+    fn keep_journals(&self) {
+        let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join(&self.name);
+        for run in self.runs() {
+            let to = kept.join(run.file_name().unwrap_or_default());
+            let files = fs_err::read_dir(&run).into_iter().flatten().flatten();
+            let _ = fs_err::create_dir_all(&to);
+            for file in files {
+                let _ = fs_err::copy(file.path(), to.join(file.file_name()));
+            }
+        }
+        say(&format!(
+            "            its journals are in {}",
+            kept.display()
+        ));
+    }
+}
+
 impl Drop for Lab {
     fn drop(&mut self) {
         let is_kept = std::env::var_os("MULLION_KEEP").is_some();
@@ -266,6 +285,9 @@ impl Drop for Lab {
                 self.folder.path().display()
             ));
             return;
+        }
+        if std::thread::panicking() {
+            self.keep_journals();
         }
         // By its name: the file may be one that the program refuses.
         for arguments in [
