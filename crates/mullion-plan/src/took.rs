@@ -25,7 +25,7 @@ pub struct Estimate {
     pub unknown: usize,
 }
 
-/// The kind of each machine, as far as it says how long its steps take: `nspawn-linux-control-plane`.
+/// The kind of each machine, as far as it says how long its steps take.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct MachineKinds(BTreeMap<MachineName, String>);
 

@@ -74,8 +74,15 @@ fn a_machine_that_was_never_made_has_no_console() {
     let ran = bench.run(&["console", "lin1"]);
     assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
     fs_err::write(made.join("console.log"), "Started\n").unwrap();
+    let label = include_str!("../adopted/machines/lin1/machine.json");
+    fs_err::write(made.join("machine.json"), label).unwrap();
     let ran = bench.run(&["console", "lin1"]);
-    assert_eq!((ran.code, ran.out.as_str()), (0, "Started\n"));
+    assert_eq!(
+        (ran.code, ran.out.as_str()),
+        (0, "Started\n"),
+        "{}",
+        ran.err
+    );
 }
 
 #[test]
