@@ -68,6 +68,13 @@ fn an_example_breaks_no_other_rule() {
         ("E0611", "E0612"),
         ("E0610", "E0612"),
         ("E0314", "E0903"),
+        // Every driver that installs Windows comes later.
+        ("E0510", "E0901"),
+        ("E0603", "E0901"),
+        ("E0610", "E0901"),
+        ("E0611", "E0901"),
+        ("E0612", "E0901"),
+        ("E0616", "E0901"),
     ];
     for rule in rules::all() {
         let Some(example) = rule.example else {

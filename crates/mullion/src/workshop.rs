@@ -305,6 +305,7 @@ fn has_machines_here(model: &Model, environment: &Environment) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use mullion_catalog::MachineOrigin;
     use mullion_spec::draft::Surroundings;
     use mullion_spec::source::Source;
 
@@ -327,6 +328,22 @@ mod tests {
             Vec::from_iter(secret_variables(model.cluster())),
             ["HOST", "LOGIN", "MADE"]
         );
+    }
+
+    #[test]
+    fn the_catalog_offers_the_drivers_whose_code_is_compiled_in_and_no_other() {
+        let place = Path::new("/nowhere");
+        for (driver, facts) in mullion_catalog::Catalog::builtin().drivers() {
+            // The engine itself has the driver of machines that exist already.
+            let is_compiled_in = match facts.machines {
+                MachineOrigin::Existing => true,
+                MachineOrigin::Made => mullion_machines::maker(driver, place).is_some(),
+            };
+            assert_eq!(
+                facts.available, is_compiled_in,
+                "`available` of driver `{driver}` in drivers.toml"
+            );
+        }
     }
 
     #[test]

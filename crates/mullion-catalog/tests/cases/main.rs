@@ -64,12 +64,12 @@ fn what_would_be_ignored_on_existing_machines_is_reported() {
     );
     found(
         &existing("os: windows, edition: standard, desktop: true"),
-        &["E0615"],
+        &["E0615", "E0615"],
     );
     // Where the driver makes machines, the addresses are what is wrong.
     found(
         "machines:\n  - {name: cp, role: control-plane, driver: qemu, addresses: [192.0.2.10], template: y}\n",
-        &["E0605"],
+        &["E0605", "E0901"],
     );
     found(
         "machines:\n  - {name: cp, role: control-plane, driver: nspawn, addresses: [192.0.2.10], host: nosuch}\n",
@@ -340,8 +340,8 @@ fn a_page_file_is_smaller_than_its_disk() {
             "machines:\n  - {{name: cp, role: control-plane}}\n  - {{name: win, os: windows, driver: qemu, template: golden, licence: {{key: {{env: K}}}}}}\nwindows: {{pageFile: {page}}}\n"
         )
     };
-    found(&file("59GiB"), &[]);
-    found(&file("60GiB"), &["E0616"]);
+    found(&file("59GiB"), &["E0901"]);
+    found(&file("60GiB"), &["E0616", "E0901"]);
 }
 
 #[test]
