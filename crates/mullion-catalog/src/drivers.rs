@@ -44,6 +44,9 @@ pub struct DriverFacts {
     pub minima: Option<DriverMinima>,
     /// What a machine that stands in for Windows is told otherwise than Windows; none where nothing stands in.
     pub differs: Option<Differs>,
+    /// Settings of Windows that do nothing on its machines, by their names in the file, and why.
+    #[serde(default)]
+    pub refuses: BTreeMap<String, String>,
     /// What it is, in words.
     pub summary: String,
     /// Where this was read.
@@ -214,6 +217,19 @@ mod tests {
         for (name, facts) in Catalog::builtin().drivers() {
             assert_eq!(facts.stand_in, facts.minima.is_some(), "{name}");
             assert_eq!(facts.stand_in, facts.differs.is_some(), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_a_driver_refuses_are_settings_of_windows() {
+        let known: Vec<_> = mullion_spec::cluster::WindowsSettings::default()
+            .chosen()
+            .map(|(field, _)| field)
+            .into();
+        for (name, facts) in Catalog::builtin().drivers() {
+            for field in facts.refuses.keys() {
+                assert!(known.contains(&field.as_str()), "{name} refuses `{field}`");
+            }
         }
     }
 

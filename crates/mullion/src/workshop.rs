@@ -343,7 +343,7 @@ fn has_machines_here(model: &Model, environment: &Environment) -> bool {
 #[cfg(test)]
 mod tests {
     use mullion_catalog::MachineOrigin;
-    use mullion_spec::draft::Surroundings;
+    use mullion_spec::draft::{Draft, Surroundings};
     use mullion_spec::source::Source;
 
     use super::*;
@@ -355,9 +355,11 @@ mod tests {
             machines:\n\
             - {name: cp, role: control-plane, addresses: [192.0.2.1], ssh: {key: {env: LOGIN}}}\n\
             - {name: lin, addresses: [192.0.2.2], ssh: {key: {file: id}}}\n\
+            - {name: far, driver: libvirt, host: big}\n\
             hosts:\n\
             - {name: big, address: 192.0.2.3, ssh: {key: {env: HOST}}}\n";
-        let judgement = crate::file::judge(Source::new("f", text), &Surroundings::default());
+        let draft = Draft::read(Source::new("f", text), &Surroundings::default());
+        let judgement = mullion_catalog::Catalog::with_later_drivers().judge(draft);
         let model = judgement
             .model
             .unwrap_or_else(|| panic!("{:?}", judgement.verdict));

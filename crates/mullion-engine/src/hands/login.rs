@@ -26,7 +26,8 @@ impl GivenKey {
     /// The key, where it could be read.
     fn key(&self) -> Result<LoginKey, StepError> {
         self.key.clone().map_err(|why| {
-            let mut error = no_key().hint("`access.sshKey` names the key of machines that are made");
+            let mut error =
+                no_key().hint("`access.sshKey` names the key of machines that are made");
             error.causes.push(format!("{}: {why}", self.place));
             error
         })
@@ -41,7 +42,10 @@ impl Hands<'_> {
         }
         let key = match &self.outfit.given_key {
             Some(given) => given.key()?,
-            None => self.state.login_key().map_err(|error| no_key().because(&error))?,
+            None => self
+                .state
+                .login_key()
+                .map_err(|error| no_key().because(&error))?,
         };
         *held = Some(key.clone());
         Ok(key)

@@ -379,7 +379,10 @@ const STAND_IN: &str = "mullion-stand-in";
 
 /// By what a login's key is found among those of the outfit.
 pub fn key_name(login: &mullion_spec::cluster::Login) -> String {
-    login.key.as_ref().map_or_else(|| "agent".into(), place_name)
+    login
+        .key
+        .as_ref()
+        .map_or_else(|| "agent".into(), place_name)
 }
 
 /// Where a secret is, in words.
