@@ -34,7 +34,9 @@ impl Item {
     pub fn folder(&self) -> PathBuf {
         match self {
             Self::Part(part) => {
-                let folder = format!("{}@{}", part.name, part.version);
+                // Two images of the user's never share a folder: no reference has a `+` of its own.
+                let apart = |text: &str| text.replace('/', "+").replace(':', "++");
+                let folder = format!("{}@{}", apart(&part.name), apart(&part.version));
                 ["parts", &part.os.to_string(), kind_word(part.kind)]
                     .iter()
                     .map(|word| (*word).to_owned())

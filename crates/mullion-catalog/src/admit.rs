@@ -5,6 +5,7 @@
 //! every version decided. Planning takes a model and nothing less.
 
 mod carriers;
+mod later;
 mod versions;
 
 use std::collections::BTreeSet;
@@ -12,11 +13,13 @@ use std::collections::BTreeSet;
 use mullion_spec::cluster::{Carrier, Cluster, Group, Origin};
 use mullion_spec::draft::{Draft, Verdict};
 use mullion_spec::finding::Severity;
+use mullion_spec::image::ImageReference;
 use mullion_spec::source::Path;
 use mullion_spec::words::Os;
 
-use crate::artifacts::{ArtifactRef, Purpose};
+use crate::artifacts::{ArtifactKind, ArtifactRef, Purpose};
 use crate::catalog::Catalog;
+use crate::digest::Digest;
 use crate::kubernetes::KubernetesRelease;
 use crate::needs::ArtifactWish;
 
@@ -60,11 +63,13 @@ impl Catalog {
         if let Some(cluster) = draft.provisional().cloned() {
             self.admit_versions(&cluster, &mut draft);
             self.admit_carriers(&cluster, &mut draft);
+            self.admit_later(&cluster, &mut draft);
         }
         let mut verdict = draft.conclude();
         let model = verdict.cluster.take().and_then(|cluster| {
             let kubernetes = self.resolve_kubernetes(cluster.kubernetes.version).ok()?;
-            let artifacts = self.artifacts_for(kubernetes, &self.wish(&cluster));
+            let mut artifacts = self.artifacts_for(kubernetes, &self.wish(&cluster));
+            artifacts.extend(user_images(&cluster, &artifacts));
             Some(Model {
                 kubernetes: kubernetes.clone(),
                 artifacts,
@@ -106,6 +111,36 @@ impl Catalog {
             purposes,
         }
     }
+}
+
+/// The images that the user names for nodes and gives no archive of: they are fetched as the cluster's own are.
+fn user_images(cluster: &Cluster, own: &[ArtifactRef]) -> Vec<ArtifactRef> {
+    let wanted = cluster.images.iter();
+    let wanted = wanted.filter(|image| image.archive.is_none() && image.os == Os::Linux);
+    let mut images: Vec<_> = wanted
+        .filter_map(|image| {
+            let reference: ImageReference = image.reference.parse().ok()?;
+            Some(ArtifactRef {
+                // As the catalog names images: what a part is called lacks the suffix.
+                name: format!("{}/{}-image", reference.registry(), reference.repository()),
+                kind: ArtifactKind::Image,
+                os: image.os,
+                version: reference.version().to_owned(),
+                file: None,
+                address: Some(reference.canonical()),
+                checksum: None,
+                digest: Digest::Unknown,
+                build: None,
+                control_plane: false,
+                source: "the cluster file".into(),
+            })
+        })
+        // The cluster's own are on every node already.
+        .filter(|image| own.iter().all(|own| own.address != image.address))
+        .collect();
+    images.sort_by(|one, other| one.address.cmp(&other.address));
+    images.dedup_by(|one, other| one.address == other.address);
+    images
 }
 
 /// An error, or a warning where the user asked to be let through.

@@ -86,6 +86,24 @@ impl Catalog {
         })
     }
 
+    /// The same catalog as if this release had every driver, for tests of what is planned and rendered for those that
+    /// come later. No command uses it.
+    ///
+    /// # Panics
+    ///
+    /// As [`Self::builtin`].
+    #[doc(hidden)]
+    pub fn with_later_drivers() -> &'static Self {
+        static LATER: OnceLock<Catalog> = OnceLock::new();
+        LATER.get_or_init(|| match Self::read() {
+            Ok(mut catalog) => {
+                catalog.drivers.make_available();
+                catalog
+            }
+            Err(error) => panic!("{error}: {}", error.cause),
+        })
+    }
+
     pub(crate) fn read() -> Result<Self, DataError> {
         Ok(Self {
             artifacts: embedded!("artifacts.toml")?,

@@ -15,6 +15,15 @@ pub(crate) struct DriversFile {
     pub(crate) driver: Total<Driver, DriverFacts>,
 }
 
+impl DriversFile {
+    /// Marks every driver as one that this release has.
+    pub(crate) fn make_available(&mut self) {
+        for facts in self.driver.values_mut() {
+            facts.available = true;
+        }
+    }
+}
+
 /// What a driver can carry, and what it asks for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -35,6 +44,9 @@ pub struct DriverFacts {
     pub minima: Option<DriverMinima>,
     /// What a machine that stands in for Windows is told otherwise than Windows; none where nothing stands in.
     pub differs: Option<Differs>,
+    /// Settings of Windows that do nothing on its machines, by their names in the file, and why.
+    #[serde(default)]
+    pub refuses: BTreeMap<String, String>,
     /// What it is, in words.
     pub summary: String,
     /// Where this was read.
@@ -209,16 +221,26 @@ mod tests {
     }
 
     #[test]
-    fn the_drivers_of_this_release_are_four() {
+    fn what_a_driver_refuses_are_settings_of_windows() {
+        let known: Vec<_> = mullion_spec::cluster::WindowsSettings::default()
+            .chosen()
+            .map(|(field, _)| field)
+            .into();
+        for (name, facts) in Catalog::builtin().drivers() {
+            for field in facts.refuses.keys() {
+                assert!(known.contains(&field.as_str()), "{name} refuses `{field}`");
+            }
+        }
+    }
+
+    #[test]
+    fn the_drivers_of_this_release_are_three() {
         let drivers = Catalog::builtin().drivers();
         let available: Vec<_> = drivers
             .filter(|(_, facts)| facts.available)
             .map(|(name, _)| name)
             .collect();
-        assert_eq!(
-            available,
-            [Driver::Nspawn, Driver::Wine, Driver::Qemu, Driver::Ssh]
-        );
+        assert_eq!(available, [Driver::Nspawn, Driver::Wine, Driver::Ssh]);
         assert_eq!(
             Catalog::builtin().driver(Driver::Nspawn).media(Os::Windows),
             None

@@ -15,6 +15,10 @@ impl<Key: Word + Ord, Value> Total<Key, Value> {
         &self.0[&key]
     }
 
+    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut Value> {
+        self.0.values_mut()
+    }
+
     /// In the order that the words are documented.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Key, &Value)> {
         Key::ALL.iter().map(|key| (*key, self.get(*key)))

@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use ipnet::{IpNet, Ipv4Net};
 use serde::{Deserialize, Serialize};
 
+use crate::raw::RawWindows;
 use crate::value::{
     Address, ByteSize, ClusterName, Endpoint, GroupName, HostName, Jump, MachineName, Secret,
     SecretRef, Taint,
@@ -222,6 +223,48 @@ pub struct WindowsSettings {
     pub hyperv: bool,
     /// Whether remote desktop is switched on.
     pub rdp: bool,
+}
+
+impl Default for WindowsSettings {
+    /// What a file has that says nothing of them.
+    fn default() -> Self {
+        let raw = RawWindows::default();
+        Self {
+            timezone: raw.timezone,
+            locale: raw.locale,
+            licence: Licence::Evaluation,
+            administrator_password: Secret::Generated,
+            updates: raw.updates,
+            page_file: ByteSize::gib(4),
+            defender_exclusions: raw.defender_exclusions,
+            hyperv: raw.hyperv,
+            rdp: raw.rdp,
+        }
+    }
+}
+
+impl WindowsSettings {
+    /// Every setting by its name in the file, and whether it has another value than its default.
+    pub fn chosen(&self) -> [(&'static str, bool); 9] {
+        let usual = Self::default();
+        [
+            ("timezone", self.timezone != usual.timezone),
+            ("locale", self.locale != usual.locale),
+            ("licence", self.licence != usual.licence),
+            (
+                "administratorPassword",
+                self.administrator_password != usual.administrator_password,
+            ),
+            ("updates", self.updates != usual.updates),
+            ("pageFile", self.page_file != usual.page_file),
+            (
+                "defenderExclusions",
+                self.defender_exclusions != usual.defender_exclusions,
+            ),
+            ("hyperv", self.hyperv != usual.hyperv),
+            ("rdp", self.rdp != usual.rdp),
+        ]
+    }
 }
 
 /// How Windows is licensed.

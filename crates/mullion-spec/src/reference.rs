@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
-use crate::raw::{RawCluster, RawGroup, RawMachines, RawMedia, RawReference, RawSecret, RawSsh};
+use crate::raw::{RawCluster, RawGroup, RawMachines, RawReference, RawSecret, RawSsh};
 use crate::words::{Driver, Os, Role};
 
 /// Where comments begin, when the line before them is short enough.
@@ -54,14 +54,10 @@ fn example() -> RawCluster {
         edition: Some("datacenter".into()),
         desktop: Some(false),
         count: Some(1),
-        driver: Some(Driver::Qemu),
+        driver: Some(Driver::Wine),
         cpus: Some(4),
         memory: Some("6GiB".into()),
         disk: Some("60GiB".into()),
-        media: Some(RawMedia {
-            iso: Some("./SERVER_2022.iso".into()),
-            ..RawMedia::default()
-        }),
         ..group("win", Role::Worker)
     };
     let existing = RawGroup {

@@ -6,7 +6,10 @@ use std::path::{Path, PathBuf};
 
 use mullion_artifacts::{Claims, Custody, GoCaches, GoSource, Ledger, Sources};
 use mullion_catalog::Model;
-use mullion_engine::hands::{Agent, ClusterState, Hands, Outfit, UserArchive, UserFile, key_name};
+use mullion_engine::hands::{
+    Agent, ClusterState, GivenKey, Hands, LoginKey, Outfit, UserArchive, UserFile, key_name,
+    place_name,
+};
 use mullion_rights::Opened;
 use mullion_spec::cluster::{Carrier, Cluster, ControlPlane, Login};
 use mullion_spec::value::SecretRef;
@@ -77,6 +80,7 @@ fn outfit(model: &Model, environment: &Environment) -> Result<Outfit, Failure> {
             })
             .collect(),
         keys: keys(model, environment)?,
+        given_key: given_key(&cluster.ssh_key, environment),
         existing,
         owner: mullion_rights::invoker().map_or_else(
             || rustix::process::getuid().as_raw(),
@@ -267,6 +271,39 @@ fn key(login: &Login, environment: &Environment) -> Result<Option<Key>, Failure>
     })
 }
 
+/// The user's own key for machines that are made; none where one is generated.
+fn given_key(wish: &mullion_spec::value::Secret, environment: &Environment) -> Option<GivenKey> {
+    let mullion_spec::value::Secret::Given(place) = wish else {
+        return None;
+    };
+    let read = || {
+        let (text, path) = match place {
+            SecretRef::File(path) => {
+                let path = environment.path_of(path);
+                let file = Opened::by_invoker(&path).map_err(|error| error.to_string())?;
+                let text = file.text(MOST_TEXT).map_err(|error| error.to_string())?;
+                (text, Some(path))
+            }
+            SecretRef::Env(name) => {
+                let text = std::env::var(name).map_err(|error| error.to_string())?;
+                (text, None)
+            }
+        };
+        let text = Secret::new(text);
+        let public = mullion_ssh::public_key(&text).map_err(|error| error.to_string())?;
+        let private = match path {
+            // What is read again later is read by root, and must be what the user may read.
+            Some(path) if !mullion_rights::is_root_by_default() => Key::File(path),
+            _ => Key::Pem(text),
+        };
+        Ok(LoginKey { private, public })
+    };
+    Some(GivenKey {
+        place: place_name(place),
+        key: read(),
+    })
+}
+
 /// What of a cluster's making needs root on this computer, in words; nothing where nothing does.
 pub fn needs_root(model: &Model) -> Vec<String> {
     let catalog = mullion_catalog::Catalog::builtin();
@@ -305,7 +342,8 @@ fn has_machines_here(model: &Model, environment: &Environment) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use mullion_spec::draft::Surroundings;
+    use mullion_catalog::MachineOrigin;
+    use mullion_spec::draft::{Draft, Surroundings};
     use mullion_spec::source::Source;
 
     use super::*;
@@ -317,9 +355,11 @@ mod tests {
             machines:\n\
             - {name: cp, role: control-plane, addresses: [192.0.2.1], ssh: {key: {env: LOGIN}}}\n\
             - {name: lin, addresses: [192.0.2.2], ssh: {key: {file: id}}}\n\
+            - {name: far, driver: libvirt, host: big}\n\
             hosts:\n\
             - {name: big, address: 192.0.2.3, ssh: {key: {env: HOST}}}\n";
-        let judgement = crate::file::judge(Source::new("f", text), &Surroundings::default());
+        let draft = Draft::read(Source::new("f", text), &Surroundings::default());
+        let judgement = mullion_catalog::Catalog::with_later_drivers().judge(draft);
         let model = judgement
             .model
             .unwrap_or_else(|| panic!("{:?}", judgement.verdict));
@@ -327,6 +367,47 @@ mod tests {
             Vec::from_iter(secret_variables(model.cluster())),
             ["HOST", "LOGIN", "MADE"]
         );
+    }
+
+    #[test]
+    fn the_user_s_own_key_is_the_login_key_of_machines_that_are_made() {
+        let folder = tempfile::tempdir().unwrap();
+        let environment = Environment::new(folder.path().to_owned(), |_| None);
+        let given = |wish: &str| {
+            let text = format!("machines: {{linux: 1}}\naccess: {{sshKey: {wish}}}\n");
+            let judgement = crate::file::judge(Source::new("f", &text), &Surroundings::default());
+            let model = judgement.model.unwrap();
+            given_key(&model.cluster().ssh_key, &environment)
+        };
+        assert!(given("generated").is_none());
+        let pair = mullion_ssh::generate_key().unwrap();
+        fs_err::write(folder.path().join("id"), pair.private.reveal()).unwrap();
+        let key = given("{file: id}").unwrap();
+        assert_eq!(key.place, "file id");
+        assert_eq!(key.key.unwrap().public, pair.public);
+        // What cannot be used is told where a login needs it, and not before.
+        let missing = given("{file: none}").unwrap().key.unwrap_err();
+        assert!(missing.contains("No such file"), "{missing}");
+        fs_err::write(folder.path().join("id"), "no key").unwrap();
+        assert!(given("{file: id}").unwrap().key.is_err());
+        let unset = given("{env: MULLION_TEST_NO_SUCH_KEY}").unwrap();
+        assert!(unset.key.is_err());
+    }
+
+    #[test]
+    fn the_catalog_offers_the_drivers_whose_code_is_compiled_in_and_no_other() {
+        let place = Path::new("/nowhere");
+        for (driver, facts) in mullion_catalog::Catalog::builtin().drivers() {
+            // The engine itself has the driver of machines that exist already.
+            let is_compiled_in = match facts.machines {
+                MachineOrigin::Existing => true,
+                MachineOrigin::Made => mullion_machines::maker(driver, place).is_some(),
+            };
+            assert_eq!(
+                facts.available, is_compiled_in,
+                "`available` of driver `{driver}` in drivers.toml"
+            );
+        }
     }
 
     #[test]

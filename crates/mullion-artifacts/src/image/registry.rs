@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use fs_err as fs;
+use mullion_spec::image::ImageReference;
 use mullion_spec::words::Os;
 use mullion_wire::Sha256Digest;
 use serde_json::Value;
@@ -53,8 +54,8 @@ impl PullError {
 impl Place {
     /// The registry that a reference names.
     pub(crate) fn upstream(reference: &str) -> Option<Self> {
-        let (host, repository, tag) = split(reference)?;
-        let server = match host {
+        let image: ImageReference = reference.parse().ok()?;
+        let server = match image.registry() {
             "docker.io" => "registry-1.docker.io",
             host => host,
         };
@@ -66,20 +67,20 @@ impl Place {
         };
         Some(Self {
             base: format!("{scheme}://{server}"),
-            repository,
-            tag: tag.to_owned(),
-            name: reference.to_owned(),
+            repository: image.repository().to_owned(),
+            tag: image.version().to_owned(),
+            name: image.canonical(),
         })
     }
 
     /// The same image at a mirror, whose repositories are named after the registries.
     pub(crate) fn mirrored(reference: &str, mirror: &str) -> Option<Self> {
-        let (host, repository, tag) = split(reference)?;
+        let image: ImageReference = reference.parse().ok()?;
         Some(Self {
             base: mirror.trim_end_matches('/').to_owned(),
-            repository: format!("{host}/{repository}"),
-            tag: tag.to_owned(),
-            name: reference.to_owned(),
+            repository: format!("{}/{}", image.registry(), image.repository()),
+            tag: image.version().to_owned(),
+            name: image.canonical(),
         })
     }
 
@@ -94,21 +95,6 @@ impl Place {
     fn address(&self, kind: &str, what: &str) -> String {
         format!("{}/v2/{}/{kind}/{what}", self.base, self.repository)
     }
-}
-
-/// Host, repository and tag of a reference.
-fn split(reference: &str) -> Option<(&str, String, &str)> {
-    let (host, rest) = reference.split_once('/')?;
-    let (repository, tag) = match rest.split_once('@') {
-        Some((repository, digest)) => (repository, digest),
-        None => rest.rsplit_once(':').unwrap_or((rest, "latest")),
-    };
-    let repository = if host == "docker.io" && !repository.contains('/') {
-        format!("library/{repository}")
-    } else {
-        repository.to_owned()
-    };
-    Some((host, repository, tag))
 }
 
 /// The digest of what a registry has under a name; none where it cannot be asked, or does not have it.
@@ -435,6 +421,13 @@ mod tests {
             place.address("manifests", &place.tag),
             "https://m.example/v2/registry.k8s.io/pause/manifests/3.10"
         );
+        let digest = "6a2f1e8d6f4ad1a5c6cf8a3d6a9e1c0b7d5f3e2a1b0c9d8e7f6a5b4c3d2e1f00";
+        let place = Place::upstream(&format!("r.example:5000/a/b:1.0@sha256:{digest}")).unwrap();
+        assert_eq!(
+            place.address("manifests", &place.tag),
+            format!("https://r.example:5000/v2/a/b/manifests/sha256:{digest}")
+        );
+        assert_eq!(place.name, format!("r.example:5000/a/b@sha256:{digest}"));
         assert!(
             Place::upstream("localhost:5000/a:b")
                 .unwrap()

@@ -111,11 +111,15 @@ impl Catalog {
                 .drivers()
                 .filter(|(_, facts)| facts.available)
                 .map(|(driver, _)| driver);
-            draft.report(
-                Finding::new(&release::DRIVER_LATER, at)
-                    .message(format!("this release does not have driver `{driver}` yet"))
-                    .hint(format!("take one of {}", quoted(have))),
-            );
+            let mut finding = Finding::new(&release::DRIVER_LATER, at)
+                .message(format!("this release does not have driver `{driver}` yet"))
+                .hint(format!("take one of {}", quoted(have)));
+            if os == Os::Windows {
+                finding = finding.hint(
+                    "for a real Windows, install it yourself and give its address with `addresses`",
+                );
+            }
+            draft.report(finding);
         }
     }
 

@@ -1,6 +1,6 @@
 //! Kubernetes, Windows, Linux and network plugins: which go together.
 
-use mullion_spec::cluster::{Carrier, Cluster, ControlPlane, Group, System, Windows};
+use mullion_spec::cluster::{Cluster, ControlPlane, Group, System, Windows};
 use mullion_spec::draft::Draft;
 use mullion_spec::finding::{Finding, Place, Severity};
 use mullion_spec::rules::{network as network_rule, release, versions as rule};
@@ -182,24 +182,18 @@ impl Catalog {
         self.admit_updates(cluster, windows, index, draft);
     }
 
-    /// Refuses a zone that Windows would refuse. A machine that existed before us keeps its own; a stand-in has its
-    /// computer's, and is there to find out what a real Windows would say.
+    /// Refuses a zone that Windows would refuse, where the driver sets one.
     fn admit_time_zone(&self, windows: &Windows, group: &Group, index: usize, draft: &mut Draft) {
         let zone = &windows.settings.timezone;
-        let is_existing = matches!(group.carrier, Carrier::Existing { .. });
-        if is_existing || self.windows_time_zone(zone).is_some() {
+        let refuses = &self.driver(group.carrier.driver()).refuses;
+        if refuses.contains_key("timezone") || self.windows_time_zone(zone).is_some() {
             return;
         }
         let at = windows_field(draft, index, "timezone");
-        let words = format!("the catalog does not know the time zone `{zone}`");
-        let finding = Finding::new(&rule::UNKNOWN_TIME_ZONE, at);
-        draft.report(if self.driver(group.carrier.driver()).stand_in {
-            finding.severity(Severity::Warning).message(format!(
-                "{words}; a stand-in does without, a real Windows does not"
-            ))
-        } else {
-            finding.message(words)
-        });
+        draft.report(
+            Finding::new(&rule::UNKNOWN_TIME_ZONE, at)
+                .message(format!("the catalog does not know the time zone `{zone}`")),
+        );
     }
 
     /// Warns of updates that are known to be bad and of which no other in the list mends them.

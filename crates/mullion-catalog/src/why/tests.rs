@@ -124,7 +124,8 @@ fn a_container_is_judged_by_the_build_of_its_host() {
 fn a_driver_is_judged_by_what_it_carries_and_whether_it_is_there() {
     use Standing::{DoesNot, Works};
     assert_eq!(verdicts("driver=nspawn os=windows"), [DoesNot]);
-    assert_eq!(verdicts("driver=qemu windows=2022"), [Works]);
+    assert_eq!(verdicts("driver=qemu windows=2022"), [DoesNot]);
+    assert_eq!(verdicts("driver=ssh windows=2022"), [Works]);
     assert_eq!(verdicts("driver=libvirt os=linux"), [DoesNot]);
     let answers = why("driver=wine os=windows").unwrap();
     assert!(

@@ -47,8 +47,13 @@ fn found(text: &str, expected: &[&str]) {
 
 /// A cluster of one group with addresses, and what the group says beside them.
 fn existing(fields: &str) -> String {
+    let hosts = if fields.contains("host: h1") {
+        "[{name: h1, address: 192.0.2.1}]"
+    } else {
+        "[]"
+    };
     format!(
-        "hosts: [{{name: h1, address: 192.0.2.1}}]\nmachines:\n  - {{name: cp, role: control-plane}}\n  - {{name: old, driver: ssh, addresses: [192.0.2.10], {fields}}}\n"
+        "hosts: {hosts}\nmachines:\n  - {{name: cp, role: control-plane}}\n  - {{name: old, driver: ssh, addresses: [192.0.2.10], {fields}}}\n"
     )
 }
 
@@ -56,7 +61,7 @@ fn existing(fields: &str) -> String {
 fn what_would_be_ignored_on_existing_machines_is_reported() {
     found(&existing("media: {iso: x}"), &["E0602"]);
     found(&existing("template: y"), &["E0602"]);
-    found(&existing("host: h1"), &["E0606"]);
+    found(&existing("host: h1"), &["E0606", "E0904"]);
     found(&existing("host: nosuch"), &["E0313"]);
     found(
         &existing("media: {iso: x}, template: y, host: nosuch"),
@@ -64,12 +69,12 @@ fn what_would_be_ignored_on_existing_machines_is_reported() {
     );
     found(
         &existing("os: windows, edition: standard, desktop: true"),
-        &["E0615"],
+        &["E0615", "E0615"],
     );
     // Where the driver makes machines, the addresses are what is wrong.
     found(
         "machines:\n  - {name: cp, role: control-plane, driver: qemu, addresses: [192.0.2.10], template: y}\n",
-        &["E0605"],
+        &["E0605", "E0901"],
     );
     found(
         "machines:\n  - {name: cp, role: control-plane, driver: nspawn, addresses: [192.0.2.10], host: nosuch}\n",
@@ -203,13 +208,13 @@ fn an_update_that_is_known_to_be_bad_is_told_with_its_remedy() {
     // Two groups that share the list are told once; a group's own list is where its mistake stands.
     found(
         "machines:\n  - {name: cp, role: control-plane}\n  - {name: a, os: windows}\n  - {name: b, os: windows}\nnetwork: {cni: none}\nwindows: {updates: [KB5040437]}\n",
-        &["E0509"],
+        &["E0509", "E0904", "E0904"],
     );
     let own = judge(
         "machines:\n  - {name: cp, role: control-plane}\n  - {name: a, os: windows, updates: [KB5040437]}\nnetwork: {cni: none}\n",
     );
     assert_eq!(
-        own.findings[0].position.map(|position| position.line),
+        own.findings[1].position.map(|position| position.line),
         Some(3)
     );
 }
@@ -340,8 +345,8 @@ fn a_page_file_is_smaller_than_its_disk() {
             "machines:\n  - {{name: cp, role: control-plane}}\n  - {{name: win, os: windows, driver: qemu, template: golden, licence: {{key: {{env: K}}}}}}\nwindows: {{pageFile: {page}}}\n"
         )
     };
-    found(&file("59GiB"), &[]);
-    found(&file("60GiB"), &["E0616"]);
+    found(&file("59GiB"), &["E0901"]);
+    found(&file("60GiB"), &["E0616", "E0901"]);
 }
 
 #[test]

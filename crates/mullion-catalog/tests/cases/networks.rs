@@ -103,10 +103,11 @@ fn addresses_stay_out_of_the_cluster_s_networks() {
     let host = |address: &str| {
         format!("machines: {{linux: 1}}\nhosts: [{{name: h1, address: \"{address}\"}}]\n")
     };
-    found(&host("10.99.0.7"), &["E0414"]);
-    found(&host("2001:db8::1"), &[]);
-    found(&host("127.0.0.1"), &[]);
-    found(&host("224.0.0.1"), &["E0321"]);
+    // A host that carries nothing is refused besides.
+    found(&host("10.99.0.7"), &["E0414", "E0904"]);
+    found(&host("2001:db8::1"), &["E0904"]);
+    found(&host("127.0.0.1"), &["E0904"]);
+    found(&host("224.0.0.1"), &["E0321", "E0904"]);
     for address in ["10.244.0.1", "10.96.0.1"] {
         found(
             &format!("machines: {{linux: 1}}\ncontrolPlane: {{endpoint: \"{address}:6443\"}}\n"),

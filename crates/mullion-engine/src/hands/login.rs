@@ -14,32 +14,54 @@ use mullion_wire::Request;
 use super::machine::failed;
 use super::state::{StateError, Taken};
 use super::talk::{self, Answer, Told, lost};
-use super::{Hands, lock};
+use super::{GivenKey, Hands, LoginKey, lock};
 
 const OTHER_SHELL: &str = r"a login there must come to `cmd.exe`: remove the value `DefaultShell` of `HKLM\SOFTWARE\OpenSSH`, or set it to the path of `cmd.exe`";
 
+fn no_key() -> StepError {
+    StepError::new(ErrorClass::Refused, "there is no key to log in with")
+}
+
+impl GivenKey {
+    /// The key, where it could be read.
+    fn key(&self) -> Result<LoginKey, StepError> {
+        self.key.clone().map_err(|why| {
+            let mut error =
+                no_key().hint("`access.sshKey` names the key of machines that are made");
+            error.causes.push(format!("{}: {why}", self.place));
+            error
+        })
+    }
+}
+
 impl Hands<'_> {
-    pub(super) fn login_key(&self) -> Result<super::LoginKey, StepError> {
+    pub(super) fn login_key(&self) -> Result<LoginKey, StepError> {
         let mut held = lock(&self.login_key);
         if let Some(key) = held.as_ref() {
             return Ok(key.clone());
         }
-        let key = self.state.login_key().map_err(|error| {
-            StepError::new(ErrorClass::Refused, "there is no key to log in with").because(&error)
-        })?;
+        let key = match &self.outfit.given_key {
+            Some(given) => given.key()?,
+            None => self
+                .state
+                .login_key()
+                .map_err(|error| no_key().because(&error))?,
+        };
         *held = Some(key.clone());
         Ok(key)
     }
 
     /// The key that machines of ours know already. A look makes none: no machine would know it.
-    fn known_login_key(&self) -> Result<super::LoginKey, StepError> {
+    fn known_login_key(&self) -> Result<LoginKey, StepError> {
         if let Some(key) = lock(&self.login_key).clone() {
             return Ok(key);
         }
-        let none = || StepError::new(ErrorClass::Refused, "there is no key to log in with");
+        if let Some(given) = &self.outfit.given_key {
+            return given.key();
+        }
         let kept = self.state.find_login_key();
-        kept.map_err(|error| none().because(&error))?
-            .ok_or_else(|| none().hint("`mullion up` makes one and brings it to the machines"))
+        kept.map_err(|error| no_key().because(&error))?
+            .ok_or_else(|| no_key().hint("`mullion up` makes one and brings it to the machines"))
     }
 
     pub(super) fn drop_session(&self, machine: &MachineName) {
@@ -134,7 +156,7 @@ impl Hands<'_> {
         let door = self.door(machine)?;
         let mut login = match self.login_wish(machine) {
             None => {
-                let key = Key::File(self.known_login_key()?.private);
+                let key = self.known_login_key()?.private;
                 Login::new(door.user, door.address, key)
             }
             Some(wish) => {

@@ -53,7 +53,7 @@ use mullion_plan::{
 };
 use mullion_rights::Opened;
 use mullion_spec::cluster::Cluster;
-use mullion_spec::value::{ClusterName, MachineName};
+use mullion_spec::value::{ClusterName, MachineName, SecretRef};
 use mullion_spec::words::{self, Os};
 use mullion_ssh::{Key, Session, Ssh};
 use mullion_template::Templates;
@@ -139,10 +139,21 @@ pub struct Outfit {
     pub images: Vec<UserArchive>,
     /// Login keys of machines and hosts that exist already, by what the file says of them.
     pub keys: BTreeMap<String, Key>,
+    /// The user's own key for machines that are made; one is generated where there is none.
+    pub given_key: Option<GivenKey>,
     /// The kubeconfig of a cluster that exists already.
     pub existing: Option<Secret>,
     /// The number of the user who asks: whoever `sudo` was asked by, else whoever runs this process.
     pub owner: u32,
+}
+
+/// The user's own key for machines that are made. Only a run that logs in needs it.
+#[derive(Debug, Clone)]
+pub struct GivenKey {
+    /// Where the cluster file says that it is.
+    pub place: String,
+    /// The key, or why it cannot be used.
+    pub key: Result<LoginKey, String>,
 }
 
 /// A file that the cluster file names.
@@ -368,10 +379,17 @@ const STAND_IN: &str = "mullion-stand-in";
 
 /// By what a login's key is found among those of the outfit.
 pub fn key_name(login: &mullion_spec::cluster::Login) -> String {
-    match &login.key {
-        None => "agent".into(),
-        Some(mullion_spec::value::SecretRef::File(path)) => format!("file {}", path.display()),
-        Some(mullion_spec::value::SecretRef::Env(name)) => format!("variable {name}"),
+    login
+        .key
+        .as_ref()
+        .map_or_else(|| "agent".into(), place_name)
+}
+
+/// Where a secret is, in words.
+pub fn place_name(place: &SecretRef) -> String {
+    match place {
+        SecretRef::File(path) => format!("file {}", path.display()),
+        SecretRef::Env(name) => format!("variable {name}"),
     }
 }
 

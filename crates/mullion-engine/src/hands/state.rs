@@ -13,6 +13,7 @@ use mullion_plan::{ClusterUid, NoUid};
 use mullion_spec::cluster::Login;
 use mullion_spec::value::{ClusterName, MachineName};
 use mullion_spec::words::Os;
+use mullion_ssh::Key;
 use mullion_wire::Secret;
 use serde::{Deserialize, Serialize};
 
@@ -27,8 +28,8 @@ pub struct ClusterState {
 /// A key for logging in to machines that we make.
 #[derive(Debug, Clone)]
 pub struct LoginKey {
-    /// The private key, in OpenSSH's form.
-    pub private: PathBuf,
+    /// The private key.
+    pub private: Key,
     /// The public key, one line.
     pub public: String,
 }
@@ -148,7 +149,7 @@ impl ClusterState {
             return Ok(None);
         }
         Ok(self.read(PUBLIC_KEY)?.map(|line| LoginKey {
-            private: self.folder.join(PRIVATE_KEY),
+            private: Key::File(self.folder.join(PRIVATE_KEY)),
             public: line.trim().to_owned(),
         }))
     }
@@ -165,7 +166,7 @@ impl ClusterState {
         // Last: a private key without its public one is made anew.
         write_text(&public, &format!("{}\n", pair.public))?;
         Ok(LoginKey {
-            private,
+            private: Key::File(private),
             public: pair.public,
         })
     }
@@ -470,7 +471,10 @@ mod tests {
         assert_eq!(state.login_key().unwrap().public, key.public);
         state.keep_kubeconfig(&Secret::new("a: b")).unwrap();
         let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
-        assert_eq!(mode(&key.private), 0o600);
+        let Key::File(private) = &key.private else {
+            panic!("{key:?}");
+        };
+        assert_eq!(mode(private), 0o600);
         assert_eq!(mode(&state.kubeconfig_path()), 0o600);
         assert_eq!(mode(state.folder()), 0o700);
         assert_eq!(

@@ -342,7 +342,7 @@ pub(crate) fn read(text: &str) -> Cluster {
 /// The model of a file that the catalog has nothing against.
 pub(crate) fn judge(text: &str) -> Model {
     let draft = Draft::read(Source::new("cluster.yaml", text), &Surroundings::default());
-    let judgement = Catalog::builtin().judge(draft);
+    let judgement = Catalog::with_later_drivers().judge(draft);
     let findings = judgement
         .verdict
         .findings

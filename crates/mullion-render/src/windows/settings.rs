@@ -77,7 +77,11 @@ fn registry(seat: Seat<'_>, wanted: &Wanted) -> Vec<RegistryValue> {
     };
     Catalog::builtin()
         .registry_values(wanted.version)
-        .filter(|value| [RegistryWhen::Always, own].contains(&value.when))
+        .filter(|value| match value.when {
+            RegistryWhen::Always => true,
+            RegistryWhen::Rdp => wanted.settings.rdp,
+            RegistryWhen::Made | RegistryWhen::Existing => value.when == own,
+        })
         .flat_map(|value| value.keys().into_iter().map(move |key| laid(value, key)))
         .collect()
 }

@@ -99,7 +99,7 @@ pub(crate) fn model(text: &str, version: &str) -> Model {
     let text = text.replace("VERSION", &format!("\"{version}\""));
     let source = Source::new("cluster.yaml", text.as_str());
     let draft = Draft::read(source, &Surroundings::default());
-    let judgement = Catalog::builtin().judge(draft);
+    let judgement = Catalog::with_later_drivers().judge(draft);
     let findings = judgement
         .verdict
         .findings

@@ -92,29 +92,31 @@ impl Checker<'_> {
             let (addresses, label) = exist();
             Finding::new(rule, Place::Key(place.field(field))).also(addresses, label)
         };
-        let first = |fields: &[(&'static str, bool)]| {
-            fields
-                .iter()
-                .find_map(|(field, given)| given.then_some(*field))
-        };
-        if let Some(field) = first(&[
+        for (field, given) in [
             ("cpus", raw.cpus.is_some()),
             ("memory", raw.memory.is_some()),
             ("disk", raw.disk.is_some()),
-        ]) {
-            self.report(unused(&carrier_rule::SIZE_UNUSED, field));
+        ] {
+            if given {
+                self.report(
+                    unused(&carrier_rule::SIZE_UNUSED, field)
+                        .message(format!("`{field}` of an existing machine cannot be set"))
+                        .hint(format!("remove `{field}`")),
+                );
+            }
         }
-        let installs = [
+        for (field, given) in [
             ("edition", raw.edition.is_some()),
             ("desktop", raw.desktop.is_some()),
-        ];
-        // On Linux the two are refused already.
-        if let Some(field) = first(&installs).filter(|_| os == Os::Windows) {
-            self.report(
-                unused(&carrier_rule::INSTALLATION_UNUSED, field)
-                    .message(format!("`{field}` of an existing machine cannot be chosen"))
-                    .hint(format!("remove `{field}`")),
-            );
+        ] {
+            // On Linux the two are refused already.
+            if given && os == Os::Windows {
+                self.report(
+                    unused(&carrier_rule::INSTALLATION_UNUSED, field)
+                        .message(format!("`{field}` of an existing machine cannot be chosen"))
+                        .hint(format!("remove `{field}`")),
+                );
+            }
         }
         for (field, given) in [
             ("media", raw.media.is_some()),

@@ -6,6 +6,7 @@ use std::net::Ipv4Addr;
 use super::Checker;
 use crate::cluster::{Artifacts, Host, Image, Login};
 use crate::finding::Finding;
+use crate::image::ImageReference;
 use crate::raw::{RawArtifacts, RawFile, RawHost, RawImage, RawSsh};
 use crate::rules::{machines as machine_rule, shape as rule};
 use crate::source::Path;
@@ -156,12 +157,8 @@ impl Checker<'_> {
             .filter_map(|(index, image)| {
                 let at = at.index(index);
                 let reference = image.reference.as_ref()?;
-                let plain = !reference.is_empty()
-                    && reference.bytes().all(|byte| byte.is_ascii_graphic())
-                    && reference
-                        .rsplit('/')
-                        .next()
-                        .is_some_and(|last| last.contains([':', '@']));
+                let read = reference.parse::<ImageReference>();
+                let plain = read.as_ref().is_ok_and(ImageReference::is_pinned);
                 if !plain {
                     let at = at.key("ref");
                     let finding = Finding::new(&rule::BAD_VALUE, at.clone())

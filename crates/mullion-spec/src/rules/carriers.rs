@@ -63,7 +63,7 @@ rules! {
         why "An evaluation copy works for a limited time. Afterwards Windows shuts itself down about every hour, which looks like random crashes."
         do "set `windows.licence` to `{key: {env: WINDOWS_KEY}}` for a cluster that stays"
         e.g. "machines:\n  - {name: cp, role: control-plane}\n  - {name: win, os: windows, version: \"2022\", driver: qemu, media: {iso: ./server.iso}}\n";
-    SIZE_UNUSED "E0613" "size-unused" Warning
+    SIZE_UNUSED "E0613" "size-unused" Error
         "the size of an existing machine cannot be set"
         why "Machines that exist are taken as they are."
         do "remove `cpus`, `memory` and `disk`"
@@ -73,7 +73,7 @@ rules! {
         why "kubeadm refuses to set up a control plane with fewer."
         do "raise `cpus` to the minimum that the message names"
         e.g. "machines:\n  - {name: cp, role: control-plane, cpus: 1}\n";
-    INSTALLATION_UNUSED "E0615" "installation-unused" Warning
+    INSTALLATION_UNUSED "E0615" "installation-unused" Error
         "the installation of an existing machine cannot be chosen"
         why "The edition and the desktop are chosen when Windows is installed. Machines that exist are taken as they are."
         do "remove `edition` and `desktop`"

@@ -2,7 +2,10 @@
 
 use std::path::Path;
 
+use clap::ValueEnum as _;
+use mullion_catalog::Judgement;
 use mullion_spec::draft::Surroundings;
+use mullion_spec::finding::Severity;
 use mullion_spec::source::Source;
 use mullion_spec::value::ClusterName;
 use schemars::JsonSchema;
@@ -51,13 +54,14 @@ pub fn init(
     let text = match &wishes.spec {
         Some(words) => kubeinit::file(words, wishes.compute_os, &name)?,
         None => {
-            profile(wishes.profile.map_or_else(|| ask(console), Ok)?).replace("NAME", name.as_str())
+            let chosen = wishes.profile.map_or_else(|| ask(console), Ok)?;
+            if let Some(refusal) = refusal(chosen) {
+                return Err(refusal);
+            }
+            profile(chosen).replace("NAME", name.as_str())
         }
     };
-    let judgement = file::judge(
-        Source::new(shown.clone(), text.clone()),
-        &Surroundings::default(),
-    );
+    let judgement = judge(&shown, &text);
     write(folder, path, &text, wishes.force)?;
     let result = Init {
         file: shown,
@@ -91,6 +95,35 @@ fn profile(profile: Profile) -> &'static str {
     }
 }
 
+fn judge(shown: &str, text: &str) -> Judgement {
+    file::judge(Source::new(shown, text), &Surroundings::default())
+}
+
+/// Why this release cannot make a profile's cluster; none where it can.
+fn refusal(chosen: Profile) -> Option<Failure> {
+    let text = profile(chosen).replace("NAME", "demo");
+    let judgement = judge(file::USUAL, &text);
+    if judgement.model.is_some() {
+        return None;
+    }
+    let word = chosen.to_possible_value()?;
+    let findings = judgement.verdict.findings.iter();
+    let errors = findings.filter(|located| located.finding.severity == Severity::Error);
+    let refusal = Failure::new(
+        Class::Usage,
+        format!("this release cannot make the profile `{}`", word.get_name()),
+    );
+    let told = errors.fold(refusal, |refusal, located| {
+        let finding = &located.finding;
+        let mut refusal = refusal;
+        let cause = format!("[{}] {}", finding.rule.code, finding.message);
+        refusal.causes.push(cause);
+        let remedies = finding.remedies().into_iter();
+        remedies.fold(refusal, Failure::hint)
+    });
+    Some(told)
+}
+
 /// Asks for the kind of cluster where somebody can answer; else takes the one that works anywhere.
 fn ask(console: &Console<'_>) -> Result<Profile, Failure> {
     if console.presence == Presence::Unattended || console.format == Format::Json {
@@ -110,6 +143,11 @@ fn ask(console: &Console<'_>) -> Result<Profile, Failure> {
             "machines that you have already, by SSH",
         ),
     ];
+    // One that this release cannot make is not offered.
+    let profiles: Vec<_> = profiles
+        .into_iter()
+        .filter(|(profile, _)| refusal(*profile).is_none())
+        .collect();
     let chosen = dialoguer::Select::new()
         .with_prompt("What kind of cluster?")
         .items(profiles.iter().map(|(_, text)| *text))

@@ -216,7 +216,7 @@ fn printable(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use mullion_spec::draft::Surroundings;
+    use mullion_spec::draft::{Draft, Surroundings};
     use mullion_spec::source::Source;
 
     use super::*;
@@ -233,9 +233,11 @@ mod tests {
             - {name: cp, role: control-plane, addresses: [192.0.2.1], ssh: {key: {env: AWS_SECRET}}}\n\
             - name: lin\n  addresses: [192.0.2.2]\n  ssh: {key: {file: /root/.ssh/id}}\n  \
               files: [{from: /etc/shadow, to: /srv/x}]\n\
+            - {name: far, driver: libvirt, host: big}\n\
             hosts:\n\
             - {name: big, address: 192.0.2.3, ssh: {key: {file: host-key}}}\n";
-        let judgement = crate::file::judge(Source::new("f", yaml), &Surroundings::default());
+        let draft = Draft::read(Source::new("f", yaml), &Surroundings::default());
+        let judgement = mullion_catalog::Catalog::with_later_drivers().judge(draft);
         let model = judgement
             .model
             .unwrap_or_else(|| panic!("{:?}", judgement.verdict));

@@ -4,7 +4,7 @@ use crate::Bench;
 
 #[test]
 fn every_profile_validates_and_plans_in_an_empty_folder() {
-    for profile in ["local", "windows-vm", "existing-machines"] {
+    for profile in ["local", "existing-machines"] {
         let bench = Bench::new();
         let ran = bench.run(&["init", "--profile", profile, "--name", "demo"]);
         assert_eq!(ran.code, 0, "{profile}\n{}", ran.err);
@@ -15,6 +15,25 @@ fn every_profile_validates_and_plans_in_an_empty_folder() {
         assert_eq!(ran.code, 0, "{profile}\n{}", ran.err);
         assert!(ran.out.contains("3 machines"), "{}", ran.out);
     }
+}
+
+#[test]
+fn a_profile_whose_driver_comes_later_is_refused_with_a_remedy() {
+    let bench = Bench::new();
+    let ran = bench.run(&["init", "--profile", "windows-vm"]);
+    assert_eq!(ran.code, 2, "{}", ran.err);
+    for words in [
+        "this release cannot make the profile `windows-vm`",
+        "[E0901] this release does not have driver",
+        "take one of `nspawn`, `wine`, `ssh`",
+        "install it yourself and give its address with `addresses`",
+    ] {
+        assert!(ran.err.contains(words), "{words}\n{}", ran.err);
+    }
+    assert!(
+        fs_err::read_dir(bench.path()).unwrap().next().is_none(),
+        "nothing is written"
+    );
 }
 
 #[test]

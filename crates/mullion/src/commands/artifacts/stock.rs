@@ -154,6 +154,7 @@ mod tests {
             contents: BTreeMap::new(),
             images: Vec::new(),
             keys: BTreeMap::new(),
+            given_key: None,
             existing: None,
             owner: 0,
         };

@@ -1,0 +1,104 @@
+//! Fields that do nothing in this release, refused by name unless they have their default value.
+
+use mullion_spec::cluster::{Carrier, Cluster, System, Windows};
+use mullion_spec::draft::Draft;
+use mullion_spec::finding::{Finding, Place, Severity};
+use mullion_spec::rules::release;
+use mullion_spec::source::Path;
+use mullion_spec::words::Os;
+
+use super::windows_field;
+use crate::catalog::Catalog;
+use crate::drivers::DriverFacts;
+
+impl Catalog {
+    pub(super) fn admit_later(&self, cluster: &Cluster, draft: &mut Draft) {
+        self.admit_windows_settings(cluster, draft);
+        admit_images(cluster, draft);
+        admit_hosts(cluster, draft);
+    }
+
+    /// Refuses settings of Windows that a group's driver does nothing with. One that all groups share is refused where
+    /// it acts on none of them.
+    fn admit_windows_settings(&self, cluster: &Cluster, draft: &mut Draft) {
+        let windows: Vec<_> = self.windows_groups(cluster).collect();
+        for (index, name, wanted, facts) in &windows {
+            for (field, is_chosen) in wanted.settings.chosen() {
+                let Some(why) = facts.refuses.get(field).filter(|_| is_chosen) else {
+                    continue;
+                };
+                let at = windows_field(draft, *index, field);
+                let is_shared = at == Path::top().key("windows").key(field);
+                let acts = |(_, _, wanted, facts): &(_, _, &Windows, &DriverFacts)| {
+                    let chosen = wanted.settings.chosen();
+                    chosen.contains(&(field, true)) && !facts.refuses.contains_key(field)
+                };
+                let severity = if is_shared && windows.iter().any(acts) {
+                    Severity::Warning
+                } else {
+                    Severity::Error
+                };
+                draft.report(
+                    Finding::new(&release::FEATURE_LATER, Place::Key(at))
+                        .severity(severity)
+                        .message(format!(
+                            "`{field}` does nothing on machines of `{name}`: {why}"
+                        ))
+                        .hint(format!(
+                            "leave `{field}` out, or set it for the groups that it acts on"
+                        )),
+                );
+            }
+        }
+    }
+
+    /// The groups with Windows machines whose driver this release has.
+    fn windows_groups<'a>(
+        &'a self,
+        cluster: &'a Cluster,
+    ) -> impl Iterator<Item = (usize, String, &'a Windows, &'a DriverFacts)> {
+        let groups = cluster.groups.iter().enumerate();
+        groups.filter_map(|(index, group)| match &group.system {
+            System::Windows(windows) if !group.numbers.is_empty() => {
+                let facts = self.driver(group.carrier.driver());
+                let name = group.name.to_string();
+                facts.available.then_some((index, name, windows, facts))
+            }
+            _ => None,
+        })
+    }
+}
+
+/// Refuses images for Windows nodes: nothing imports them there.
+fn admit_images(cluster: &Cluster, draft: &mut Draft) {
+    for (index, image) in cluster.images.iter().enumerate() {
+        if image.os == Os::Windows {
+            let at = Path::top().key("images").index(index).key("os");
+            draft.report(
+                Finding::new(&release::FEATURE_LATER, at)
+                    .message("this release brings no images to Windows nodes")
+                    .hint("remove the image: Windows nodes pull it when a pod asks for it"),
+            );
+        }
+    }
+}
+
+/// Refuses hosts that carry no machines; what is wrong with a group that names one is told there.
+fn admit_hosts(cluster: &Cluster, draft: &mut Draft) {
+    for (index, host) in cluster.hosts.iter().enumerate() {
+        let is_named = cluster.groups.iter().any(|group| {
+            matches!(&group.carrier, Carrier::Made { host: Some(named), .. } if *named == host.name)
+        });
+        if !is_named {
+            let at = Path::top().key("hosts").index(index);
+            draft.report(
+                Finding::new(&release::FEATURE_LATER, at.key("name"))
+                    .message(format!(
+                        "host `{}` carries no machines: no driver of this release uses hosts",
+                        host.name
+                    ))
+                    .hint("remove the host"),
+            );
+        }
+    }
+}
