@@ -109,7 +109,7 @@ pub struct Network {
     pub pods_per_node: u8,
     /// Addresses of services.
     pub services: Ipv4Net,
-    /// Addresses of machines that are made; a free network is taken when none is given.
+    /// Addresses of machines that are made; always there where any is made.
     pub machines: Option<Ipv4Net>,
     /// From where those machines can be reached.
     pub machine_access: MachineAccess,

@@ -30,6 +30,7 @@ pub mod draft;
 pub mod edit;
 pub mod finding;
 mod hidden;
+pub mod networks;
 pub mod raw;
 pub mod reference;
 pub mod render;
