@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use ipnet::{IpNet, Ipv4Net};
 use serde::{Deserialize, Serialize};
 
+use crate::networks::Settled;
 use crate::value::{
     Address, ByteSize, ClusterName, Endpoint, GroupName, HostName, Jump, MachineName, Secret,
     SecretRef, Taint,
@@ -465,6 +466,17 @@ impl Cluster {
     /// Every machine, group by group in the order of the file.
     pub fn machines(&self) -> impl Iterator<Item = Machine<'_>> {
         self.groups.iter().flat_map(Group::machines)
+    }
+
+    /// Its networks; that of machines only where any is made.
+    pub fn networks(&self) -> Settled {
+        let is_made = |group: &Group| group.carrier.is_made() && !group.numbers.is_empty();
+        let makes_machines = self.groups.iter().any(is_made);
+        Settled {
+            machines: self.network.machines.filter(|_| makes_machines),
+            pods: Some(self.network.pods),
+            services: Some(self.network.services),
+        }
     }
 
     /// The operating systems that its machines have.

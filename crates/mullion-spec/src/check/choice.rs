@@ -94,8 +94,13 @@ impl Checker<'_> {
         };
         let networks = surroundings.networks.iter().map(|(network, _)| *network);
         let mut taken: Taken = networks.collect();
-        for network in purposes.iter().filter_map(|purpose| settled.of(*purpose)) {
-            taken.add(network);
+        for purpose in purposes {
+            // One that cannot be used takes nothing.
+            if let Some(network) = settled.of(*purpose)
+                && !self.is_left_out(&at.key(purpose.field()))
+            {
+                taken.add(network);
+            }
         }
         let mut causes = BTreeSet::new();
         for &purpose in purposes {
@@ -128,13 +133,14 @@ impl Checker<'_> {
             taken.add(network);
             settled.set(purpose, network);
         }
-        self.tell_moved(written, &settled, purposes, &causes);
+        self.tell_moved(at, written, &settled, purposes, &causes);
         settled
     }
 
     /// Says which networks are not the usual ones, though the file does not name them.
     fn tell_moved(
         &mut self,
+        at: &Path,
         written: Settled,
         settled: &Settled,
         purposes: &[Purpose],
@@ -156,7 +162,13 @@ impl Checker<'_> {
             format!("since {}", causes.join(" and "))
         };
         let message = format!("the cluster uses {}, {why}", moved.join(", "));
-        self.report(Finding::new(&rule::MOVED, Place::File).message(message));
+        // Mostly there is no line about networks.
+        let place = if self.root.says(at) {
+            Place::Key(at.clone())
+        } else {
+            Place::File
+        };
+        self.report(Finding::new(&rule::MOVED, place).message(message));
     }
 
     /// Holds the networks that the file names, or that the cluster has already, against this computer's. Those that
@@ -173,8 +185,8 @@ impl Checker<'_> {
             let Some(net) = written.of(purpose).or(kept) else {
                 continue;
             };
-            for (taken, name) in &surroundings.networks {
-                let is_kept = kept == Some(net);
+            let is_kept = kept == Some(net);
+            for (taken, name) in widest(&surroundings.networks, net) {
                 let severity = match relation(net, *taken) {
                     // What lies inside ours would vanish behind it.
                     Relation::Covers if !is_kept => Severity::Error,
@@ -208,6 +220,23 @@ fn cause(purpose: Purpose, surroundings: &Surroundings) -> String {
     let mut reserved = surroundings.reserved.iter();
     match reserved.find(|network| purpose == Purpose::Machines && overlaps(network)) {
         Some(network) => format!("another cluster has {network}"),
-        None => format!("the file has addresses in {usual}"),
+        None => "the file has addresses in the usual ones".to_owned(),
     }
+}
+
+/// Networks that overlap one of the cluster's, without those that lie in another of them: an interface's own address
+/// says nothing that its network does not say.
+fn widest(networks: &[(Ipv4Net, String)], net: Ipv4Net) -> Vec<&(Ipv4Net, String)> {
+    let overlaps = |(network, _): &&(Ipv4Net, String)| relation(net, *network) != Relation::Apart;
+    let mut found: Vec<_> = networks.iter().filter(overlaps).collect();
+    found.sort();
+    let mut said: Option<Ipv4Net> = None;
+    found.retain(|(network, _)| {
+        let is_said = said.is_some_and(|said| said.contains(network));
+        if !is_said && relation(net, *network) == Relation::Covers {
+            said = Some(*network);
+        }
+        !is_said
+    });
+    found
 }

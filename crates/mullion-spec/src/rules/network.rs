@@ -95,7 +95,8 @@ rules! {
     MOVED "E0419" "network-chosen" Note
         "a network other than the usual one is used"
         why "The usual machine, pod and service networks (10.99.0.0/24, 10.244.0.0/16 and 10.96.0.0/16) are used where they are free. Where this computer, another cluster or an address of the file has a part of one, Mullion chooses a free network in 172.16.0.0/12, 192.168.0.0/16, 100.64.0.0/10 or 10.0.0.0/8. A cluster keeps the networks that it was created with."
-        do "to choose a network yourself, write it into the file before the cluster is created";
+        do "to choose a network yourself, write it into the file before the cluster is created"
+        e.g. "machines: {linux: 1}\nnetwork: {podCIDR: 10.96.0.0/16}\n";
     NO_FREE "E0420" "no-free-network" Error
         "no network is free"
         why "Mullion chooses networks that share no address with the networks of this computer, in 10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16 and 100.64.0.0/10. A network that the file names may lie inside a wider one."
