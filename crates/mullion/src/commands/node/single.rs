@@ -215,8 +215,8 @@ fn may_be_reset(model: &Model, observed: &Observed, machine: &MachineName) -> Re
 
 #[cfg(test)]
 mod tests {
-    use mullion_plan::{ClusterFacts, ClusterId, Inside, MachineFacts, Place};
     use mullion_catalog::Judgement;
+    use mullion_plan::{ClusterFacts, ClusterId, Inside, MachineFacts, Place};
     use mullion_spec::draft::Surroundings;
     use mullion_spec::source::Source;
     use mullion_spec::words::Driver;
