@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use mullion_catalog::Catalog;
 use mullion_spec::draft::{Draft, Surroundings, Verdict};
 use mullion_spec::finding::Severity;
+use mullion_spec::networks::Settled;
 use mullion_spec::render::{Colour, render};
 use mullion_spec::rules::{self, Rule};
 use mullion_spec::source::Source;
@@ -25,7 +26,9 @@ fn codes(verdict: &Verdict) -> BTreeSet<&'static str> {
 }
 
 /// Rules about what cannot be said in a file's text: the file itself, this computer, a running cluster.
-const WITHOUT_EXAMPLE: [&str; 6] = ["E0101", "E0102", "E0103", "E0104", "E0113", "E0413"];
+const WITHOUT_EXAMPLE: [&str; 7] = [
+    "E0101", "E0102", "E0103", "E0104", "E0113", "E0413", "E0420",
+];
 
 fn is_without_example(rule: &Rule) -> bool {
     WITHOUT_EXAMPLE.contains(&rule.code) || rule.name == "version-skew"
@@ -160,36 +163,119 @@ fn the_file_and_the_catalog_agree_on_the_default_version() {
     );
 }
 
+/// What is found about a file on a computer that reaches a network: rules and severities, and the cluster's networks.
+fn beside(text: &str, taken: &[&str], kept: Settled) -> (Vec<(&'static str, Severity)>, String) {
+    let networks = taken
+        .iter()
+        .map(|net| (net.parse().unwrap(), "eth0".into()));
+    let surroundings = Surroundings {
+        networks: networks.collect(),
+        kept,
+        ..Surroundings::default()
+    };
+    let draft = Draft::read(Source::new("f", text), &surroundings);
+    let network = &draft.provisional().unwrap().network;
+    let networks = [network.machines, Some(network.pods), Some(network.services)];
+    let networks = networks.map(|net| net.map_or("none".into(), |net| net.to_string()));
+    let verdict = Catalog::builtin().judge(draft).verdict;
+    let findings = verdict.findings.iter();
+    let findings = findings.map(|located| (located.finding.rule.name, located.finding.severity));
+    (findings.collect(), networks.join(" "))
+}
+
 #[test]
-fn a_network_of_this_computer_is_in_the_way_by_how_much_it_would_lose() {
-    let found = |taken: &str| {
-        let surroundings = Surroundings {
-            networks: vec![(taken.parse().unwrap(), "eth0".into())],
-        };
-        let draft = Draft::read(Source::new("f", "machines: {linux: 1}"), &surroundings);
-        let verdict = Catalog::builtin().judge(draft).verdict;
-        let severities = verdict.findings.iter().map(|located| {
-            assert_eq!(located.finding.rule.name, "network-taken");
-            located.finding.severity
+fn a_network_that_the_file_names_is_in_the_way_by_how_much_others_would_lose() {
+    let text = "machines: {linux: 1}\nnetwork: {machineCIDR: 10.99.0.0/24, podCIDR: 10.244.0.0/16, serviceCIDR: 10.96.0.0/16}\n";
+    let found = |taken: &[&str]| {
+        let (found, networks) = beside(text, taken, Settled::default());
+        assert_eq!(networks, "10.99.0.0/24 10.244.0.0/16 10.96.0.0/16");
+        let severities = found.into_iter().map(|(rule, severity)| {
+            assert_eq!(rule, "network-taken");
+            severity
         });
         severities.collect::<Vec<_>>()
     };
-    assert_eq!(found("192.168.0.0/24"), []);
+    assert_eq!(found(&["192.168.0.0/24", "0.0.0.0/1", "0.0.0.0/0"]), []);
     assert_eq!(
-        found("10.99.0.0/24"),
+        found(&["10.99.0.7/32", "10.99.0.0/24"]),
         [Severity::Error],
-        "the machine network itself"
+        "the machine network itself, said once"
     );
     assert_eq!(
-        found("10.244.7.0/24"),
+        found(&["10.244.7.0/24"]),
         [Severity::Error],
         "a part of the pod network"
     );
     assert_eq!(
-        found("10.0.0.0/8"),
+        found(&["10.0.0.0/8"]),
         [Severity::Warning; 3],
         "a wide route, as of a VPN"
     );
+}
+
+#[test]
+fn networks_that_the_file_leaves_out_move_once_and_stay() {
+    let usual = "10.99.0.0/24 10.244.0.0/16 10.96.0.0/16";
+    let note = [("network-chosen", Severity::Note)];
+    let vpn = ["10.0.0.0/8", "172.16.0.0/12"];
+    for text in [
+        "machines: {linux: 1}\n",
+        "machines: {linux: 1}\nnetwork: {machineCIDR: null}\n",
+    ] {
+        let fresh = |taken: &[&str]| beside(text, taken, Settled::default());
+        assert_eq!(fresh(&[]), (vec![], usual.into()));
+        assert_eq!(fresh(&["192.168.1.0/24"]), (vec![], usual.into()));
+        let behind_vpn = "172.30.0.0/24 172.29.0.0/16 172.28.0.0/16";
+        assert_eq!(fresh(&vpn[..1]), (note.to_vec(), behind_vpn.into()));
+        let moved = "192.168.0.0/24 100.127.0.0/16 100.126.0.0/16";
+        assert_eq!(fresh(&vpn), (note.to_vec(), moved.into()));
+        // What was chosen once stays, with other routes too.
+        let nets: Vec<_> = moved.split(' ').map(|net| net.parse().ok()).collect();
+        let kept = Settled {
+            machines: nets[0],
+            pods: nets[1],
+            services: nets[2],
+        };
+        for taken in [[].as_slice(), &vpn, &["192.168.0.0/16"]] {
+            assert_eq!(beside(text, taken, kept), (note.to_vec(), moved.into()));
+        }
+        let (found, networks) = beside(text, &["192.168.0.128/25"], kept);
+        assert_eq!(networks, moved);
+        assert_eq!(found[0], ("network-taken", Severity::Warning));
+        // A cluster of an earlier version does not move either.
+        let earlier = Settled {
+            machines: "10.99.0.0/24".parse().ok(),
+            pods: "10.244.0.0/16".parse().ok(),
+            services: "10.96.0.0/16".parse().ok(),
+        };
+        assert_eq!(beside(text, &vpn, earlier), (vec![], usual.into()));
+        let all = [&vpn[..], &["192.168.0.0/16", "100.64.0.0/10"]].concat();
+        let (found, _) = fresh(&all);
+        assert_eq!(found, [("no-free-network", Severity::Error); 3]);
+    }
+    // Only what the file leaves out moves.
+    let text = "machines: {linux: 1}\nnetwork: {podCIDR: 10.96.0.0/16}\n";
+    let (found, networks) = beside(text, &[], Settled::default());
+    assert_eq!(found, note);
+    assert_eq!(networks, "10.99.0.0/24 10.96.0.0/16 172.30.0.0/16");
+}
+
+#[test]
+fn networks_are_chosen_apart_from_computers_that_the_file_names() {
+    let text = "machines:\n  - {name: cp, role: control-plane}\n  \
+        - {name: old, driver: ssh, addresses: [10.99.0.7, 10.244.3.4]}\n\
+        network: {machineAccess: lan, upstreamDNS: [10.96.0.10]}\n";
+    let (_, networks) = beside(text, &[], Settled::default());
+    assert_eq!(networks, "10.99.1.0/24 172.30.0.0/16 172.29.0.0/16");
+    // Where no machine is made, no network is needed for them and none is chosen.
+    let text =
+        "machines:\n  - {name: cp, role: control-plane, driver: ssh, addresses: [10.99.0.7]}\n";
+    let (found, networks) = beside(text, &["10.99.0.0/24"], Settled::default());
+    assert!(
+        !found.iter().any(|(rule, _)| rule.starts_with("network-")),
+        "{found:?}"
+    );
+    assert_eq!(networks, "10.99.0.0/24 10.244.0.0/16 10.96.0.0/16");
 }
 
 /// Every message as a user sees it. Read the difference before accepting it.

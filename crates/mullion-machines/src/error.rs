@@ -248,7 +248,7 @@ impl DriverError {
             Self::NeedsRoot => Some("run it with sudo".into()),
             Self::MissingProgram(_) => Some("`mullion doctor --fix` installs it".into()),
             Self::Taken { .. } | Self::OtherNetwork { .. } => {
-                Some("choose another network with `network.machineCIDR` in the file; `null` takes a free one".into())
+                Some("choose another network with `network.machineCIDR` in the file; without that line a new cluster takes a free one".into())
             }
             Self::BadPlace { .. } => {
                 Some("give machines a folder on a local disk, such as ext4, xfs or btrfs".into())

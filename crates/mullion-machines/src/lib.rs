@@ -55,7 +55,7 @@ pub use error::DriverError;
 pub use found::{Door, Found, Sighting};
 #[doc(hidden)]
 pub use nspawn::fuzz;
-pub use nspawn::{DiskLimit, disk_limit, has_machines};
+pub use nspawn::{DiskLimit, Networks, disk_limit, has_machines, networks};
 pub use quirks::{Cgroup, Init, Limits, Quirks, quirks};
 pub use record::{open_record, read_record};
 pub use wish::{Hosts, MachineWish, NetworkWish, gateway};

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ipnet::Ipv4Net;
 use mullion_plan::{Attend, Identity, Power, Trouble};
+use mullion_spec::networks::{Relation, relation};
 use mullion_spec::value::{ClusterName, MachineName};
 use mullion_spec::words::MachineAccess;
 
@@ -216,9 +217,7 @@ impl Driver for Memory {
         let network = wish.network.trunc();
         gateway(&network).ok_or(DriverError::TooSmall(network))?;
         let mut clusters = self.lock();
-        let overlaps = |there: &Ipv4Net| {
-            there.contains(&network.network()) || network.contains(&there.network())
-        };
+        let covers = |there: Ipv4Net| relation(network, there) == Relation::Covers;
         for (name, other) in clusters.iter() {
             let is_other = differs(other.network_identity.as_ref(), wish.identity.as_ref());
             if let Some(there) = other.network_identity.as_ref()
@@ -244,7 +243,7 @@ impl Driver for Memory {
                         wanted: network,
                     });
                 }
-                Some(there) if *name != wish.cluster && overlaps(&there) => {
+                Some(there) if *name != wish.cluster && covers(there) => {
                     return Err(DriverError::Taken {
                         network,
                         taken: there.to_string(),

@@ -8,6 +8,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use ipnet::{IpNet, Ipv4Net};
 use mullion_spec::cluster::{Carrier, ControlPlane, Duty, Machine};
+use mullion_spec::networks::{Relation, relation};
 use mullion_spec::value::{Address, Endpoint, MachineName};
 
 use crate::observed::{MachineFacts, Observed, Place};
@@ -90,7 +91,7 @@ pub(crate) fn assign(
     machines: &[Machine<'_>],
     obstacles: &mut BTreeSet<Obstacle>,
 ) -> Addresses {
-    let network = choose_network(wanted, observed, machines, obstacles);
+    let network = machine_network(wanted, observed, machines, obstacles);
     let mut of: Vec<_> = machines
         .iter()
         .map(|machine| machine.given_address().cloned())
@@ -137,7 +138,8 @@ fn endpoint_owner(wanted: &Wanted<'_>, machines: &[Machine<'_>]) -> Option<usize
     first(Duty::LoadBalancer).or_else(|| first(Duty::ControlPlane))
 }
 
-fn choose_network(
+/// The network that the checked file has for machines, and who is in its way.
+fn machine_network(
     wanted: &Wanted<'_>,
     observed: &Observed,
     machines: &[Machine<'_>],
@@ -147,54 +149,25 @@ fn choose_network(
     if places.is_empty() {
         return None;
     }
-    let network = &wanted.cluster.network;
-    let found = || observed.hosts.values().find_map(|host| host.network);
-    let chosen = network.machines.or_else(found).or_else(|| {
-        let mut taken: Vec<_> = vec![IpNet::V4(network.pods), IpNet::V4(network.services)];
-        taken.extend(observed.hosts.values().flat_map(|host| &host.foreign));
-        let candidates =
-            || (0..=255).filter_map(|third| Ipv4Net::new(Ipv4Addr::new(10, 99, third, 0), 24).ok());
-        let is_free = |net: &Ipv4Net| !taken.iter().any(|other| overlaps(*net, other));
-        // Behind a route as wide as a VPN's nothing is free of it; then it is enough to cut off nobody.
-        let cuts_off = |net: &Ipv4Net| taken.iter().any(|other| contains(*net, other));
-        let is_own = |net: &Ipv4Net| overlaps(*net, &taken[0]) || overlaps(*net, &taken[1]);
-        candidates()
-            .find(is_free)
-            .or_else(|| candidates().find(|net| !cuts_off(net) && !is_own(net)))
-    });
-    let Some(chosen) = chosen else {
-        obstacles.insert(Obstacle::NoFreeNetwork);
-        return None;
-    };
+    let network = wanted.cluster.network.machines?;
     for place in places {
         let Some(host) = observed.hosts.get(&place) else {
             continue;
         };
         // A network that is ours already works beside whatever came later.
-        if host.network == Some(chosen) {
+        if host.network == Some(network) {
             continue;
         }
-        // A wider network loses a part; one that lies inside would be cut off altogether.
-        if let Some(foreign) = host.foreign.iter().find(|other| contains(chosen, other)) {
+        let is_covered = |other: &&IpNet| relation(network, **other) == Relation::Covers;
+        if let Some(foreign) = host.foreign.iter().find(is_covered) {
             obstacles.insert(Obstacle::NetworkTaken {
                 foreign: *foreign,
                 place,
-                wanted: chosen,
+                wanted: network,
             });
         }
     }
-    Some(chosen)
-}
-
-fn contains(net: Ipv4Net, other: &IpNet) -> bool {
-    matches!(other, IpNet::V4(other) if net.contains(other))
-}
-
-fn overlaps(net: Ipv4Net, other: &IpNet) -> bool {
-    match other {
-        IpNet::V4(other) => net.contains(other) || other.contains(&net),
-        IpNet::V6(_) => false,
-    }
+    Some(network)
 }
 
 /// The computer that carries a machine that we make.

@@ -110,8 +110,6 @@ pub enum Obstacle {
         #[schemars(with = "String")]
         network: Ipv4Net,
     },
-    /// No network is free for the machines.
-    NoFreeNetwork,
     /// The machine network has fewer addresses than there are machines.
     TooFewAddresses {
         /// The network.
@@ -257,9 +255,9 @@ impl Obstacle {
     pub const fn class(&self) -> ObstacleClass {
         match self {
             Self::NoControlPlane | Self::TooFewAddresses { .. } => ObstacleClass::File,
-            Self::NetworkTaken { .. }
-            | Self::NoFreeNetwork
-            | Self::LeftAlone { machine: None, .. } => ObstacleClass::ThisComputer,
+            Self::NetworkTaken { .. } | Self::LeftAlone { machine: None, .. } => {
+                ObstacleClass::ThisComputer
+            }
             Self::Version { .. }
             | Self::NotOurs { .. }
             | Self::Occupied { .. }
@@ -316,7 +314,6 @@ impl Obstacle {
                 address,
                 network,
             } => format!("`{machine}` has the address {address}, outside of {network}"),
-            Self::NoFreeNetwork => "no network 10.99.N.0/24 is free for the machines".into(),
             Self::TooFewAddresses {
                 network,
                 free,
@@ -390,7 +387,7 @@ impl Obstacle {
                 "write {found} into the file: a running cluster keeps it, and only a new one (`mullion down`, then \
                  `mullion up`) can have another"
             ),
-            Self::NetworkTaken { .. } | Self::NoFreeNetwork => {
+            Self::NetworkTaken { .. } => {
                 "give `network.machineCIDR` a network that is free".into()
             }
             Self::AddressOutside { .. } => {

@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use ipnet::{IpNet, Ipv4Net};
 use serde::{Deserialize, Serialize};
 
+use crate::networks::Settled;
 use crate::raw::RawWindows;
 use crate::value::{
     Address, ByteSize, ClusterName, Endpoint, GroupName, HostName, Jump, MachineName, Secret,
@@ -110,7 +111,7 @@ pub struct Network {
     pub pods_per_node: u8,
     /// Addresses of services.
     pub services: Ipv4Net,
-    /// Addresses of machines that are made; a free network is taken when none is given.
+    /// Addresses of machines that are made; always there where any is made.
     pub machines: Option<Ipv4Net>,
     /// From where those machines can be reached.
     pub machine_access: MachineAccess,
@@ -508,6 +509,17 @@ impl Cluster {
     /// Every machine, group by group in the order of the file.
     pub fn machines(&self) -> impl Iterator<Item = Machine<'_>> {
         self.groups.iter().flat_map(Group::machines)
+    }
+
+    /// Its networks; that of machines only where any is made.
+    pub fn networks(&self) -> Settled {
+        let is_made = |group: &Group| group.carrier.is_made() && !group.numbers.is_empty();
+        let makes_machines = self.groups.iter().any(is_made);
+        Settled {
+            machines: self.network.machines.filter(|_| makes_machines),
+            pods: Some(self.network.pods),
+            services: Some(self.network.services),
+        }
     }
 
     /// The operating systems that its machines have.

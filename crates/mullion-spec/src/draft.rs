@@ -3,21 +3,29 @@
 //! [`Draft::read`] runs the rules of this crate. The catalog's rules come after it and may look at the
 //! provisional cluster; [`Draft::conclude`] hands the cluster over only where no rule was broken.
 
+use std::convert::Infallible;
+
 use ipnet::Ipv4Net;
 
 use crate::check::{Checker, GroupPlace, about_left_out};
 use crate::cluster::Cluster;
 use crate::finding::{Finding, Findings, Place, Severity};
 use crate::hidden::Hidden;
+use crate::networks::Settled;
 use crate::raw::RawCluster;
 use crate::shape;
 use crate::source::{self, Node, Path, PathSet, Position, Source, Span};
+use crate::value::ClusterName;
 
-/// What the file is judged beside: facts about this computer that rules look at.
+/// What the file is judged beside: facts about this computer and about the cluster that rules look at.
 #[derive(Debug, Clone, Default)]
 pub struct Surroundings {
-    /// Networks that this computer has a route to, other than Mullion's own, each with its interface.
+    /// Networks that this computer has or reaches, other than this cluster's own, each with its interface.
     pub networks: Vec<(Ipv4Net, String)>,
+    /// Machine networks of other clusters, whether they are up or not: no machine network is chosen there.
+    pub reserved: Vec<Ipv4Net>,
+    /// The networks that the cluster has already.
+    pub kept: Settled,
 }
 
 /// A file that is being judged.
@@ -35,6 +43,16 @@ pub struct Draft {
 impl Draft {
     /// Reads a file and runs every rule that needs no catalog.
     pub fn read(source: Source, surroundings: &Surroundings) -> Self {
+        let draft = Self::read_beside(source, |_| Ok::<_, Infallible>(surroundings.clone()));
+        draft.unwrap_or_else(|never| match never {})
+    }
+
+    /// Reads a file and runs every rule that needs no catalog. Once the cluster's name is known, `surroundings` finds
+    /// out what the rest is judged beside.
+    pub fn read_beside<E>(
+        source: Source,
+        surroundings: impl FnOnce(&ClusterName) -> Result<Surroundings, E>,
+    ) -> Result<Self, E> {
         let (root, findings) = source::parse(&source);
         let mut draft = Self {
             hidden: Hidden::of(&source, root.as_ref()),
@@ -46,7 +64,7 @@ impl Draft {
             left_out: PathSet::default(),
         };
         let Some(root) = root else {
-            return draft;
+            return Ok(draft);
         };
         let fitted = shape::fit(&root, std::mem::take(&mut draft.findings));
         draft.findings = fitted.findings;
@@ -60,14 +78,14 @@ impl Draft {
                 std::mem::take(&mut draft.findings),
                 std::mem::take(&mut draft.left_out),
             );
-            let outcome = checker.check(&raw, surroundings);
+            let outcome = checker.check(&raw, surroundings)?;
             draft.findings = checker.findings;
             draft.left_out = checker.left_out;
             draft.cluster = Some(outcome.cluster);
             draft.groups = outcome.groups;
         }
         draft.root = Some(root);
-        draft
+        Ok(draft)
     }
 
     /// The cluster, with harmless values where the file's own are wrong: for rules to look at, not to act on.

@@ -31,6 +31,7 @@ pub mod edit;
 pub mod finding;
 mod hidden;
 pub mod image;
+pub mod networks;
 pub mod raw;
 pub mod reference;
 pub mod render;

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::networks::Purpose;
 use crate::words::{Admission, Backend, BuildPolicy, Cni, Driver, MachineAccess, Os, Role};
 
 /// A cluster of Linux and Windows machines.
@@ -139,16 +140,16 @@ pub struct RawNetwork {
     pub port: u16,
     /// The pods' MTU; found from the machines' network when null.
     pub mtu: Option<u32>,
-    /// Addresses of pods.
+    /// Addresses of pods; a new cluster moves to a free /16 when this is left out and the default is in use.
     #[serde(rename = "podCIDR")]
     pub pod_cidr: String,
     /// The prefix length of one node's share of them.
     #[serde(rename = "podCIDRSize")]
     pub pod_cidr_size: u8,
-    /// Addresses of services.
+    /// Addresses of services; a new cluster moves to a free /16 when this is left out and the default is in use.
     #[serde(rename = "serviceCIDR")]
     pub service_cidr: String,
-    /// Addresses of machines that are made; another free /24 is taken when null.
+    /// Addresses of machines that are made; a new cluster moves to a free /24 when this is null or left out and the default is in use.
     #[serde(rename = "machineCIDR")]
     pub machine_cidr: Option<String>,
     /// From where machines that are made can be reached: host (this computer alone) | lan (other networks too, as machines beside them that exist already need).
@@ -170,10 +171,10 @@ impl Default for RawNetwork {
             vni: 4096,
             port: 4789,
             mtu: None,
-            pod_cidr: "10.244.0.0/16".into(),
+            pod_cidr: Purpose::Pods.usual().to_string(),
             pod_cidr_size: 24,
-            service_cidr: "10.96.0.0/16".into(),
-            machine_cidr: Some("10.99.0.0/24".into()),
+            service_cidr: Purpose::Services.usual().to_string(),
+            machine_cidr: Some(Purpose::Machines.usual().to_string()),
             machine_access: MachineAccess::Host,
             domain: "cluster.local".into(),
             upstream_dns: Vec::new(),

@@ -7,11 +7,14 @@ use mullion_catalog::{Catalog, Judgement};
 use mullion_engine::hands::ClusterState;
 use mullion_spec::draft::{Draft, Surroundings, Verdict};
 use mullion_spec::finding::{Finding, Place};
+use mullion_spec::networks::Settled;
 use mullion_spec::rules::file as rule;
 use mullion_spec::source::{MAX_BYTES, Source};
 use mullion_spec::value::ClusterName;
 
+use crate::environment::Environment;
 use crate::failure::{Class, Failure};
+use crate::surroundings;
 
 /// The file that is taken where none is named.
 pub const USUAL: &str = "cluster.yaml";
@@ -64,9 +67,56 @@ pub fn of_cluster(cluster: &ClusterName, state: &Path) -> Result<Source, Failure
     })
 }
 
-/// Judges a file beside what is known of this computer.
+/// Judges a file beside what is given.
 pub fn judge(source: Source, surroundings: &Surroundings) -> Judgement {
     Catalog::builtin().judge(Draft::read(source, surroundings))
+}
+
+/// A file that was judged beside what is known of this computer.
+#[derive(Debug)]
+pub struct Judged {
+    /// What was found about it.
+    pub judgement: Judgement,
+    /// The whole text, with its secrets.
+    source: Source,
+}
+
+impl Judged {
+    /// Judges a file beside what is known of this computer and of the cluster.
+    pub fn here(source: Source, environment: &Environment) -> Result<Self, Failure> {
+        let read = source.clone();
+        let draft = Draft::read_beside(read, |cluster| surroundings::of(cluster, environment));
+        let draft = draft.map_err(|error| {
+            let words = "the state of the cluster cannot be read";
+            Failure::new(Class::ThisComputer, words).because(&error)
+        })?;
+        Ok(Self {
+            judgement: Catalog::builtin().judge(draft),
+            source,
+        })
+    }
+
+    /// A file that could not be read.
+    pub fn unreadable(verdict: Verdict) -> Self {
+        Self {
+            source: verdict.source.clone(),
+            judgement: Judgement {
+                verdict,
+                model: None,
+            },
+        }
+    }
+
+    /// Judges the same file again: another run may have changed what is around it.
+    pub fn again(&self, environment: &Environment) -> Result<Self, Failure> {
+        Self::here(self.source.clone(), environment)
+    }
+
+    /// The networks that the cluster has by this judgement.
+    pub fn networks(&self) -> Option<Settled> {
+        let model = self.judgement.model.as_ref()?;
+        Some(model.cluster().networks())
+    }
 }
 
 fn open(name: &str, path: &Path) -> Result<Source, Box<Verdict>> {

@@ -38,15 +38,14 @@ use std::ffi::OsString;
 use std::io::{self, Read, Write};
 
 use clap::Parser as _;
-use mullion_catalog::Judgement;
 use mullion_engine::hands::ClusterState;
-use mullion_spec::draft::Surroundings;
 use mullion_spec::render::Colour;
 
 use arguments::{Arguments, Command, Global};
 use console::{Console, Format, Presence};
 use environment::Environment;
 use failure::{Class, Failure};
+use file::Judged;
 use guard::Guard;
 use invocation::Invocation;
 
@@ -182,12 +181,12 @@ fn dispatch(
     let Arguments { global, command } = arguments;
     let invocation = Invocation::new(typed, &global);
     let mut judged = || {
-        let judgement = judge(&global, environment, input, &surroundings::read())?;
-        if let Some(model) = &judgement.model {
+        let judged = judge(&global, environment, input)?;
+        if let Some(model) = &judged.judgement.model {
             // A folder that may not be used is refused before anything is done.
             environment.cache_of(model.cluster())?;
         }
-        Ok::<_, Failure>(judgement)
+        Ok::<_, Failure>(judged)
     };
     match command {
         Command::Init(wishes) => commands::init::init(
@@ -197,11 +196,11 @@ fn dispatch(
             &environment.folder,
         ),
         Command::Validate => {
-            let judgement = judged()?;
+            let judgement = judged()?.judgement;
             commands::validate::validate(console, &judgement)
         }
         Command::Plan(wishes) => {
-            let judgement = judged()?;
+            let judgement = judged()?.judgement;
             let detail = if global.verbose {
                 views::plan::Detail::Durations
             } else {
@@ -210,45 +209,45 @@ fn dispatch(
             commands::plan::plan(console, &judgement, &wishes, environment, detail)
         }
         Command::Up(wishes) => {
-            let judgement = judged()?;
-            commands::up::up(console, &judgement, &wishes, environment, invocation)
+            let judged = judged()?;
+            commands::up::up(console, &judged, &wishes, environment, invocation)
         }
         Command::Status => {
-            let judgement = judged()?;
+            let judgement = judged()?.judgement;
             commands::status::status(console, &judgement, environment)
         }
         Command::Down(wishes) => {
-            let judgement = judged()?;
+            let judgement = judged()?.judgement;
             commands::down::down(console, &judgement, &wishes, environment, invocation)
         }
         Command::Node(wishes) => {
-            let judgement = judged()?;
+            let judged = judged()?;
             let file = global.file.as_deref();
-            commands::node::node(console, &judgement, &wishes, file, environment, invocation)
+            commands::node::node(console, &judged, &wishes, file, environment, invocation)
         }
         Command::Ssh(wishes) => {
-            let judgement = judged()?;
+            let judgement = judged()?.judgement;
             commands::ssh::ssh(console, &judgement, &wishes, environment)
         }
         Command::Console(wishes) => {
-            let judgement = judged()?;
+            let judgement = judged()?.judgement;
             commands::machine_console::machine_console(console, &judgement, &wishes, environment)
         }
         Command::Kubeconfig(wishes) => {
-            let judgement = judged()?;
+            let judgement = judged()?.judgement;
             commands::kubeconfig::kubeconfig(console, &judgement, &wishes, environment)
         }
         Command::Kubectl(wishes) => {
-            let judgement = judged()?;
+            let judgement = judged()?.judgement;
             commands::kubectl::kubectl(console, &judgement, &wishes, environment)
         }
         Command::Runs(wishes) => commands::runs::runs(console, &wishes, environment),
         Command::Artifacts(wishes) => {
-            let judgement = judged()?;
+            let judgement = judged()?.judgement;
             commands::artifacts::artifacts(console, &judgement, &wishes, environment, invocation)
         }
         Command::Doctor(wishes) => {
-            let judgement = judged()?;
+            let judgement = judged()?.judgement;
             commands::doctor::doctor(console, &judgement, &wishes, environment)
         }
         Command::Catalog(wishes) => commands::catalog::catalog(console, &wishes),
@@ -262,21 +261,15 @@ fn judge(
     global: &Global,
     environment: &Environment,
     input: &mut dyn Read,
-    surroundings: &Surroundings,
-) -> Result<Judgement, Failure> {
-    if let Some(cluster) = &global.cluster {
-        let source = file::of_cluster(cluster, &environment.state)?;
-        return Ok(file::judge(source, surroundings));
+) -> Result<Judged, Failure> {
+    let source = match &global.cluster {
+        Some(cluster) => Ok(file::of_cluster(cluster, &environment.state)?),
+        None => file::read(global.file.as_deref(), &environment.folder, input),
+    };
+    match source {
+        Ok(source) => Judged::here(source, environment),
+        Err(verdict) => Ok(Judged::unreadable(*verdict)),
     }
-    Ok(
-        match file::read(global.file.as_deref(), &environment.folder, input) {
-            Ok(source) => file::judge(source, surroundings),
-            Err(verdict) => Judgement {
-                verdict: *verdict,
-                model: None,
-            },
-        },
-    )
 }
 
 /// A stream whose reader may have gone: `mullion catalog | head` is not a failure.

@@ -1,25 +1,90 @@
-//! What this computer has around it that a cluster must keep clear of.
+//! What a cluster must keep clear of on this computer, and the networks that it has already.
 
 use std::net::Ipv4Addr;
 
 use ipnet::Ipv4Net;
+use mullion_engine::hands::{ClusterState, StateError};
+use mullion_machines::{Networks, has_machines, networks};
 use mullion_spec::draft::Surroundings;
+use mullion_spec::networks::{Purpose, Relation, Settled, relation};
+use mullion_spec::value::ClusterName;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// What the names of our own bridges begin with: a network of ours is not in anybody's way.
-const OURS: &str = "mul";
+use crate::environment::Environment;
 
-/// Reads this computer's routes. A computer that does not tell has none that we know of.
-pub fn read() -> Surroundings {
+/// Where earlier versions chose networks for machines.
+const EARLIER: Ipv4Net = Ipv4Net::new_assert(Ipv4Addr::new(10, 99, 0, 0), 16);
+
+/// Looks around for a cluster: at this computer's networks and at what earlier runs kept. It changes nothing.
+pub fn of(cluster: &ClusterName, environment: &Environment) -> Result<Surroundings, StateError> {
+    // Without the program that tells it, the kernel's table says the most important of it.
+    let here = networks(cluster).unwrap_or_else(|_| by_table());
+    let state = ClusterState::of(&environment.state, cluster);
+    let kept = kept(&state, &here, has_machines(&environment.place, cluster))?;
+    let others = ClusterState::all(&environment.state).into_iter();
+    let others = others.filter(|other| other != cluster);
+    let reserved = others.filter_map(|other| {
+        // What of another cluster cannot be read is told when that cluster is asked for.
+        let networks = ClusterState::of(&environment.state, &other).networks();
+        networks.ok().flatten()?.machines
+    });
+    Ok(Surroundings {
+        reserved: reserved.collect(),
+        networks: here.others,
+        kept,
+    })
+}
+
+/// The networks that a cluster has already.
+fn kept(state: &ClusterState, here: &Networks, has_machines: bool) -> Result<Settled, StateError> {
+    let is_empty = here.own.is_none() && !has_machines;
+    if let Some(mut kept) = state.networks()? {
+        // A run that ended before it made anything left only the choice: somebody else may have taken the network.
+        let is_lost = |ours: &Ipv4Net| {
+            let mut others = here.others.iter();
+            is_empty && others.any(|(other, _)| relation(*ours, *other) == Relation::Covers)
+        };
+        kept.machines = kept.machines.filter(|machines| !is_lost(machines));
+        return Ok(kept);
+    }
+    let kubeconfig = state.kubeconfig()?;
+    if is_empty && kubeconfig.is_none() {
+        return Ok(Settled::default());
+    }
+    // Earlier versions kept no networks, and used the usual ones where the file named none.
+    let server = kubeconfig.and_then(|text| server(text.reveal()));
+    let around = server.and_then(|server| Ipv4Net::new(server, 24).ok());
+    let around = around.filter(|network| EARLIER.contains(network));
+    let machines = here.own.or(around.map(|network| network.trunc()));
+    Ok(Settled {
+        machines: machines.or(Some(Purpose::Machines.usual())),
+        pods: Some(Purpose::Pods.usual()),
+        services: Some(Purpose::Services.usual()),
+    })
+}
+
+/// The address of the API server in a kubeconfig.
+fn server(kubeconfig: &str) -> Option<Ipv4Addr> {
+    let mut lines = kubeconfig.lines().map(str::trim);
+    let server = lines.find_map(|line| line.strip_prefix("server: https://"))?;
+    server.split(':').next()?.parse().ok()
+}
+
+/// What the kernel's own table says. Whose bridge is whose it does not say: none of ours is anybody's.
+fn by_table() -> Networks {
     let table = fs_err::read_to_string("/proc/net/route").unwrap_or_default();
     let foreign = routes(&table).into_iter().filter(|route| !route.is_ours());
-    Surroundings {
-        networks: foreign
+    Networks {
+        own: None,
+        others: foreign
             .map(|route| (route.network, route.interface))
             .collect(),
     }
 }
+
+/// What the names of our own bridges begin with.
+const OURS: &str = "mul";
 
 /// A network that this computer has a route to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -62,7 +127,67 @@ pub fn routes(table: &str) -> Vec<Route> {
 
 #[cfg(test)]
 mod tests {
+    use mullion_wire::Secret;
+
     use super::*;
+
+    fn net(text: &str) -> Ipv4Net {
+        text.parse().unwrap()
+    }
+
+    fn here(own: Option<&str>, others: &[&str]) -> Networks {
+        let others = others.iter().map(|text| (net(text), "eth0".into()));
+        Networks {
+            own: own.map(net),
+            others: others.collect(),
+        }
+    }
+
+    #[test]
+    fn promise_08_a_cluster_of_an_earlier_version_keeps_its_networks() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = ClusterState::of(folder.path(), &"demo".parse().unwrap());
+        let vpn = ["10.0.0.0/8"];
+        assert_eq!(
+            kept(&state, &here(None, &vpn), false).unwrap(),
+            Settled::default()
+        );
+        let usual = Settled {
+            machines: Some(net("10.99.0.0/24")),
+            pods: Some(net("10.244.0.0/16")),
+            services: Some(net("10.96.0.0/16")),
+        };
+        assert_eq!(kept(&state, &here(None, &vpn), true).unwrap(), usual);
+        let own = kept(&state, &here(Some("10.99.7.0/24"), &vpn), true).unwrap();
+        assert_eq!(own.machines, Some(net("10.99.7.0/24")));
+        assert_eq!(own.pods, usual.pods);
+        // The bridge went with a restart of the computer: the way to the API server tells where the machines are.
+        let text = "clusters:\n- cluster:\n    server: https://10.99.3.2:6443\n";
+        state.keep_kubeconfig(&Secret::new(text)).unwrap();
+        let found = kept(&state, &here(None, &vpn), true).unwrap();
+        assert_eq!(found.machines, Some(net("10.99.3.0/24")));
+        let text = "clusters:\n- cluster:\n    server: https://api.example:6443\n";
+        state.keep_kubeconfig(&Secret::new(text)).unwrap();
+        assert_eq!(kept(&state, &here(None, &vpn), false).unwrap(), usual);
+    }
+
+    #[test]
+    fn what_was_chosen_stays_until_somebody_takes_it_before_anything_is_made() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = ClusterState::of(folder.path(), &"demo".parse().unwrap());
+        let (pods, services) = (net("172.29.0.0/16"), net("172.28.0.0/16"));
+        let machines = Some(net("172.30.0.0/24"));
+        state.keep_networks(machines, pods, services).unwrap();
+        let of = |others: &[&str], has_machines| {
+            let kept = kept(&state, &here(None, others), has_machines).unwrap();
+            assert_eq!((kept.pods, kept.services), (Some(pods), Some(services)));
+            kept.machines
+        };
+        assert_eq!(of(&[], false), machines);
+        assert_eq!(of(&["172.16.0.0/12"], false), machines, "a wider route");
+        assert_eq!(of(&["172.30.0.0/24"], true), machines, "machines are in it");
+        assert_eq!(of(&["172.30.0.0/24"], false), None);
+    }
 
     #[test]
     fn routes_are_read_without_the_default_and_our_own_are_known() {

@@ -86,6 +86,10 @@ fn proxy_exceptions_cover_what_the_cluster_has() {
     assert!(!codes(&mended).contains(&"E0412"), "{}", told(&mended));
 }
 
+/// The usual networks, written: only a network that the file leaves out moves.
+const WRITTEN: &str =
+    "machineCIDR: 10.99.0.0/24, podCIDR: 10.244.0.0/16, serviceCIDR: 10.96.0.0/16";
+
 #[test]
 fn addresses_stay_out_of_the_cluster_s_networks() {
     let machine = |address: &str| {
@@ -93,8 +97,10 @@ fn addresses_stay_out_of_the_cluster_s_networks() {
             "machines:\n  - {{name: cp, role: control-plane}}\n  - {{name: old, driver: ssh, addresses: [\"{address}\"]}}\n"
         )
     };
+    let written = |file: &str| format!("{file}network: {{{WRITTEN}}}\n");
     for address in ["10.99.0.7", "10.244.3.4", "10.96.0.10"] {
-        found(&machine(address), &["E0414"]);
+        found(&written(&machine(address)), &["E0414"]);
+        found(&machine(address), &["E0419"]);
     }
     found(
         "machines:\n  - {name: cp, role: control-plane, driver: ssh, addresses: [10.99.0.7]}\n",
@@ -104,16 +110,19 @@ fn addresses_stay_out_of_the_cluster_s_networks() {
         format!("machines: {{linux: 1}}\nhosts: [{{name: h1, address: \"{address}\"}}]\n")
     };
     // A host that carries nothing is refused besides.
-    found(&host("10.99.0.7"), &["E0414", "E0904"]);
+    found(&written(&host("10.99.0.7")), &["E0414", "E0904"]);
+    found(&host("10.99.0.7"), &["E0419", "E0904"]);
     found(&host("2001:db8::1"), &["E0904"]);
     found(&host("127.0.0.1"), &["E0904"]);
     found(&host("224.0.0.1"), &["E0321", "E0904"]);
     for address in ["10.244.0.1", "10.96.0.1"] {
-        found(
-            &format!("machines: {{linux: 1}}\ncontrolPlane: {{endpoint: \"{address}:6443\"}}\n"),
-            &["E0414"],
-        );
-        found(&network(&format!("upstreamDNS: [{address}]")), &["E0414"]);
+        let endpoint =
+            format!("machines: {{linux: 1}}\ncontrolPlane: {{endpoint: \"{address}:6443\"}}\n");
+        found(&written(&endpoint), &["E0414"]);
+        found(&endpoint, &["E0419"]);
+        let server = format!("upstreamDNS: [{address}]");
+        found(&network(&format!("{server}, {WRITTEN}")), &["E0414"]);
+        found(&network(&server), &["E0419"]);
     }
     found(&network("upstreamDNS: [10.99.0.1, 192.0.2.53]"), &[]);
     found(&machine("2001:db8::1"), &["E0410"]);
@@ -160,8 +169,11 @@ fn a_node_s_address_is_one_machine_s_and_of_an_ordinary_form() {
         ("127.0.0.1", Some("E0321")),
     ] {
         let expected: Vec<_> = expected.into_iter().collect();
-        found(&existing(&format!("nodeIP: \"{text}\"")), &expected);
+        let file = existing(&format!("nodeIP: \"{text}\""));
+        let file = format!("{file}network: {{{WRITTEN}}}\n");
+        found(&file, &expected);
     }
+    found(&existing("nodeIP: 10.0.0.0/8"), &["E0419"]);
     found(
         "machines:\n  - {name: cp, role: control-plane}\n  - {name: lin, count: 2, nodeIP: 10.99.0.5}\n",
         &["E0319"],

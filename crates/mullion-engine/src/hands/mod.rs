@@ -26,6 +26,7 @@ mod machine;
 #[cfg(test)]
 mod made;
 mod members;
+mod networks;
 mod node_address;
 mod proofs;
 mod purge;

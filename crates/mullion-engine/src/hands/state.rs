@@ -350,7 +350,7 @@ impl ClusterState {
     }
 
     /// The text of a file; nothing where it is not there.
-    fn read(&self, name: &str) -> Result<Option<String>, StateError> {
+    pub(super) fn read(&self, name: &str) -> Result<Option<String>, StateError> {
         let path = self.folder.join(name);
         let Some(bytes) = read_record(&path)? else {
             // A folder that is a link to nowhere is there, and may hold all of it again tomorrow.
@@ -373,6 +373,7 @@ impl ClusterState {
         self.kubeconfig()?;
         self.taken()?;
         self.proofs()?;
+        self.networks()?;
         self.id()?;
         Ok(())
     }
@@ -396,7 +397,7 @@ fn is_snapshot(name: &str) -> bool {
 }
 
 /// Writes a text that its owner alone can read, whole or not at all.
-fn write_text(path: &Path, text: &str) -> std::io::Result<()> {
+pub(super) fn write_text(path: &Path, text: &str) -> std::io::Result<()> {
     write_private(path, |out| out.write_all(text.as_bytes()))
 }
 

@@ -1,7 +1,7 @@
 //! This computer's network interfaces, as `ip` tells them.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use ipnet::{IpNet, Ipv4Net};
 use mullion_plan::{Identity, Trouble};
@@ -180,23 +180,55 @@ pub(super) fn uplinks() -> Result<Vec<String>, DriverError> {
     let devices = routes.into_iter().flat_map(|route| {
         let hops = route.nexthops.into_iter().map(|hop| hop.dev);
         // A route that leads nowhere (`unreachable`) names no interface, and is a way out all the same for the kernel.
-        hops.chain([route.dev])
+        hops.chain([route.hop.dev])
     });
     Ok(devices.collect())
 }
 
-#[derive(Debug, Deserialize)]
-struct Route {
+/// Every route of this computer that packets can take, of all tables: VPN clients write into tables of their own.
+pub(super) fn routes() -> Result<Vec<Route>, DriverError> {
+    let words = [
+        "-json", "-4", "route", "show", "table", "all", "type", "unicast",
+    ];
+    exec::ask("ip", &words)
+}
+
+/// One route.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct Route {
     #[serde(default)]
-    dev: String,
+    dst: String,
+    #[serde(flatten)]
+    hop: Hop,
     #[serde(default)]
     nexthops: Vec<Hop>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 struct Hop {
     #[serde(default)]
     dev: String,
+    #[serde(default)]
+    gateway: Option<String>,
+}
+
+impl Route {
+    /// The networks that it leads to, with the computers that pass packets on, each with its interface. Of a default
+    /// route there are only the latter.
+    pub(super) fn networks(&self) -> impl Iterator<Item = (Ipv4Net, &str)> {
+        let hops = || std::iter::once(&self.hop).chain(&self.nexthops);
+        let network = self.dst.parse::<Ipv4Net>().ok();
+        // `ip` writes a single address without its prefix.
+        let network = network.or_else(|| Some(self.dst.parse::<Ipv4Addr>().ok()?.into()));
+        let mut devices = hops().map(|hop| hop.dev.as_str());
+        let device = devices.find(|device| !device.is_empty());
+        let network = network.map(|network| (network.trunc(), device.unwrap_or_default()));
+        let gateways = hops().filter_map(|hop| {
+            let gateway: Ipv4Addr = hop.gateway.as_ref()?.parse().ok()?;
+            Some((gateway.into(), hop.dev.as_str()))
+        });
+        network.into_iter().chain(gateways)
+    }
 }
 
 #[cfg(test)]

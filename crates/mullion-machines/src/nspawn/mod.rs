@@ -42,6 +42,7 @@ use std::path::{Path, PathBuf};
 use mullion_plan::{Attend, News, Power, Trouble};
 use mullion_spec::value::{ClusterName, MachineName};
 
+pub use self::network::{Networks, networks};
 use self::place::{Ground, Guise, Home, Label, LabelVersion, Marked};
 use self::process::{Body, Running, Scan};
 pub use self::quota::{DiskLimit, disk_limit};

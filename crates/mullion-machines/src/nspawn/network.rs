@@ -1,16 +1,18 @@
 //! A bridge a cluster, and its way out.
 
+use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt as _;
 
 use fs_err::File;
 use ipnet::{IpNet, Ipv4Net};
 use mullion_plan::{Identity, Trouble};
+use mullion_spec::networks::{Relation, relation};
 use mullion_spec::value::ClusterName;
 use mullion_spec::words::MachineAccess;
 
 use super::firewall::{self, Tables};
 use super::kernel::{Forwarding, Kernel, WayOut};
-use super::links::{self, Link};
+use super::links::{self, Link, Route};
 use super::{exec, names};
 use crate::error::DriverError;
 use crate::wish::{NetworkWish, gateway};
@@ -50,14 +52,9 @@ pub(super) fn look(cluster: &ClusterName) -> Result<Seen, DriverError> {
             None => left_over(cluster, &Kernel::here()?)?,
         },
         access,
-        foreign: links
-            .iter()
-            .filter(|link| !is_own(link))
-            .flat_map(|link| {
-                link.networks()
-                    .map(|network| network.trunc())
-                    .collect::<Vec<_>>()
-            })
+        foreign: foreign(&links, &links::routes()?, cluster)
+            .into_iter()
+            .map(|(network, _)| network)
             .collect(),
         clusters: links.iter().filter_map(Link::cluster).collect(),
         identity: own.map_or(Ok(None), Link::identity),
@@ -66,6 +63,58 @@ pub(super) fn look(cluster: &ClusterName) -> Result<Seen, DriverError> {
             cables.map(|link| link.ifname.clone()).collect()
         }),
     })
+}
+
+/// The networks of this computer, as a cluster sees them that chooses its own.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Networks {
+    /// The cluster's own machine network.
+    pub own: Option<Ipv4Net>,
+    /// What this computer has or reaches beside it, each with its interface.
+    pub others: Vec<(Ipv4Net, String)>,
+}
+
+/// The networks of this computer, as that cluster sees them.
+pub fn networks(cluster: &ClusterName) -> Result<Networks, DriverError> {
+    let links = links::all()?;
+    let own = links.iter().find(|link| belongs(link, cluster));
+    let others = foreign(&links, &links::routes()?, cluster);
+    let others = others
+        .into_iter()
+        .filter_map(|(network, name)| match network {
+            IpNet::V4(network) => Some((network, name)),
+            IpNet::V6(_) => None,
+        });
+    Ok(Networks {
+        own: own.and_then(Link::ipv4).map(|network| network.trunc()),
+        others: others.collect(),
+    })
+}
+
+/// Everything that this computer has or reaches beside the cluster's own network: networks of interfaces and routes,
+/// and the single addresses of interfaces and gateways, which a smaller network than theirs must not contain.
+fn foreign(links: &[Link], routes: &[Route], cluster: &ClusterName) -> Vec<(IpNet, String)> {
+    let own: Vec<_> = links
+        .iter()
+        .filter(|link| belongs(link, cluster))
+        .map(|link| link.ifname.as_str())
+        .collect();
+    let mut found = BTreeSet::new();
+    for link in links
+        .iter()
+        .filter(|link| !own.contains(&link.ifname.as_str()))
+    {
+        for network in link.networks() {
+            found.insert((network.trunc(), link.ifname.clone()));
+            found.insert((network.addr().into(), link.ifname.clone()));
+        }
+    }
+    for (network, name) in routes.iter().flat_map(Route::networks) {
+        if !own.contains(&name) {
+            found.insert((network.into(), name.to_owned()));
+        }
+    }
+    found.into_iter().collect()
 }
 
 /// Whether a bridge is the cluster's: by its label, or by its name where a run was killed before it could label it.
@@ -160,13 +209,14 @@ pub(super) fn make(wish: &NetworkWish) -> Result<(), DriverError> {
             });
         }
     }
-    for link in links.iter().filter(|link| link.ifname != bridge) {
-        for taken in link.networks() {
-            if overlaps(network, &taken) {
+    // A network that is ours already works beside whatever came later.
+    if own.and_then(Link::ipv4).is_none() {
+        for (taken, interface) in foreign(&links, &links::routes()?, &wish.cluster) {
+            if relation(network, taken) == Relation::Covers {
                 return Err(DriverError::Taken {
                     network,
-                    taken: taken.trunc().to_string(),
-                    interface: link.ifname.clone(),
+                    taken: taken.to_string(),
+                    interface,
                 });
             }
         }
@@ -263,15 +313,6 @@ fn forwarding(links: &[Link], cluster: &ClusterName) -> Result<Forwarding, Drive
             Forwarding::Ours
         },
     )
-}
-
-fn overlaps(network: Ipv4Net, taken: &IpNet) -> bool {
-    match taken {
-        IpNet::V4(taken) => {
-            taken.contains(&network.network()) || network.contains(&taken.network())
-        }
-        IpNet::V6(_) => false,
-    }
 }
 
 impl WayOut {
@@ -465,11 +506,47 @@ mod tests {
     }
 
     #[test]
-    fn networks_that_share_an_address_overlap() {
-        let overlap = |a: &str, b: &str| overlaps(a.parse().unwrap(), &b.parse().unwrap());
-        assert!(overlap("10.9.0.0/24", "10.0.0.0/8"));
-        assert!(overlap("10.0.0.0/8", "10.9.0.1/24"));
-        assert!(!overlap("10.9.0.0/24", "10.9.1.0/24"));
-        assert!(!overlap("10.9.0.0/24", "fd00::/64"));
+    fn what_this_computer_reaches_is_told_by_its_interfaces_and_all_its_tables() {
+        let bridge = names::bridge(&cluster());
+        let links = serde_json::json!([
+            { "ifname": &bridge, "ifalias": links::label(&cluster(), None, MachineAccess::Host),
+              "addr_info": [{ "local": "10.99.0.1", "prefixlen": 24, "scope": "global" }] },
+            { "ifname": "eth0", "addr_info": [
+              { "local": "10.77.0.200", "prefixlen": 16, "scope": "global" },
+              { "local": "fe80::1", "prefixlen": 64, "scope": "link" }] },
+        ]);
+        let routes = serde_json::json!([
+            { "dst": "default", "gateway": "10.77.0.254", "dev": "eth0" },
+            { "dst": "10.99.0.0/24", "dev": &bridge },
+            { "dst": "100.100.1.1", "dev": "tailscale0", "table": "52" },
+            { "dst": "172.16.0.0/12", "nexthops": [{ "gateway": "10.77.0.7", "dev": "eth0" }] },
+            { "dst": "what comes next" },
+        ]);
+        exec::play::by(move |_, args| {
+            let is_route = args.contains(&"route");
+            Ok(if is_route { &routes } else { &links }.to_string())
+        });
+        let seen = networks(&cluster()).unwrap();
+        assert_eq!(seen.own, Some("10.99.0.0/24".parse().unwrap()));
+        let others: Vec<_> = seen
+            .others
+            .iter()
+            .map(|(network, name)| format!("{network} {name}"))
+            .collect();
+        assert_eq!(
+            others,
+            [
+                "10.77.0.0/16 eth0",
+                "10.77.0.7/32 eth0",
+                "10.77.0.200/32 eth0",
+                "10.77.0.254/32 eth0",
+                "100.100.1.1/32 tailscale0",
+                "172.16.0.0/12 eth0",
+            ]
+        );
+        // Of another cluster, that bridge is somebody else's.
+        let other = networks(&"other".parse().unwrap()).unwrap();
+        assert_eq!(other.own, None);
+        assert_eq!(other.others.len(), seen.others.len() + 2);
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
 
 use ipnet::{IpNet, Ipv4Net};
+use mullion_spec::networks::{Relation, relation};
 use mullion_spec::value::MachineName;
 use mullion_spec::words::{Driver, MachineAccess, Os};
 
@@ -195,9 +196,8 @@ impl State {
             host.network_access = Some(access);
             return Ok(());
         }
-        // A wider network only loses a part, as behind any more exact route.
-        let net = IpNet::V4(network);
-        if let Some(other) = host.foreign.iter().find(|other| net.contains(*other)) {
+        let is_covered = |other: &&IpNet| relation(network, **other) == Relation::Covers;
+        if let Some(other) = host.foreign.iter().find(is_covered) {
             return Err(refused(format!("{network} would cut off {other}")));
         }
         host.network = Some(network);

@@ -1,8 +1,8 @@
 //! Networks, addresses, and what no step can cure.
 
 use mullion_plan::{
-    Action, ClusterId, Dice, Kubeadm, MachineFacts, Observed, Obstacle, Place, StepId, Until,
-    World, plan, run,
+    Action, ClusterId, Dice, Kubeadm, MachineFacts, Observed, Obstacle, Place, StepId, Until, plan,
+    run,
 };
 use mullion_spec::words::Driver;
 
@@ -37,49 +37,24 @@ fn addresses_stay_and_the_lowest_free_one_is_taken() {
 }
 
 #[test]
-fn a_network_is_chosen_that_nobody_has_and_then_kept() {
+fn a_free_network_is_planned_and_made_beside_those_of_others() {
     let mut sketch = Sketch::small();
     sketch.free_network = true;
-    let mut observed = Observed::default();
-    let foreign = ["10.99.0.0/23", "192.168.0.0/16", "2001:db8::/64"];
-    observed.hosts.entry(Place::Here).or_default().foreign = foreign
-        .iter()
-        .map(|network| network.parse().unwrap())
-        .collect();
-    let chosen = |observed: &Observed| {
-        let plan = planned(&sketch, observed);
-        let make = &plan.get(&StepId::new("make/cp1")).unwrap().action;
-        match make {
-            Action::MakeMachine { network, .. } => network.to_string(),
+    for (foreign, network) in [
+        (vec!["10.99.0.0/23", "2001:db8::/64"], "10.99.2.0/24"),
+        (vec!["10.0.0.0/8"], "172.30.0.0/24"),
+    ] {
+        sketch.foreign = foreign;
+        let world = sketch.world();
+        let plan = planned(&sketch, &look(&world, &sketch));
+        match &plan.get(&StepId::new("make/cp1")).unwrap().action {
+            Action::MakeMachine { network: made, .. } => assert_eq!(made.to_string(), network),
             other => panic!("{other:?}"),
         }
-    };
-    assert_eq!(chosen(&observed), "10.99.2.0/24");
-    let host = observed.hosts.get_mut(&Place::Here).unwrap();
-    host.network = Some("10.99.9.0/24".parse().unwrap());
-    assert_eq!(chosen(&observed), "10.99.9.0/24");
-    // A wide route leaves nothing free of it: then it is enough that nobody's network is cut off.
-    host_foreign(&mut observed, "10.99.0.0/16");
-    observed.hosts.get_mut(&Place::Here).unwrap().network = None;
-    assert_eq!(chosen(&observed), "10.99.0.0/24");
-    sketch_runs_beside(&observed, &sketch);
-    for third in 0..=255 {
-        host_foreign(&mut observed, &format!("10.99.{third}.0/25"));
+        let outcome = run(&plan, &world, Until::End, &mut Dice::new(11));
+        assert!(outcome.failed.is_empty(), "{:?}", outcome.failed);
+        assert!(planned(&sketch, &look(&world, &sketch)).is_empty());
     }
-    let plan = planned(&sketch, &observed);
-    assert_eq!(only_obstacle(&plan), &Obstacle::NoFreeNetwork);
-}
-
-/// What is planned beside the networks of others can be made there.
-fn sketch_runs_beside(observed: &Observed, sketch: &Sketch) {
-    let mut world = World::default();
-    for network in &observed.hosts[&Place::Here].foreign {
-        world = world.with_foreign_network(Place::Here, *network);
-    }
-    let plan = planned(sketch, &look(&world, sketch));
-    let outcome = run(&plan, &world, Until::End, &mut Dice::new(11));
-    assert!(outcome.failed.is_empty(), "{:?}", outcome.failed);
-    assert!(planned(sketch, &look(&world, sketch)).is_empty());
 }
 
 fn host_foreign(observed: &mut Observed, network: &str) {

@@ -261,7 +261,17 @@ impl Sketch {
 
     /// The checked file.
     pub(crate) fn cluster(&self) -> Cluster {
-        read(&self.text())
+        read_beside(&self.text(), &self.surroundings())
+    }
+
+    /// What a free network keeps away from.
+    fn surroundings(&self) -> Surroundings {
+        let foreign = self.foreign.iter().chain(&self.far_foreign);
+        let networks = foreign.filter_map(|network| Some((network.parse().ok()?, "eth0".into())));
+        Surroundings {
+            networks: networks.collect(),
+            ..Surroundings::default()
+        }
     }
 
     /// What the catalog would say that such a cluster needs.
@@ -325,8 +335,12 @@ impl Sketch {
 /// Reads a file whose only mistakes are wishes that a later release will have: planning is ready for
 /// them.
 pub(crate) fn read(text: &str) -> Cluster {
+    read_beside(text, &Surroundings::default())
+}
+
+fn read_beside(text: &str, surroundings: &Surroundings) -> Cluster {
     let source = Source::new("cluster.yaml", text);
-    let draft = Draft::read(source, &Surroundings::default());
+    let draft = Draft::read(source, surroundings);
     let cluster = draft.provisional().cloned();
     for located in draft.conclude().findings {
         let finding = located.finding;
@@ -340,8 +354,9 @@ pub(crate) fn read(text: &str) -> Cluster {
 }
 
 /// The model of a file that the catalog has nothing against.
-pub(crate) fn judge(text: &str) -> Model {
-    let draft = Draft::read(Source::new("cluster.yaml", text), &Surroundings::default());
+pub(crate) fn judge(sketch: &Sketch) -> Model {
+    let text = sketch.text();
+    let draft = Draft::read(Source::new("cluster.yaml", &text), &sketch.surroundings());
     let judgement = Catalog::with_later_drivers().judge(draft);
     let findings = judgement
         .verdict

@@ -65,7 +65,7 @@ fn what_the_catalog_admits_can_be_planned_and_run() {
     for seed in 0..CATALOG {
         let mut dice = Dice::new(seed);
         let sketch = Sketch::any_admitted(&mut dice);
-        let model = judge(&sketch.text());
+        let model = judge(&sketch);
         let wanted = Wanted::of(&model);
         assert!(!wanted.parts.is_empty(), "seed {seed}");
         let world = sketch.world();

@@ -6,6 +6,7 @@
 
 mod addresses;
 mod carriers;
+mod choice;
 mod groups;
 mod network;
 mod nodes;
@@ -26,6 +27,7 @@ use crate::rules::{
     Rule, machines as machine_rule, network as network_rule, release, shape as rule,
 };
 use crate::source::{Node, Path, PathSet};
+use crate::value::ClusterName;
 use crate::version::VersionWish;
 use crate::words::{Admission, Cni};
 
@@ -133,7 +135,11 @@ impl<'a> Checker<'a> {
     }
 
     /// Checks the whole file.
-    pub(crate) fn check(&mut self, raw: &RawCluster, surroundings: &Surroundings) -> Outcome {
+    pub(crate) fn check<E>(
+        &mut self,
+        raw: &RawCluster,
+        surroundings: impl FnOnce(&ClusterName) -> Result<Surroundings, E>,
+    ) -> Result<Outcome, E> {
         let top = Path::top();
         self.api_version(raw);
         self.plain_texts();
@@ -143,6 +149,12 @@ impl<'a> Checker<'a> {
             &raw.metadata.name,
             crate::fallback("mullion"),
         );
+        // Nothing is kept of a cluster whose name cannot be read.
+        let surroundings = if self.is_left_out(&top.key("metadata").key("name")) {
+            Surroundings::default()
+        } else {
+            surroundings(&name)?
+        };
         let kubernetes = self.kubernetes(&raw.kubernetes);
         let control_plane = self.control_plane(raw);
         let hosts = self.hosts(&raw.hosts);
@@ -154,7 +166,7 @@ impl<'a> Checker<'a> {
             &places,
             &hosts,
             &control_plane,
-            surroundings,
+            &surroundings,
         );
         let endpoint = match &control_plane {
             ControlPlane::Made { endpoint } => endpoint.as_ref(),
@@ -178,10 +190,10 @@ impl<'a> Checker<'a> {
             network,
             groups,
         };
-        Outcome {
+        Ok(Outcome {
             cluster,
             groups: places,
-        }
+        })
     }
 
     fn api_version(&mut self, raw: &RawCluster) {

@@ -5,10 +5,12 @@ use std::net::IpAddr;
 use ipnet::{IpNet, Ipv4Net};
 
 use super::addresses::{Networks, ipv4_net, special};
+use super::choice::Named;
 use super::{Checker, GroupPlace};
 use crate::cluster::{Carrier, ControlPlane, Duty, Group, Host, Network};
 use crate::draft::Surroundings;
-use crate::finding::{Finding, Place, Severity};
+use crate::finding::{Finding, Place};
+use crate::networks::{Purpose, Settled, overlap};
 use crate::raw::RawNetwork;
 use crate::rules::{network as rule, shape as shape_rule};
 use crate::source::Path;
@@ -25,8 +27,6 @@ const MOST_SHARE_BITS: u8 = 16;
 const SMALLEST_SHARE: u8 = 28;
 /// The prefix of a node's share where nobody says so.
 const USUAL_SHARE: u8 = 24;
-/// The prefix of the free network that is taken for machines where none is given.
-const FREE_NETWORK: u8 = 24;
 
 impl Checker<'_> {
     pub(super) fn network(
@@ -43,36 +43,39 @@ impl Checker<'_> {
             let is_windows = group.system.os() == Os::Windows && !group.numbers.is_empty();
             is_windows.then(|| Place::Key(place.field("os")))
         });
-        let usual = RawNetwork::default();
-        let pods = self.net(
-            &at.key("podCIDR"),
-            &raw.pod_cidr,
-            &usual.pod_cidr,
-            windows.as_ref(),
-        );
-        let services = self.net(
-            &at.key("serviceCIDR"),
-            &raw.service_cidr,
-            &usual.service_cidr,
-            windows.as_ref(),
-        );
-        let machines = raw.machine_cidr.as_ref().map(|text| {
-            self.net(
-                &at.key("machineCIDR"),
-                text,
-                usual.machine_cidr.as_deref().unwrap_or_default(),
-                windows.as_ref(),
-            )
-        });
         let makes_machines = groups
             .iter()
             .any(|group| group.carrier.is_made() && !group.numbers.is_empty());
+        let mut given = |purpose: Purpose, text: Option<&str>| {
+            let at = at.key(purpose.field());
+            let text = text.filter(|_| self.root.says(&at))?;
+            Some(self.net(&at, text, purpose.usual(), windows.as_ref()))
+        };
+        let written = Settled {
+            machines: given(Purpose::Machines, raw.machine_cidr.as_deref()),
+            pods: given(Purpose::Pods, Some(&raw.pod_cidr)),
+            services: given(Purpose::Services, Some(&raw.service_cidr)),
+        };
+        let needed = |purpose: &Purpose| *purpose != Purpose::Machines || makes_machines;
+        let purposes: Vec<_> = Purpose::ALL.into_iter().filter(needed).collect();
+        let named = Named::of(groups, hosts, control_plane, &raw.upstream_dns);
+        let settled = self.settle(&at, written, &purposes, &named, surroundings);
+        let pods = settled.pods.unwrap_or(Purpose::Pods.usual());
+        let services = settled.services.unwrap_or(Purpose::Services.usual());
+        // Where no machine is made, the file's word is shown and nothing is chosen.
+        let unused = || raw.machine_cidr.as_ref().map(|_| Purpose::Machines.usual());
+        let machines = if makes_machines {
+            settled.machines
+        } else {
+            written.machines.or_else(unused)
+        };
         let nets = Networks {
             pods,
             services,
             machines: machines.filter(|_| makes_machines),
         };
-        self.overlaps(&at, nets, surroundings);
+        self.overlaps(&at, nets);
+        self.taken(&at, written, &purposes, surroundings);
         self.sizes(raw, &at, nets, groups, places);
         self.addresses_of_computers(nets, groups, places, hosts, control_plane);
         self.backend(raw, &at, groups, places, windows.as_ref());
@@ -103,8 +106,7 @@ impl Checker<'_> {
     }
 
     /// One IPv4 network, written by its first address.
-    fn net(&mut self, path: &Path, text: &str, usual: &str, windows: Option<&Place>) -> Ipv4Net {
-        let fallback = || usual.parse().unwrap_or_default();
+    fn net(&mut self, path: &Path, text: &str, usual: Ipv4Net, windows: Option<&Place>) -> Ipv4Net {
         let first = text.split(',').next().unwrap_or_default().trim();
         let is_ipv6 = text
             .split(',')
@@ -124,7 +126,7 @@ impl Checker<'_> {
                     .also(windows.clone(), "the cluster has Windows machines");
             }
             self.reject(finding, path);
-            return fallback();
+            return usual;
         }
         match text.parse::<Ipv4Net>() {
             Ok(net) if ipv4_net(text).is_none() => {
@@ -160,12 +162,12 @@ impl Checker<'_> {
                 let finding = Finding::new(&shape_rule::BAD_VALUE, path.clone())
                     .message(format!("`{path}`: `{text}` is not a network like {usual}"));
                 self.reject(finding, path);
-                fallback()
+                usual
             }
         }
     }
 
-    fn overlaps(&mut self, at: &Path, nets: Networks, surroundings: &Surroundings) {
+    fn overlaps(&mut self, at: &Path, nets: Networks) {
         let nets = nets.all();
         for (index, (field, net)) in nets.iter().enumerate() {
             for (other, other_net) in &nets[index + 1..] {
@@ -186,23 +188,6 @@ impl Checker<'_> {
                             .also(at.key(*second.0), format!("`{}` is {}", second.0, second.1)),
                     );
                 }
-            }
-            for (taken, name) in &surroundings.networks {
-                // What lies inside ours would vanish behind it; of a wider one, only a part does.
-                let severity = if net.contains(taken) {
-                    Severity::Error
-                } else if taken.contains(net) {
-                    Severity::Warning
-                } else {
-                    continue;
-                };
-                self.report(
-                    Finding::new(&rule::TAKEN, at.key(*field))
-                        .severity(severity)
-                        .message(format!(
-                            "`{field}` {net} overlaps {taken}, which this computer reaches by `{name}`"
-                        )),
-                );
             }
         }
     }
@@ -231,7 +216,7 @@ impl Checker<'_> {
         }
         if is_counted {
             let made = count(groups, |group| group.carrier.is_made());
-            self.room_for_machines(raw, at, nets.machines, made);
+            self.room_for_machines(at, nets.machines, made);
         }
     }
 
@@ -286,32 +271,31 @@ impl Checker<'_> {
         }
     }
 
-    fn room_for_machines(
-        &mut self,
-        raw: &RawNetwork,
-        at: &Path,
-        machines: Option<Ipv4Net>,
-        made: u64,
-    ) {
-        let prefix = machines.map_or(FREE_NETWORK, |net| net.prefix_len());
+    fn room_for_machines(&mut self, at: &Path, machines: Option<Ipv4Net>, made: u64) {
+        let Some(net) = machines else {
+            return;
+        };
         // The network's own address, its broadcast and the gateway are not for machines.
-        let room = (1_u64 << (32 - prefix)).saturating_sub(3);
-        if made <= room || (machines.is_none() && raw.machine_cidr.is_some()) {
+        let room = (1_u64 << (32 - net.prefix_len())).saturating_sub(3);
+        if made <= room {
             return;
         }
         let needed = 32 - bits(made + 3);
+        let is_written = self.root.says(&at.key("machineCIDR"));
         let finding = Finding::new(&rule::MACHINES_SMALL, at.key("machineCIDR"));
-        self.report(match machines {
-            Some(net) => finding
+        self.report(if is_written {
+            finding
                 .message(format!(
                     "{net} has room for {room} machines, and there are {made}"
                 ))
-                .hint(format!("widen `machineCIDR` to a /{needed} or wider")),
-            None => finding
+                .hint(format!("widen `machineCIDR` to a /{needed} or wider"))
+        } else {
+            finding
                 .message(format!(
-                    "the free /{FREE_NETWORK} that is taken has room for {room} machines, and there are {made}"
+                    "the /{} that is taken has room for {room} machines, and there are {made}",
+                    net.prefix_len()
                 ))
-                .hint(format!("set `machineCIDR` to a /{needed} or wider")),
+                .hint(format!("set `machineCIDR` to a /{needed} or wider"))
         });
     }
 
@@ -424,10 +408,6 @@ impl Checker<'_> {
             })
             .collect()
     }
-}
-
-fn overlap(a: Ipv4Net, b: Ipv4Net) -> bool {
-    a.contains(&b) || b.contains(&a)
 }
 
 fn count(groups: &[Group], which: impl Fn(&Group) -> bool) -> u64 {

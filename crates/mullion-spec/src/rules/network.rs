@@ -7,7 +7,7 @@ rules! {
         "two networks overlap"
         why "An address must belong to a pod, a service or a machine; where two of the networks overlap, traffic goes to the wrong one and some of it nowhere."
         do "move one of the two"
-        e.g. "machines: {linux: 1}\nnetwork: {podCIDR: 10.96.0.0/16}\n";
+        e.g. "machines: {linux: 1}\nnetwork: {podCIDR: 10.96.0.0/16, serviceCIDR: 10.96.0.0/20}\n";
     PODS_SMALL "E0402" "pod-network-small" Error
         "the pod network is too small"
         why "Every node takes a share of the pod network, of the size that `podCIDRSize` gives. Windows nodes take one too."
@@ -15,7 +15,7 @@ rules! {
         e.g. "machines: {linux: 9}\nnetwork: {podCIDR: 10.244.0.0/21}\n";
     MACHINES_SMALL "E0403" "machine-network-small" Error
         "the machine network is too small"
-        why "Every machine that is made takes an address, and so do the gateway, the network itself and its broadcast. Where `machineCIDR` is null, a free /24 is taken."
+        why "Every machine that is made takes an address, and so do the gateway, the network itself and its broadcast. Where `machineCIDR` is null or left out, a free /24 is taken."
         do "widen `machineCIDR`"
         e.g. "machines: {linux: 9}\nnetwork: {machineCIDR: 10.99.0.0/29}\n";
     SERVICES_SIZE "E0404" "service-network-size" Error
@@ -65,13 +65,13 @@ rules! {
         e.g. "machines: {linux: 1}\nproxy: {https: \"http://proxy.example:3128\"}\n";
     TAKEN "E0413" "network-taken" Error
         "the network is in use on this computer"
-        why "A route of this computer leads to the same addresses. A network that lies inside the cluster's would be cut off from here, which is an error; of a wider one a part would be, which is a warning."
-        do "choose another network; for machines, `machineCIDR: null` takes a free one";
+        why "A route of this computer leads to the same addresses. A network that lies inside the cluster's would be cut off from here, which is an error; of a wider one a part would be, which is a warning. Networks that the file leaves out move to a free range by themselves."
+        do "choose another network, or leave the field out to have a free one chosen";
     ADDRESS_INSIDE "E0414" "address-inside" Error
         "an address lies inside one of the cluster's networks"
         why "A computer with an address out of the pod or service network cannot be reached once the cluster runs, be it a machine, a host, the API's endpoint or a DNS server. In the machine network, one that is made may get the same address."
         do "move the network, or give another address"
-        e.g. "machines:\n  - {name: cp, role: control-plane, driver: ssh, addresses: [10.244.0.10]}\n";
+        e.g. "machines:\n  - {name: cp, role: control-plane, driver: ssh, addresses: [10.244.0.10]}\nnetwork: {podCIDR: 10.244.0.0/16}\n";
     POLICY "E0415" "policy-without-enforcer" Warning
         "nothing enforces NetworkPolicy"
         why "With `cni: none` Mullion installs no network plugin, so `policy: true` has no effect."
@@ -92,4 +92,13 @@ rules! {
         why "With `cni: none` nodes stay not ready until you install a plugin, so that nothing can be proven at the end of a run."
         do "leave `verify` out, and run the suites once your plugin is there"
         e.g. "machines: {linux: 1}\nnetwork: {cni: none, policy: false}\nverify: {after: [smoke]}\n";
+    MOVED "E0419" "network-chosen" Note
+        "a network other than the usual one is used"
+        why "The usual machine, pod and service networks (10.99.0.0/24, 10.244.0.0/16 and 10.96.0.0/16) are used where they are free. Where this computer, another cluster or an address of the file has a part of one, Mullion chooses a free network in 172.16.0.0/12, 192.168.0.0/16, 100.64.0.0/10 or 10.0.0.0/8. A cluster keeps the networks that it was created with."
+        do "to choose a network yourself, write it into the file before the cluster is created"
+        e.g. "machines: {linux: 1}\nnetwork: {podCIDR: 10.96.0.0/16}\n";
+    NO_FREE "E0420" "no-free-network" Error
+        "no network is free"
+        why "Mullion chooses networks that share no address with the networks of this computer, in 10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16 and 100.64.0.0/10. A network that the file names may lie inside a wider one."
+        do "give the field a network that nobody needs from this computer";
 }

@@ -26,9 +26,10 @@ use crate::console::{BAD, Console, Format, GOOD};
 use crate::elevation::elevate;
 use crate::environment::Environment;
 use crate::failure::{Class, Failure};
+use crate::file::Judged;
 use crate::invocation::Invocation;
 use crate::views::run as view;
-use crate::{file, surroundings, workshop};
+use crate::{file, workshop};
 
 /// The mark that some editors put before a text.
 const MARK: &str = "\u{feff}";
@@ -39,19 +40,20 @@ const STANDARD_INPUT: &str = "-";
 /// Does what is asked with a node.
 pub fn node(
     console: &mut Console<'_>,
-    judgement: &Judgement,
+    judged: &Judged,
     wishes: &NodeArguments,
     file: Option<&Path>,
     environment: &Environment,
     invocation: Invocation<'_>,
 ) -> Result<u8, Failure> {
+    let judgement = &judged.judgement;
     let Some(model) = &judgement.model else {
         return refuse(console, &judgement.verdict);
     };
     let change = match &wishes.verb {
         NodeVerb::Reset { machine, yes } => {
             let errand = single::Errand { machine, yes: *yes };
-            return single::reset(console, judgement, model, &errand, environment, invocation);
+            return single::reset(console, judged, model, &errand, environment, invocation);
         }
         NodeVerb::Reboot { machine, yes } => {
             let errand = single::Errand { machine, yes: *yes };
@@ -156,7 +158,8 @@ fn change_file(
     let (mark, before) = place.read()?;
     let after = changed(&before, change.what).map_err(|error| explained(&error, place))?;
     let source = Source::new(place.name.clone(), after.clone());
-    let judgement = file::judge(source, &surroundings::read());
+    let judged = Judged::here(source, environment)?;
+    let judgement = &judged.judgement;
     let Some(new_model) = &judgement.model else {
         if console.format == Format::Text {
             let name = &place.name;
@@ -211,7 +214,7 @@ fn change_file(
         yes,
         ..UpArguments::default()
     };
-    let result = up(console, &judgement, &wishes, environment, invocation);
+    let result = up(console, &judged, &wishes, environment, invocation);
     if !matches!(result, Ok(0)) && console.format == Format::Text {
         let name = &place.name;
         let again = invocation.next(&new_model.cluster().name, &["up"]);

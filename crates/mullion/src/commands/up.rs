@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use mullion_catalog::{Judgement, Model};
-use mullion_engine::hands::Hands;
+use mullion_catalog::Model;
+use mullion_engine::hands::{Hands, StateError};
 use mullion_engine::{Report, RunOutcome, select};
 use mullion_plan::{Discover as _, Observed, Plan, Roster, Stage, Wanted, plan as planned};
 use mullion_spec::value::MachineName;
@@ -17,6 +17,7 @@ use crate::console::{Console, Format};
 use crate::elevation::elevate;
 use crate::environment::Environment;
 use crate::failure::{Class, Failure};
+use crate::file::Judged;
 use crate::invocation::Invocation;
 use crate::views::{reads, run as view};
 use crate::workshop;
@@ -24,16 +25,55 @@ use crate::workshop;
 /// A run that finds more to do when it is through, because it could not look before, is followed by another.
 const ROUNDS: usize = 3;
 
+/// How one attempt at a run ended.
+enum Attempt {
+    /// With that exit code.
+    Ended(u8),
+    /// Nothing was made: the cluster's networks have to be others than those that were planned with.
+    Moved(Box<Judged>),
+}
+
 /// Makes it so.
 pub fn up(
     console: &mut Console<'_>,
-    judgement: &Judgement,
+    judged: &Judged,
     wishes: &UpArguments,
     environment: &Environment,
     invocation: Invocation<'_>,
 ) -> Result<u8, Failure> {
+    let mut moved: Option<Box<Judged>> = None;
+    for _ in 1..ROUNDS {
+        let judged = moved.as_deref().unwrap_or(judged);
+        match attempt(console, judged, wishes, environment, invocation, Moves::May)? {
+            Attempt::Ended(code) => return Ok(code),
+            Attempt::Moved(other) => moved = Some(other),
+        }
+    }
+    let judged = moved.as_deref().unwrap_or(judged);
+    match attempt(console, judged, wishes, environment, invocation, Moves::No)? {
+        Attempt::Ended(code) => Ok(code),
+        Attempt::Moved(_) => Ok(Class::ThisComputer.exit_code()),
+    }
+}
+
+/// Whether networks may be chosen again.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Moves {
+    May,
+    No,
+}
+
+fn attempt(
+    console: &mut Console<'_>,
+    judged: &Judged,
+    wishes: &UpArguments,
+    environment: &Environment,
+    invocation: Invocation<'_>,
+    moves: Moves,
+) -> Result<Attempt, Failure> {
+    let judgement = &judged.judgement;
     let Some(model) = &judgement.model else {
-        return refuse(console, &judgement.verdict);
+        return refuse(console, &judgement.verdict).map(Attempt::Ended);
     };
     if console.format == Format::Text {
         tell(console, &judgement.verdict)?;
@@ -45,12 +85,62 @@ pub fn up(
     let hands = workshop::open(model, environment)?;
     let line = invocation.line();
     let _locks = take_locks(environment, &hands, &line)?;
+    // Another run may have chosen networks for this cluster before this one had the lock.
+    let kept = hands.state().networks();
+    let kept = kept.map_err(|error| unkept(&error))?;
+    if moves == Moves::May
+        && kept.is_some()
+        && kept != judged.networks()
+        && let Some(other) = elsewhere(judged, environment)?
+    {
+        return Ok(Attempt::Moved(other));
+    }
     let text = judgement.verdict.source.text();
     let kept = hands.state().keep_file(text, &environment.paths);
     kept.map_err(|error| {
         Failure::new(Class::ThisComputer, "the cluster file could not be kept").because(&error)
     })?;
-    make_so(console, model, wishes, environment, &hands, invocation)
+    let moves = |report: &Report| {
+        if moves == Moves::May && lost_its_network(report) {
+            elsewhere(judged, environment)
+        } else {
+            Ok(None)
+        }
+    };
+    make_so(
+        console,
+        model,
+        wishes,
+        environment,
+        &hands,
+        invocation,
+        &moves,
+    )
+}
+
+/// The file judged again, where that gives the cluster other networks.
+fn elsewhere(judged: &Judged, environment: &Environment) -> Result<Option<Box<Judged>>, Failure> {
+    let other = judged.again(environment)?;
+    Ok((other.networks() != judged.networks()).then(|| Box::new(other)))
+}
+
+fn unkept(error: &StateError) -> Failure {
+    let words = "the networks of the cluster could not be kept";
+    Failure::new(Class::ThisComputer, words).because(error)
+}
+
+/// Keeps the networks that the cluster is created with, so that later runs do not choose others.
+fn keep_networks(hands: &Hands<'_>, model: &Model) -> Result<(), Failure> {
+    let cluster = model.cluster();
+    let state = hands.state();
+    let networks = cluster.networks();
+    let kept = state.networks().map_err(|error| unkept(&error))?;
+    if kept == Some(networks) {
+        return Ok(());
+    }
+    let network = &cluster.network;
+    let kept = state.keep_networks(networks.machines, network.pods, network.services);
+    kept.map_err(|error| unkept(&error))
 }
 
 fn make_so(
@@ -60,7 +150,8 @@ fn make_so(
     environment: &Environment,
     hands: &Hands<'_>,
     invocation: Invocation<'_>,
-) -> Result<u8, Failure> {
+    moves: &dyn Fn(&Report) -> Result<Option<Box<Judged>>, Failure>,
+) -> Result<Attempt, Failure> {
     let mut last: Option<Report> = None;
     let mut part = view::Part {
         only: &wishes.only,
@@ -73,8 +164,9 @@ fn make_so(
         let whole = planned(&wanted, &observed);
         if !whole.obstacles().is_empty() {
             view::obstructed(console, model, &whole, last.as_ref())?;
-            return Ok(obstructed(&whole));
+            return Ok(Attempt::Ended(obstructed(&whole)));
         }
+        keep_networks(hands, model)?;
         let total = whole.steps().len();
         let plan = selected(model, whole, wishes)?;
         part.left_out = total - plan.steps().len();
@@ -103,17 +195,16 @@ fn make_so(
         };
         let report = conduct(console, environment, hands, &plan, &errand)?;
         let is_done = report.outcome == RunOutcome::Done;
-        let is_overtaken = lost_its_network(model, &report);
-        last = Some(report);
-        if is_overtaken {
+        if let Some(other) = moves(&report)? {
             if console.format == Format::Text {
                 writeln!(
                     console.err,
                     "another cluster took that network meanwhile: choosing again"
                 )?;
             }
-            continue;
+            return Ok(Attempt::Moved(other));
         }
+        last = Some(report);
         if !is_done || !looks_again(&plan) {
             break;
         }
@@ -122,7 +213,7 @@ fn make_so(
         Some(report) => view::end(console, model, report, part, invocation),
         None => view::nothing(console, model, part, invocation),
     }?;
-    Ok(last.as_ref().map_or(0, view::exit_code))
+    Ok(Attempt::Ended(last.as_ref().map_or(0, view::exit_code)))
 }
 
 /// The words of `up` for the same part of the plan.
@@ -192,14 +283,13 @@ fn looks_again(plan: &Plan) -> bool {
     steps.iter().any(unseen) && !steps.iter().any(makes)
 }
 
-/// Whether the run came to nothing because another cluster took the network that was chosen for this one.
-fn lost_its_network(model: &Model, report: &Report) -> bool {
+/// Whether the run came to nothing because somebody else took the machine network.
+fn lost_its_network(report: &Report) -> bool {
     let is_taken = |cause: &mullion_engine::Cause| {
         cause.tag.stage == Stage::Hosts
             && cause.error.class == mullion_engine::FailureClass::NotOurs
     };
-    let is_chosen = model.cluster().network.machines.is_none();
-    is_chosen && !report.causes.is_empty() && report.causes.iter().all(is_taken)
+    !report.causes.is_empty() && report.causes.iter().all(is_taken)
 }
 
 /// What planning makes of what there is now: for whoever only shows it.

@@ -34,6 +34,7 @@ mod readme;
 mod registration;
 mod restart;
 mod rights;
+mod routes;
 mod secrets;
 mod several;
 mod snapshot;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mullion_catalog::{Judgement, Model};
+use mullion_catalog::Model;
 use mullion_engine::RunOutcome;
 use mullion_plan::{Observed, Plan, Power, Roster, plan_reboot, plan_reset};
 use mullion_spec::cluster::Duty;
@@ -18,6 +18,7 @@ use crate::console::{Console, Format, GOOD};
 use crate::elevation::elevate;
 use crate::environment::Environment;
 use crate::failure::{Class, Failure};
+use crate::file::Judged;
 use crate::invocation::Invocation;
 use crate::views::progress::short;
 use crate::views::run::{self as view, Part};
@@ -32,7 +33,7 @@ pub(super) struct Errand<'a> {
 /// Takes a node out of the cluster and joins it anew.
 pub(super) fn reset(
     console: &mut Console<'_>,
-    judgement: &Judgement,
+    judged: &Judged,
     model: &Model,
     errand: &Errand<'_>,
     environment: &Environment,
@@ -54,7 +55,7 @@ pub(super) fn reset(
                 yes: errand.yes,
                 ..UpArguments::default()
             };
-            up(console, judgement, &wishes, environment, invocation)
+            up(console, judged, &wishes, environment, invocation)
         }
         Treated::Failed(code) => Ok(code),
     }
@@ -214,6 +215,7 @@ fn may_be_reset(model: &Model, observed: &Observed, machine: &MachineName) -> Re
 
 #[cfg(test)]
 mod tests {
+    use mullion_catalog::Judgement;
     use mullion_plan::{ClusterFacts, ClusterId, Inside, MachineFacts, Place};
     use mullion_spec::draft::Surroundings;
     use mullion_spec::source::Source;

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use ipnet::Ipv4Net;
 use mullion_catalog::{Accelerator, ClockLook, KernelFeature, Look, Number, Requirement};
+use mullion_spec::networks::{Purpose, RANGES, Relation, choose, relation};
 
 use super::super::computer::{AcceleratorFound, CgroupVersion, Computer, DiskLimits, Holds, Made};
 use super::{State, quoted};
@@ -340,21 +341,28 @@ fn network(cidr: &str, own: &str, computer: &Computer) -> (State, String) {
     let Ok(wanted) = cidr.parse::<Ipv4Net>() else {
         return (State::NotProven, format!("`{cidr}` is no network"));
     };
-    let overlaps =
-        |net: Ipv4Net| net.contains(&wanted.network()) || wanted.contains(&net.network());
+    let overlaps = |net: Ipv4Net| relation(wanted, net) != Relation::Apart;
     let taken = computer
         .routes
         .iter()
         .find(|route| overlaps(route.network) && !route.interface.starts_with(own));
-    match taken {
-        Some(route) => (
-            State::Weak,
-            format!(
-                "{wanted}, the default, overlaps {} on `{}`",
-                route.network, route.interface
-            ),
+    let Some(route) = taken else {
+        return (State::Ok, format!("{wanted}, the default, is free"));
+    };
+    let seen = format!(
+        "{wanted}, the default, overlaps {} on `{}`",
+        route.network, route.interface
+    );
+    let routes = computer.routes.iter().map(|route| route.network);
+    match choose(Purpose::Machines, &routes.collect()) {
+        Some(free) => (
+            State::Ok,
+            format!("{seen}; a new cluster takes {free} instead"),
         ),
-        None => (State::Ok, format!("{wanted}, the default, is free")),
+        None => (
+            State::Weak,
+            format!("{seen}, and no network is free in {RANGES}"),
+        ),
     }
 }
 

@@ -201,13 +201,22 @@ fn networks_ports_and_proxies_in_the_way_are_weak() {
     assert_eq!(ids(&computer, State::Weak), ["vxlan-port", "proxy"]);
     computer.routes.push(route("10.0.0.0/8", "vpn0"));
     computer.variables.insert("no_proxy".into());
+    assert_eq!(ids(&computer, State::Weak), ["vxlan-port"]);
+    assert_eq!(
+        find(&computer, "machine-network").seen,
+        "10.99.0.0/24, the default, overlaps 10.0.0.0/8 on `vpn0`; a new cluster takes 172.30.0.0/24 instead"
+    );
+    for network in ["172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10"] {
+        computer.routes.push(route(network, "vpn0"));
+    }
     assert_eq!(
         ids(&computer, State::Weak),
         ["machine-network", "vxlan-port"]
     );
-    assert_eq!(
-        find(&computer, "machine-network").seen,
-        "10.99.0.0/24, the default, overlaps 10.0.0.0/8 on `vpn0`"
+    assert!(
+        find(&computer, "machine-network")
+            .seen
+            .contains("no network is free")
     );
 }
 
