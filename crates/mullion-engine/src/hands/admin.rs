@@ -1,6 +1,6 @@
 //! The admin's kubeconfig, where the one that is kept does not lead to the cluster that runs.
 
-use mullion_kube::kubeconfig::cluster_id;
+use mullion_kube::kubeconfig::{client_certificate_id, cluster_id};
 use mullion_plan::{ClusterId, Observed, Unattended};
 use mullion_spec::value::MachineName;
 use mullion_wire::{Kubeadm, Request, Secret};
@@ -34,6 +34,17 @@ fn leads_to(kubeconfig: &Secret) -> Option<ClusterId> {
     cluster_id(kubeconfig.reveal(), None).ok()
 }
 
+/// Whether the control planes hold other certificates for the admin than the one that is kept: it was renewed by a run
+/// that was killed before it could keep the new one, or by somebody with kubeadm, and the old one ends soon.
+fn was_renewed(kept: &Secret, observed: &Observed) -> bool {
+    let own = client_certificate_id(kept.reveal());
+    let machines = observed.machines.values().filter(|facts| facts.ours);
+    let inside = machines.filter_map(|facts| facts.inside.as_ref());
+    let found = inside.filter_map(|inside| inside.certificates.as_ref());
+    let mut admins = found.filter_map(|found| found.admin.as_ref()).peekable();
+    own.is_some() && admins.peek().is_some() && admins.all(|admin| Some(admin) != own.as_ref())
+}
+
 /// The kubeconfig to hold instead of the one that is kept, where that leads to no cluster of the control planes.
 fn another(
     kept: Option<&Secret>,
@@ -42,7 +53,12 @@ fn another(
 ) -> Option<Secret> {
     let seats: Vec<_> = look::begun(observed).collect();
     let is_theirs = |id: ClusterId| seats.is_empty() || seats.iter().any(|(_, own)| **own == id);
-    if kept.and_then(leads_to).is_some_and(is_theirs) {
+    let has_lasting = |kept: &Secret| !was_renewed(kept, observed);
+    if kept
+        .filter(|kept| has_lasting(kept))
+        .and_then(leads_to)
+        .is_some_and(is_theirs)
+    {
         return None;
     }
     // The cluster that the look takes for the one that runs.

@@ -6,8 +6,8 @@ use mullion_spec::cluster::Duty;
 use mullion_spec::value::{MachineName, Taint};
 
 use super::perform::{Done, not_yet, refused, unreachable};
-use super::state::{Etcd, State};
-use crate::action::{Action, Membership};
+use super::state::{Etcd, State, certificates};
+use crate::action::{Action, Membership, SnapshotBefore};
 use crate::observed::{ClusterId, Kubeadm, NodeFacts};
 use crate::port::StepError;
 use crate::wanted::{self, PLUGIN_PREFIX};
@@ -147,12 +147,43 @@ impl State {
         Ok(())
     }
 
-    /// etcd can do without a machine, and what it holds is saved.
-    pub(super) fn save_etcd(&mut self, name: &MachineName) -> Done {
-        let id = self.api()?.id.clone();
-        self.spare(name)?;
-        self.snapshots.push((id, name.clone()));
+    /// What etcd holds is saved. Before a machine is emptied, etcd must be able to do without it.
+    pub(super) fn save_etcd(&mut self, name: &MachineName, before: SnapshotBefore) -> Done {
+        let id = self.api().map(|etcd| etcd.id.clone());
+        let id = match before {
+            SnapshotBefore::Reset => {
+                let id = id?;
+                self.spare(name)?;
+                Some(id)
+            }
+            SnapshotBefore::Renewal => Some(id?),
+            SnapshotBefore::Repair => id.ok(),
+        };
+        self.snapshots.extend(id.map(|id| (id, name.clone())));
+        if before != SnapshotBefore::Reset {
+            self.saved.insert(name.clone());
+        }
         Ok(())
+    }
+
+    /// The certificates of a control plane are new.
+    pub(super) fn renew(&mut self, name: &MachineName, endpoint: Option<&str>) -> Done {
+        let inside = self.agent(name)?;
+        if !inside.control_plane {
+            return Err(refused(format!("{name} is no control plane")));
+        }
+        if inside.renewal().is_some() {
+            if !self.saved.remove(name) {
+                return Err(refused("no snapshot was saved"));
+            }
+            let unit = self.unit(name)?;
+            unit.inside.certificates = Some(certificates(None));
+            unit.has_expired = false;
+        }
+        match endpoint {
+            Some(_) => self.await_own_api(name),
+            None => Ok(()),
+        }
     }
 
     /// etcd can do without a machine.
@@ -211,6 +242,8 @@ impl State {
         inside.control_plane = false;
         inside.kubeadm = None;
         inside.node = None;
+        inside.certificates = None;
+        self.unit(name)?.has_expired = false;
         self.bury();
         Ok(())
     }

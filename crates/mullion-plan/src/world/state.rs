@@ -9,6 +9,7 @@ use mullion_spec::version::Patch;
 use mullion_spec::words::{Driver, Os};
 
 use super::Blow;
+use crate::certificates::{Certificate, CertificateFacts};
 use crate::etcd::{EtcdFacts, Health, MemberFacts};
 use crate::fingerprint::Fingerprint;
 use crate::observed::{ClusterId, HostFacts, Inside, NodeFacts, Place, Power, Size};
@@ -27,8 +28,10 @@ pub(super) struct State {
     pub(super) clusters: u32,
     /// Whether nobody can ask etcd for its members.
     pub(super) hides_etcd: bool,
-    /// Snapshots that were saved: of what cluster, and before which machine was emptied.
+    /// Snapshots that were saved: of what cluster, and before which machine was emptied or got new certificates.
     pub(super) snapshots: Vec<(ClusterId, MachineName)>,
+    /// Machines that may get new certificates: a snapshot was saved, or etcd gave none.
+    pub(super) saved: BTreeSet<MachineName>,
 }
 
 /// One machine.
@@ -47,6 +50,8 @@ pub(super) struct Unit {
     /// The parts on its disk.
     pub(super) holds: BTreeSet<Part>,
     pub(super) inside: Inside,
+    /// Whether its control plane's certificates have expired.
+    pub(super) has_expired: bool,
 }
 
 /// What the API server knows.
@@ -83,6 +88,7 @@ impl Unit {
             address,
             holds: BTreeSet::new(),
             inside: Inside::default(),
+            has_expired: false,
         }
     }
 
@@ -118,8 +124,9 @@ impl State {
     /// Whether a member of etcd works.
     fn lives(&self, etcd: &Etcd, name: &MachineName) -> bool {
         let unit = self.units.get(name);
-        unit.is_some_and(|unit| unit.is_prepared() && holds_data(unit, &etcd.id))
-            && !etcd.sick.contains(name)
+        unit.is_some_and(|unit| {
+            unit.is_prepared() && holds_data(unit, &etcd.id) && !unit.has_expired
+        }) && !etcd.sick.contains(name)
     }
 
     fn has_majority(&self, etcd: &Etcd) -> bool {
@@ -225,15 +232,36 @@ impl State {
                 let etcd = self.etcd.as_mut();
                 etcd.map(|etcd| etcd.sick.insert(name.clone()));
             }
+            Blow::OldCertificates | Blow::ExpiredCertificates => {
+                if unit.inside.control_plane {
+                    unit.has_expired |= blow == Blow::ExpiredCertificates;
+                    unit.inside.certificates = Some(certificates(Some("its certificates are old")));
+                }
+            }
             Blow::Wipe if unit.made => {
                 self.units.remove(name);
             }
             Blow::Wipe => {
                 unit.holds.clear();
                 unit.inside = Inside::default();
+                unit.has_expired = false;
             }
         }
         self.bury();
+    }
+}
+
+/// Certificates of a control plane, and why they are to be renewed.
+pub(super) fn certificates(due: Option<&str>) -> CertificateFacts {
+    CertificateFacts {
+        first: Certificate {
+            file: "pki/apiserver.crt".into(),
+            issued: 0,
+            expires: 1,
+        },
+        authority: None,
+        due: due.map(str::to_owned),
+        admin: None,
     }
 }
 
