@@ -89,6 +89,10 @@ mod tests {
 
     /// A kubeconfig that leads to the cluster of that authority.
     fn kubeconfig(authority: &str) -> Secret {
+        kubeconfig_of(authority, &serde_json::json!({"token": "t"}))
+    }
+
+    fn kubeconfig_of(authority: &str, user: &serde_json::Value) -> Secret {
         Secret::new(
             serde_json::json!({
                 "clusters": [{"name": "c", "cluster": {
@@ -96,7 +100,7 @@ mod tests {
                 }}],
                 "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}],
                 "current-context": "c",
-                "users": [{"name": "c", "user": {"token": "t"}}],
+                "users": [{"name": "c", "user": user}],
             })
             .to_string(),
         )
@@ -158,6 +162,42 @@ mod tests {
         ] {
             assert!(another(Some(&old), &observed, unasked).is_none());
         }
+    }
+
+    #[test]
+    fn a_kubeconfig_whose_certificate_was_renewed_on_every_control_plane_is_fetched_again() {
+        let of = |certificate: &str| {
+            let user = serde_json::json!({
+                "client-certificate-data": certificate, "client-key-data": "a2V5",
+            });
+            kubeconfig_of(NEW, &user)
+        };
+        // The text of either is a certificate like any other.
+        let (kept, renewed) = (of(OLD), of(NEW));
+        let with = |admins: &[Option<&Secret>]| {
+            let mut observed = world([("cp1", Some(&kept)), ("cp2", Some(&kept))]);
+            for (facts, admin) in observed.machines.values_mut().zip(admins) {
+                let first = mullion_plan::Certificate {
+                    file: "pki/apiserver.crt".into(),
+                    issued: 0,
+                    expires: 1,
+                };
+                let admin = admin.and_then(|admin| client_certificate_id(admin.reveal()));
+                facts.inside.as_mut().unwrap().certificates =
+                    Some(mullion_plan::CertificateFacts {
+                        first,
+                        authority: None,
+                        due: None,
+                        admin,
+                    });
+            }
+            another(Some(&kept), &observed, |_| Some(renewed.clone())).is_some()
+        };
+        assert!(with(&[Some(&renewed), Some(&renewed)]));
+        assert!(with(&[Some(&renewed), None]));
+        // It is one of theirs, or nobody tells.
+        assert!(!with(&[Some(&renewed), Some(&kept)]));
+        assert!(!with(&[None, None]));
     }
 
     #[test]
