@@ -48,6 +48,7 @@ impl State {
             objects: BTreeMap::new(),
             proven: BTreeSet::new(),
             sick: BTreeSet::new(),
+            expired: BTreeSet::new(),
         });
         self.register(name, Duty::ControlPlane, &BTreeSet::new());
         Ok(())
@@ -113,6 +114,7 @@ impl State {
         if duty == Duty::ControlPlane {
             etcd.members.insert(name.clone());
             etcd.sick.remove(name);
+            etcd.expired.remove(name);
             unit.inside.control_plane = true;
             taints.insert(wanted::control_plane_taint());
         }
@@ -176,9 +178,9 @@ impl State {
             if !self.saved.remove(name) {
                 return Err(refused("no snapshot was saved"));
             }
-            let unit = self.unit(name)?;
-            unit.inside.certificates = Some(certificates(None));
-            unit.has_expired = false;
+            self.unit(name)?.inside.certificates = Some(certificates(None));
+            let etcd = self.etcd.as_mut();
+            etcd.map(|etcd| etcd.expired.remove(name));
         }
         match endpoint {
             Some(_) => self.await_own_api(name),
@@ -243,7 +245,6 @@ impl State {
         inside.kubeadm = None;
         inside.node = None;
         inside.certificates = None;
-        self.unit(name)?.has_expired = false;
         self.bury();
         Ok(())
     }

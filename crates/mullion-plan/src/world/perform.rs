@@ -264,7 +264,6 @@ impl State {
             address,
             holds: parts.iter().cloned().collect(),
             inside: Inside::default(),
-            has_expired: false,
         };
         self.units.insert(name.clone(), unit);
         Ok(())

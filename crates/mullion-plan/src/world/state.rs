@@ -50,8 +50,6 @@ pub(super) struct Unit {
     /// The parts on its disk.
     pub(super) holds: BTreeSet<Part>,
     pub(super) inside: Inside,
-    /// Whether its control plane's certificates have expired.
-    pub(super) has_expired: bool,
 }
 
 /// What the API server knows.
@@ -70,6 +68,8 @@ pub(super) struct Etcd {
     pub(super) proven: BTreeSet<String>,
     /// Members whose etcd fails though their machine runs.
     pub(super) sick: BTreeSet<MachineName>,
+    /// Members whose certificates have expired.
+    pub(super) expired: BTreeSet<MachineName>,
 }
 
 impl Unit {
@@ -88,7 +88,6 @@ impl Unit {
             address,
             holds: BTreeSet::new(),
             inside: Inside::default(),
-            has_expired: false,
         }
     }
 
@@ -124,9 +123,9 @@ impl State {
     /// Whether a member of etcd works.
     fn lives(&self, etcd: &Etcd, name: &MachineName) -> bool {
         let unit = self.units.get(name);
-        unit.is_some_and(|unit| {
-            unit.is_prepared() && holds_data(unit, &etcd.id) && !unit.has_expired
-        }) && !etcd.sick.contains(name)
+        unit.is_some_and(|unit| unit.is_prepared() && holds_data(unit, &etcd.id))
+            && !etcd.sick.contains(name)
+            && !etcd.expired.contains(name)
     }
 
     fn has_majority(&self, etcd: &Etcd) -> bool {
@@ -234,8 +233,10 @@ impl State {
             }
             Blow::OldCertificates | Blow::ExpiredCertificates => {
                 if unit.inside.control_plane {
-                    unit.has_expired |= blow == Blow::ExpiredCertificates;
                     unit.inside.certificates = Some(certificates(Some("its certificates are old")));
+                    let etcd = self.etcd.as_mut();
+                    let etcd = etcd.filter(|_| blow == Blow::ExpiredCertificates);
+                    etcd.map(|etcd| etcd.expired.insert(name.clone()));
                 }
             }
             Blow::Wipe if unit.made => {
@@ -244,7 +245,6 @@ impl State {
             Blow::Wipe => {
                 unit.holds.clear();
                 unit.inside = Inside::default();
-                unit.has_expired = false;
             }
         }
         self.bury();

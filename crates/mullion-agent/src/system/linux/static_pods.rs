@@ -114,8 +114,8 @@ fn start(stat: &str) -> Option<String> {
     let mut fields = rest.split_whitespace();
     let state = fields.next()?;
     // The 22nd field; the state is the third.
-    let start = fields.nth(18)?;
-    (!matches!(state, "Z" | "X")).then(|| start.to_owned())
+    let begun = fields.nth(18)?;
+    (!matches!(state, "Z" | "X")).then(|| begun.to_owned())
 }
 
 #[cfg(test)]
