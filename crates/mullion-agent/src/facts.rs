@@ -3,6 +3,7 @@
 use mullion_wire::{Facts, KubeadmPhase, Sha256Digest};
 
 use crate::apply::{definitions, plain, windows};
+use crate::certificates::certificates;
 use crate::failure::AgentError;
 use crate::kubeadm::was_started;
 use crate::pem::{certificate_digest, common_name, expiry};
@@ -43,6 +44,10 @@ pub(crate) fn facts(work: &mut Work<'_, '_>) -> Result<Facts, AgentError> {
         describe_certificate(work.system, &mut facts)?;
     }
     facts.control_plane = has_control_plane(work.system)?;
+    if facts.control_plane && !is_half_made {
+        let found = certificates(work.system, work.state.renewal.is_some())?;
+        facts.certificates = found.map(Box::new);
+    }
     facts.kubelet = version(work, "kubelet")?;
     if let Some(windows) = &mut facts.windows {
         for name in PROGRAMS {

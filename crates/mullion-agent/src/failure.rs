@@ -266,6 +266,17 @@ pub enum AgentError {
     /// What should be there after kubeadm is not.
     #[error("`{0}` is not there")]
     Absent(String),
+    /// kubeadm came to its end and renewed nothing.
+    #[error("kubeadm did not renew `{0}`")]
+    NotRenewed(String),
+    /// A program of the control plane was ended and did not come back.
+    #[error("kubelet did not start {program} again")]
+    StaticPod {
+        /// The program.
+        program: &'static str,
+        /// What kubelet complained of last.
+        tail: Vec<String>,
+    },
     /// Something of Kubernetes is left after a reset.
     #[error("the reset left `{0}` behind")]
     LeftBehind(String),
@@ -326,6 +337,12 @@ impl AgentError {
             Self::NotOurs { .. } | Self::OtherCluster { .. } | Self::Incomplete { .. } => {
                 "`mullion node reset` empties the machine of Kubernetes; what is on it is lost"
             }
+            Self::NotRenewed(_) => {
+                "see `kubeadm certs check-expiration` on the machine: kubeadm renews only what it has the authority's key for"
+            }
+            Self::StaticPod { .. } => {
+                "see `journalctl -u kubelet` on the machine, then run `mullion up` again: it goes on with the renewal"
+            }
             Self::OthersAccount { .. } => {
                 "remove the service, or let it run as LocalSystem: its password could not be put back"
             }
@@ -369,7 +386,9 @@ impl AgentError {
         match self {
             Self::NotRunning { log, .. } => log.clone(),
             Self::Service { source, log, .. } => source.tail().iter().chain(log).cloned().collect(),
-            Self::Kubeadm { tail, .. } | Self::Command { tail, .. } => tail.clone(),
+            Self::Kubeadm { tail, .. }
+            | Self::Command { tail, .. }
+            | Self::StaticPod { tail, .. } => tail.clone(),
             Self::Packages { source, .. }
             | Self::Module { source, .. }
             | Self::Windows { source, .. }

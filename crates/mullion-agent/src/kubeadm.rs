@@ -1,4 +1,4 @@
-//! Running kubeadm: init, join, and the way back.
+//! Running kubeadm: init, join, the renewal of certificates, and the way back.
 //!
 //! How far it came is written down before and after, so that work which was killed in the middle is told from work that
 //! is finished: the former is cleared and begun anew, the latter is left alone.
@@ -18,6 +18,7 @@ use crate::work::Work;
 mod authority;
 mod log;
 mod register;
+mod renew;
 mod reset;
 
 /// The service that kubeadm starts, of those that are enabled alone.
@@ -69,6 +70,7 @@ pub(crate) fn run(work: &mut Work<'_, '_>, step: &Kubeadm) -> Result<KubeadmDone
             register::register(work)?;
             Ok(KubeadmDone { admin: None })
         }
+        Kubeadm::Renew { expires } => renew::renew(work, *expires),
         Kubeadm::ReadAdmin => Ok(KubeadmDone {
             admin: Some(read_admin(work)?),
         }),

@@ -39,6 +39,7 @@
 
 mod apply;
 mod attend;
+mod certificates;
 mod commands;
 mod digests;
 mod entry;

@@ -5,6 +5,7 @@ use mullion_wire::Sha256Digest;
 const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
 const END: &str = "-----END CERTIFICATE-----";
 const AUTHORITY: &str = "certificate-authority-data:";
+const CLIENT: &str = "client-certificate-data:";
 
 /// The digest of the first certificate in a text.
 pub(crate) fn certificate_digest(pem: &str) -> Option<Sha256Digest> {
@@ -60,11 +61,22 @@ pub(crate) fn common_name(pem: &str) -> Option<String> {
 
 /// Until when the first certificate in a text is good, in seconds since 1970.
 pub(crate) fn expiry(pem: &str) -> Option<u64> {
+    validity(pem).map(|(_, expires)| expires)
+}
+
+/// From when and until when the first certificate in a text is good, in seconds since 1970.
+pub(crate) fn validity(pem: &str) -> Option<(u64, u64)> {
     let bytes = certificate(pem)?;
     let (_, validity, _) = element(from_validity(&bytes)?)?;
-    let (_, _, rest) = element(validity)?;
-    let (tag, time, _) = element(rest)?;
-    let text = std::str::from_utf8(time).ok()?;
+    let (tag, begins, rest) = element(validity)?;
+    let begins = time(tag, begins)?;
+    let (tag, ends, _) = element(rest)?;
+    Some((begins, time(tag, ends)?))
+}
+
+/// A moment in seconds since 1970.
+fn time(tag: u8, text: &[u8]) -> Option<u64> {
+    let text = std::str::from_utf8(text).ok()?;
     let (year, rest) = match tag {
         // Two digits of the year; what is below 50 is of this century.
         0x17 => {
@@ -101,7 +113,11 @@ fn element(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
 /// The days from 1970 to a date of the Gregorian calendar.
 fn days(year: u64, month: u64, day: u64) -> Option<u64> {
     // A year that begins in March ends with the leap day.
-    let year = if month > 2 { year } else { year - 1 };
+    let year = if month > 2 {
+        year
+    } else {
+        year.checked_sub(1)?
+    };
     let month = (month + 9) % 12;
     let of_year = (153 * month + 2) / 5 + day.checked_sub(1)?;
     (year * 365 + year / 4 - year / 100 + year / 400 + of_year).checked_sub(719_468)
@@ -109,11 +125,21 @@ fn days(year: u64, month: u64, day: u64) -> Option<u64> {
 
 /// The digest of the authority that a kubeconfig names.
 pub(crate) fn authority_digest(kubeconfig: &str) -> Option<Sha256Digest> {
+    certificate_digest(&in_kubeconfig(kubeconfig, AUTHORITY)?)
+}
+
+/// The client's certificate that a kubeconfig holds, in text form.
+pub(crate) fn client_certificate(kubeconfig: &str) -> Option<String> {
+    in_kubeconfig(kubeconfig, CLIENT)
+}
+
+/// The text that a field of a kubeconfig holds in base64.
+fn in_kubeconfig(kubeconfig: &str, field: &str) -> Option<String> {
     let line = kubeconfig
         .lines()
-        .find_map(|line| line.trim_start_matches([' ', '-']).strip_prefix(AUTHORITY))?;
-    let pem = base64(line.trim().trim_matches(['"', '\'']))?;
-    certificate_digest(std::str::from_utf8(&pem).ok()?)
+        .find_map(|line| line.trim_start_matches([' ', '-']).strip_prefix(field))?;
+    let text = base64(line.trim().trim_matches(['"', '\'']))?;
+    String::from_utf8(text).ok()
 }
 
 /// The bytes that a text in base64 stands for; blanks and line ends do not count.
@@ -176,11 +202,13 @@ mod tests {
             IHewQJ+1lrxUA3IoPlPippk63uSEd8MjF/eVrnBTSjIz\n\
             -----END CERTIFICATE-----\n";
         assert_eq!(expiry(pem), Some(1_794_832_367));
+        assert_eq!(validity(pem), Some((1_794_745_967, 1_794_832_367)));
         assert_eq!(common_name(pem).as_deref(), Some("x"));
         assert_eq!(common_name("no certificate"), None);
         assert_eq!(common_name(&format!("{BEGIN}\naGVsbG8=\n{END}\n")), None);
         assert_eq!(expiry("no certificate"), None);
         assert_eq!(expiry(&format!("{BEGIN}\naGVsbG8=\n{END}\n")), None);
+        assert_eq!(days(0, 1, 1), None);
         assert_eq!(days(1970, 1, 1), Some(0));
         assert_eq!(days(2024, 2, 29), Some(19_782));
         assert_eq!(days(2026, 12, 31), Some(20_818));

@@ -54,6 +54,9 @@ pub(crate) struct State {
     pub(crate) images: BTreeMap<Sha256Digest, Imported>,
     /// How far kubeadm came.
     pub(crate) kubeadm: Option<KubeadmRecord>,
+    /// A renewal of the control plane's certificates that has not come to its end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) renewal: Option<Renewal>,
     /// Files with secrets that exist only while a program runs.
     pub(crate) secrets: BTreeSet<String>,
     /// What waits for a start of the machine, and the start in which that was found.
@@ -82,6 +85,7 @@ impl Default for State {
             ran: BTreeMap::new(),
             images: BTreeMap::new(),
             kubeadm: None,
+            renewal: None,
             secrets: BTreeSet::new(),
             restarts: BTreeMap::new(),
             windows: WindowsState::default(),
@@ -139,6 +143,16 @@ pub(crate) enum Original {
     Mode { mode: u32 },
     /// Something else, kept under this name; with this mode, where its twin has ours already.
     Kept { name: String, mode: Option<u32> },
+}
+
+/// A renewal of certificates that was begun.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Renewal {
+    /// Certificates that ended at this time or before were to be renewed, in seconds since 1970.
+    pub(crate) expires: u64,
+    /// Whether kubeadm has issued all the new ones: what is left is to let the control plane use them.
+    pub(crate) is_issued: bool,
 }
 
 /// An archive of images.

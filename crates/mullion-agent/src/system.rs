@@ -392,6 +392,19 @@ pub trait System: Files + Services + Settings + Packages + Programs + OnlyWindow
         kept: Option<&str>,
         on_line: &mut dyn FnMut(&str),
     ) -> Result<(), SystemError>;
+    /// Ends the processes of static pods that run a program, and returns when they have ended. Those of other pods are
+    /// left alone.
+    fn end_static_pod(&self, _program: &str) -> Result<(), SystemError> {
+        Err(no_control_plane())
+    }
+    /// Whether a static pod runs a program, now or within that time.
+    fn await_static_pod(&self, _program: &str, _patience: Duration) -> Result<bool, SystemError> {
+        Err(no_control_plane())
+    }
+}
+
+fn no_control_plane() -> SystemError {
+    SystemError::Nonsense("this system runs no control plane".to_owned())
 }
 
 /// So many last lines of a program are kept.

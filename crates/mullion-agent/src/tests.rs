@@ -9,6 +9,7 @@ mod images;
 mod killed;
 mod kubernetes;
 mod logs;
+mod renewing;
 mod reverting;
 mod starving;
 mod windows;

@@ -81,6 +81,14 @@ const SNAPSHOT: Gate = Gate {
     hint: "see `mullion kubectl get pods -n kube-system -l component=etcd`; nothing was reset",
 };
 
+/// A control plane whose programs were restarted with new certificates.
+const RENEWED: Gate = Gate {
+    title: "the API server with its new certificates",
+    deadline: seconds(360),
+    pause: millis(500),
+    hint: "look at the kubelet and at etcd on {machine}, with `mullion ssh {machine}`",
+};
+
 const CERTIFICATES: Gate = Gate {
     title: "the node's certificate requests",
     deadline: seconds(120),
@@ -118,9 +126,10 @@ pub const OTHER: Gate = Gate {
 };
 
 /// The gates, by kind of step. A kind that is not here does something, and waits as [`OTHER`] says if at all.
-pub const GATES: [(StepKind, Gate); 10] = [
+pub const GATES: [(StepKind, Gate); 11] = [
     (StepKind::Register, REGISTER),
     (StepKind::SaveEtcd, SNAPSHOT),
+    (StepKind::Renew, RENEWED),
     (StepKind::Reach, REACH),
     (StepKind::Reboot, RESTART),
     (StepKind::AwaitApi, API),

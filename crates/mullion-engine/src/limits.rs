@@ -142,7 +142,11 @@ pub const fn lane(kind: StepKind) -> Lane {
         | StepKind::ApplyBlueprint
         | StepKind::RunAfter
         | StepKind::ReleaseMachine => Lane::Inside,
-        StepKind::Init | StepKind::Join | StepKind::Register | StepKind::Reset => Lane::Member,
+        StepKind::Init
+        | StepKind::Join
+        | StepKind::Register
+        | StepKind::Renew
+        | StepKind::Reset => Lane::Member,
         StepKind::Drain
         | StepKind::SaveEtcd
         | StepKind::Forget

@@ -200,6 +200,14 @@ pub fn cluster_id(text: &str, context: Option<&str>) -> Result<ClusterId, Kubeco
     read(text, context).map(|way| way.id())
 }
 
+/// The digest of the client's certificate in a kubeconfig's current context; `None` where it has none that can be read.
+pub fn client_certificate_id(text: &str) -> Option<String> {
+    let way = read(text, None).ok()?;
+    let (data, _) = way.identity?;
+    let certificates = certificates(&data)?;
+    Some(Sha256Digest::of(certificates.first()?).to_string())
+}
+
 /// The current context of a kubeconfig alone, with its context, cluster and user named `name`, marked as ours.
 /// Where a server is given, it takes the place of the one that the kubeconfig has.
 pub fn rename(text: &str, name: &str, server: Option<&str>) -> Result<String, KubeconfigError> {

@@ -50,6 +50,19 @@ pub enum Membership {
     NodeAndMember,
 }
 
+/// What a snapshot of etcd comes before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum SnapshotBefore {
+    /// The machine is emptied or removed. etcd must be able to do without it.
+    Reset,
+    /// Certificates are renewed.
+    Renewal,
+    /// Certificates are renewed while the API server is silent. etcd may be as silent: then the step says so, and the
+    /// renewal goes on without a snapshot.
+    Repair,
+}
+
 macro_rules! actions {
     ($($(#[$doc:meta])* $name:ident = $word:literal $({ $($(#[$fdoc:meta])* $field:ident : $type:ty),+ $(,)? })?),+ $(,)?) => {
         /// What a step does. The machine it does it to stands in the step.
@@ -208,9 +221,17 @@ actions! {
     },
     /// A node takes no new pods, and those it had run elsewhere.
     Drain = "drain",
-    /// A snapshot of etcd is in the state folder, and etcd can do without the machine. It comes before a control plane
-    /// is emptied or removed.
-    SaveEtcd = "snapshot",
+    /// A snapshot of etcd is in the state folder, before a control plane is emptied or removed, or gets new certificates.
+    SaveEtcd = "snapshot" {
+        /// What comes after it.
+        before: SnapshotBefore,
+    },
+    /// The certificates that kubeadm issued to a control plane have more than a tenth of their life left, and its
+    /// programs use them. The admin's kubeconfig that is kept has the new certificate.
+    Renew = "renew" {
+        /// Where its own API server has to answer afterwards; none where the whole cluster is awaited.
+        endpoint: Option<String>,
+    },
     /// Nothing of a cluster is left on the machine; a control plane has left etcd.
     Reset = "reset" {
         /// Whether etcd must go on without the machine. Then etcd is asked again right before.
@@ -376,8 +397,18 @@ impl Action {
             Self::AwaitApi { endpoint } => format!("wait for the API server at {endpoint}"),
             Self::Init { kubernetes, .. } => format!("start Kubernetes {kubernetes} on {on}"),
             Self::Drain => format!("drain {on}"),
-            Self::SaveEtcd => {
-                format!("save a snapshot of etcd in the state folder before {on} is emptied")
+            Self::SaveEtcd { before } => {
+                let what = match before {
+                    SnapshotBefore::Reset => format!("{on} is emptied"),
+                    SnapshotBefore::Renewal => format!("the certificates of {on} are renewed"),
+                    SnapshotBefore::Repair => {
+                        format!("the certificates of {on} are renewed, if etcd answers")
+                    }
+                };
+                format!("save a snapshot of etcd in the state folder before {what}")
+            }
+            Self::Renew { .. } => {
+                format!("renew the certificates of {on} and restart its control plane")
             }
             Self::Reset { .. } => format!("reset {on}"),
             Self::Forget {

@@ -24,6 +24,8 @@
 //! - a plan with an [`Obstacle`] touches nothing;
 //! - a plan never empties the last member of etcd, nor one without which etcd would have no majority of healthy members
 //!   ([`EtcdFacts::may_lose`]); a snapshot is saved before any control plane is emptied;
+//! - certificates are renewed on one control plane after another, each after a snapshot of etcd; where the API server is
+//!   silent, etcd may be too, and the renewal goes on without a snapshot;
 //! - a node's blueprint does not change because another machine came or went; a load balancer's does when
 //!   a control plane did, since the control planes are its settings.
 //!
@@ -32,6 +34,8 @@
 //! - A running cluster's Kubernetes, endpoint, pod and service networks and network plugin cannot be
 //!   changed, nor a machine's driver, host, size or template: each is an obstacle with its way out.
 //! - A machine that cannot be looked at gets all its steps, most of which then do nothing.
+//! - Whether certificates are to be renewed is read on the machine. Those of a control plane that nobody could look at are
+//!   renewed by the run after the one that starts it.
 //! - While the API server is silent, nothing of it is removed, and no machine that nobody could look at:
 //!   the run after it plans that.
 //! - Of several control planes that nobody could look at, the first begins the cluster. If only another one
@@ -43,6 +47,7 @@
 
 mod action;
 mod address;
+mod certificates;
 mod conform;
 mod dice;
 mod edges;
@@ -63,8 +68,9 @@ mod undo;
 mod wanted;
 mod world;
 
-pub use action::{Action, Connection, Membership, Prior, StepKind};
+pub use action::{Action, Connection, Membership, Prior, SnapshotBefore, StepKind};
 pub use address::Roster;
+pub use certificates::{Certificate, CertificateFacts};
 pub use conform::{Breach, conforms};
 pub use dice::Dice;
 pub use etcd::{EtcdFacts, Health, MemberFacts, Risk};

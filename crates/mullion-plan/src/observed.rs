@@ -17,6 +17,7 @@ use mullion_spec::words::{Driver, MachineAccess};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::certificates::CertificateFacts;
 use crate::etcd::EtcdFacts;
 use crate::fingerprint::{Blueprint, Fingerprint};
 use crate::identity::Trouble;
@@ -274,6 +275,9 @@ pub struct Inside {
     /// The name of its node, as its kubelet's certificate has it; `None` where the agent does not tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
+    /// Until when the certificates of its control plane are good; `None` where it has none, or its agent does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificates: Option<CertificateFacts>,
     /// What is no longer as its blueprint said, for people.
     #[serde(default)]
     pub drift: Vec<String>,
@@ -283,6 +287,11 @@ impl Inside {
     /// Whether something of a cluster is on it, a join that was cut off included.
     pub(crate) fn is_of_cluster(&self) -> bool {
         self.joined.is_some() || self.control_plane || self.kubeadm == Some(Kubeadm::Begun)
+    }
+
+    /// Why the certificates of its control plane are to be renewed now.
+    pub(crate) fn renewal(&self) -> Option<&str> {
+        self.certificates.as_ref()?.due.as_deref()
     }
 
     /// Whether it holds the whole of a control plane and lost what makes it a node: what is in its etcd is in nobody

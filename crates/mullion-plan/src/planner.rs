@@ -244,6 +244,7 @@ impl Sheet {
             self.control_plane
                 .append(&mut of_duty(tails, Duty::ControlPlane));
         }
+        self.lay_renewals(view, works, tails);
         if matches!(view.api, Api::Silent { .. }) {
             let mut needs = self.control_plane.clone();
             needs.append(&mut self.lay_wakes(view));
@@ -265,6 +266,25 @@ impl Sheet {
             let tail = self.lay(view, item, links, tails[position].take());
             self.control_plane = tail.into_iter().collect();
             tails[position] = tail;
+        }
+    }
+
+    /// New certificates for one control plane after another: etcd and the API server of each are restarted.
+    fn lay_renewals(&mut self, view: &View<'_>, works: &[Work], tails: &mut [Option<Mark>]) {
+        for (position, item) in view.items.iter().enumerate() {
+            let links = node::renewal(view, item, &works[position].enter);
+            if links.is_empty() {
+                continue;
+            }
+            let mut needs = std::mem::take(&mut self.control_plane);
+            needs.extend(tails[position]);
+            for link in links {
+                let name = Some(item.name());
+                let mark = self.push(link.stage, name, link.action, link.reason, needs);
+                needs = vec![mark];
+            }
+            tails[position] = needs.first().copied();
+            self.control_plane = needs;
         }
     }
 

@@ -59,6 +59,10 @@ pub enum Blow {
     DeleteNode,
     /// Its etcd fails, and nothing that a plan does repairs it.
     SickEtcd,
+    /// Its control plane's certificates end soon.
+    OldCertificates,
+    /// They have expired: its etcd and its API server talk to no one.
+    ExpiredCertificates,
 }
 
 /// Everything there is, in memory.

@@ -35,8 +35,8 @@ pub use blueprint::{
 pub use digest::{DigestError, Sha256Digest};
 pub use known::{KNOWN_FILES, KnownFile, KnownFiles};
 pub use message::{
-    Disk, Event, Facts, ImageArchive, Kubeadm, KubeadmDone, KubeadmPhase, Mark, Request,
-    RequestError, UserCommand, read_event, read_request, write_line,
+    Certificate, Certificates, Disk, Event, Facts, ImageArchive, Kubeadm, KubeadmDone,
+    KubeadmPhase, Mark, Request, RequestError, UserCommand, read_event, read_request, write_line,
 };
 pub use secret::Secret;
 pub use windows::{

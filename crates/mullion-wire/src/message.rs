@@ -136,6 +136,12 @@ pub enum Kubeadm {
     /// kubeadm is not run; kubelet is restarted on a machine that is a node, so that it registers its Node object again.
     /// Pods get their network again, since the node may get other addresses for them. Static pods are left alone.
     Register,
+    /// `kubeadm certs renew all` on a control plane, then a restart of its static pods. Nothing is run where every
+    /// certificate ends later and no renewal was cut off.
+    Renew {
+        /// Certificates that end at this time or before are renewed, in seconds since 1970.
+        expires: u64,
+    },
     /// Nothing is run; the admin's kubeconfig is read, on a control plane.
     ReadAdmin,
     /// Nothing is run; the cluster's authorities and their keys are read, on a control plane. Answered by
@@ -153,7 +159,7 @@ pub enum Kubeadm {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct KubeadmDone {
-    /// The admin's kubeconfig, after an init or where it was asked for.
+    /// The admin's kubeconfig, after an init or a renewal, or where it was asked for.
     pub admin: Option<Secret>,
 }
 
@@ -286,6 +292,9 @@ pub struct Facts {
     /// The name of its node, as kubelet's certificate has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
+    /// Until when the certificates of its control plane are good; older agents do not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificates: Option<Box<Certificates>>,
     /// The version of kubelet, where there is one.
     pub kubelet: Option<String>,
     /// What is no longer as it was applied, for people: ``the service `containerd` does not run``.
@@ -294,6 +303,35 @@ pub struct Facts {
     /// What only Windows tells.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub windows: Option<Box<WindowsFacts>>,
+}
+
+/// Until when the certificates of a control plane are good.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Certificates {
+    /// The one that ends first of those that kubeadm renews.
+    pub first: Certificate,
+    /// The one that ends first of the authorities' own, which kubeadm does not renew.
+    #[serde(default)]
+    pub authority: Option<Certificate>,
+    /// Whether a renewal was begun and has not come to its end.
+    #[serde(default)]
+    pub renewing: bool,
+    /// The digest of the certificate in the admin's kubeconfig.
+    #[serde(default)]
+    pub admin: Option<Sha256Digest>,
+}
+
+/// One certificate.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Certificate {
+    /// Its file, below kubeadm's folder: `pki/apiserver.crt`.
+    pub file: String,
+    /// When it was issued, in seconds since 1970.
+    pub issued: u64,
+    /// Until when it is good, in seconds since 1970.
+    pub expires: u64,
 }
 
 /// How far kubeadm came on a machine.
@@ -415,8 +453,13 @@ impl Facts {
             expired,
             kubelet,
             drift,
+            certificates,
             ..
         } = self;
+        let certificates = certificates.iter_mut().flat_map(|found| {
+            let authority = found.authority.iter_mut();
+            authority.chain([&mut found.first])
+        });
         [agent, host_name, os, system, kernel, architecture]
             .into_iter()
             .chain(
@@ -426,6 +469,7 @@ impl Facts {
             )
             .chain(addresses)
             .chain(drift)
+            .chain(certificates.map(|certificate| &mut certificate.file))
     }
 }
 

@@ -187,6 +187,9 @@ pub fn conduct(
             let path = path.display();
             writeln!(console.err, "saved a snapshot of etcd: {path}")?;
         }
+        for note in hands.notes() {
+            writeln!(console.err, "{note}")?;
+        }
     }
     tell_notices(console, hands.sources())?;
     // What later runs are estimated by; a run is not worse for lacking it.

@@ -75,6 +75,7 @@ pub(super) fn reset(work: &mut Work<'_, '_>) -> Result<(), AgentError> {
         return Err(AgentError::LeftBehind(path));
     }
     work.state.kubeadm = None;
+    work.state.renewal = None;
     work.save()?;
     work.report.changed("Kubernetes was removed");
     Ok(())

@@ -22,6 +22,7 @@ mod programs;
 mod rules;
 mod services;
 mod settings;
+mod static_pods;
 
 /// How often a lock that somebody holds is tried again.
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
@@ -183,6 +184,14 @@ impl System for Linux {
         on_line: &mut dyn FnMut(&str),
     ) -> Result<(), SystemError> {
         pods::renew(self, on_line)
+    }
+
+    fn end_static_pod(&self, program: &str) -> Result<(), SystemError> {
+        static_pods::end(self, program)
+    }
+
+    fn await_static_pod(&self, program: &str, patience: Duration) -> Result<bool, SystemError> {
+        static_pods::wait(self, program, patience)
     }
 }
 

@@ -452,4 +452,13 @@ impl System for Memory {
     ) -> Result<(), SystemError> {
         self.operate("renew pods".to_owned())
     }
+
+    fn end_static_pod(&self, program: &str) -> Result<(), SystemError> {
+        self.operate(format!("end {program}"))
+    }
+
+    fn await_static_pod(&self, program: &str, _patience: Duration) -> Result<bool, SystemError> {
+        self.live()?;
+        Ok(!self.inner.borrow().broken.contains(program))
+    }
 }

@@ -1,6 +1,6 @@
 //! The admin's kubeconfig, where the one that is kept does not lead to the cluster that runs.
 
-use mullion_kube::kubeconfig::cluster_id;
+use mullion_kube::kubeconfig::{client_certificate_id, cluster_id};
 use mullion_plan::{ClusterId, Observed, Unattended};
 use mullion_spec::value::MachineName;
 use mullion_wire::{Kubeadm, Request, Secret};
@@ -34,6 +34,17 @@ fn leads_to(kubeconfig: &Secret) -> Option<ClusterId> {
     cluster_id(kubeconfig.reveal(), None).ok()
 }
 
+/// Whether the control planes hold other certificates for the admin than the one that is kept: it was renewed by a run
+/// that was killed before it could keep the new one, or by somebody with kubeadm, and the old one ends soon.
+fn was_renewed(kept: &Secret, observed: &Observed) -> bool {
+    let own = client_certificate_id(kept.reveal());
+    let machines = observed.machines.values().filter(|facts| facts.ours);
+    let inside = machines.filter_map(|facts| facts.inside.as_ref());
+    let found = inside.filter_map(|inside| inside.certificates.as_ref());
+    let mut admins = found.filter_map(|found| found.admin.as_ref()).peekable();
+    own.is_some() && admins.peek().is_some() && admins.all(|admin| Some(admin) != own.as_ref())
+}
+
 /// The kubeconfig to hold instead of the one that is kept, where that leads to no cluster of the control planes.
 fn another(
     kept: Option<&Secret>,
@@ -42,7 +53,12 @@ fn another(
 ) -> Option<Secret> {
     let seats: Vec<_> = look::begun(observed).collect();
     let is_theirs = |id: ClusterId| seats.is_empty() || seats.iter().any(|(_, own)| **own == id);
-    if kept.and_then(leads_to).is_some_and(is_theirs) {
+    let has_lasting = |kept: &Secret| !was_renewed(kept, observed);
+    if kept
+        .filter(|kept| has_lasting(kept))
+        .and_then(leads_to)
+        .is_some_and(is_theirs)
+    {
         return None;
     }
     // The cluster that the look takes for the one that runs.
@@ -73,6 +89,10 @@ mod tests {
 
     /// A kubeconfig that leads to the cluster of that authority.
     fn kubeconfig(authority: &str) -> Secret {
+        kubeconfig_of(authority, &serde_json::json!({"token": "t"}))
+    }
+
+    fn kubeconfig_of(authority: &str, user: &serde_json::Value) -> Secret {
         Secret::new(
             serde_json::json!({
                 "clusters": [{"name": "c", "cluster": {
@@ -80,7 +100,7 @@ mod tests {
                 }}],
                 "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}],
                 "current-context": "c",
-                "users": [{"name": "c", "user": {"token": "t"}}],
+                "users": [{"name": "c", "user": user}],
             })
             .to_string(),
         )
@@ -142,6 +162,42 @@ mod tests {
         ] {
             assert!(another(Some(&old), &observed, unasked).is_none());
         }
+    }
+
+    #[test]
+    fn a_kubeconfig_whose_certificate_was_renewed_on_every_control_plane_is_fetched_again() {
+        let of = |certificate: &str| {
+            let user = serde_json::json!({
+                "client-certificate-data": certificate, "client-key-data": "a2V5",
+            });
+            kubeconfig_of(NEW, &user)
+        };
+        // The text of either is a certificate like any other.
+        let (kept, renewed) = (of(OLD), of(NEW));
+        let with = |admins: &[Option<&Secret>]| {
+            let mut observed = world([("cp1", Some(&kept)), ("cp2", Some(&kept))]);
+            for (facts, admin) in observed.machines.values_mut().zip(admins) {
+                let first = mullion_plan::Certificate {
+                    file: "pki/apiserver.crt".into(),
+                    issued: 0,
+                    expires: 1,
+                };
+                let admin = admin.and_then(|admin| client_certificate_id(admin.reveal()));
+                facts.inside.as_mut().unwrap().certificates =
+                    Some(mullion_plan::CertificateFacts {
+                        first,
+                        authority: None,
+                        due: None,
+                        admin,
+                    });
+            }
+            another(Some(&kept), &observed, |_| Some(renewed.clone())).is_some()
+        };
+        assert!(with(&[Some(&renewed), Some(&renewed)]));
+        assert!(with(&[Some(&renewed), None]));
+        // It is one of theirs, or nobody tells.
+        assert!(!with(&[Some(&renewed), Some(&kept)]));
+        assert!(!with(&[None, None]));
     }
 
     #[test]

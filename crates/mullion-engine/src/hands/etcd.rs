@@ -6,7 +6,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use mullion_kube::{Api, EtcdDoor};
 use mullion_plan::{
-    Attend, ClusterFacts, ErrorClass, EtcdFacts, Health, News, Observed, Risk, StepError,
+    Attend, ClusterFacts, ErrorClass, EtcdFacts, Health, News, Observed, Risk, SnapshotBefore,
+    StepError,
 };
 use mullion_spec::value::MachineName;
 use mullion_ssh::{Command, Transport as _};
@@ -79,8 +80,8 @@ impl Hands<'_> {
         self.ask_to_spare(&api, machine).map(|_| ())
     }
 
-    /// The control planes whose etcd can be spoken to, once etcd has said that it goes on without the machine.
-    fn ask_to_spare(&self, api: &Api, machine: &MachineName) -> Result<Asked, StepError> {
+    /// The control planes whose etcd can perhaps be spoken to.
+    fn doors(&self, machine: &MachineName) -> (Vec<(MachineName, EtcdDoor)>, Option<StepError>) {
         // The machine itself last: its own etcd may be what is wrong with it.
         let mut seats: Vec<_> = self.other_seats(machine).collect();
         seats.push(machine.clone());
@@ -92,6 +93,21 @@ impl Hands<'_> {
                 Err(error) => last = Some(error),
             }
         }
+        (doors, last)
+    }
+
+    /// The control planes whose etcd can be spoken to, once etcd has said that it goes on without the machine.
+    fn ask_to_spare(&self, api: &Api, machine: &MachineName) -> Result<Asked, StepError> {
+        let Asked { facts, doors, last } = self.ask_etcd(api, machine)?;
+        facts
+            .may_lose(machine)
+            .map_err(|risk| endangered(machine, &risk))?;
+        Ok(Asked { facts, doors, last })
+    }
+
+    /// What etcd says of its members, and the control planes whose etcd can be spoken to.
+    fn ask_etcd(&self, api: &Api, machine: &MachineName) -> Result<Asked, StepError> {
+        let (doors, mut last) = self.doors(machine);
         let mut asked = None;
         for (_, door) in &doors {
             match api.etcd_members(door) {
@@ -103,34 +119,73 @@ impl Hands<'_> {
             }
         }
         let Some(facts) = asked else {
-            let words = format!("etcd could not be asked, so {machine} is not emptied");
+            let words = format!("etcd could not be asked, so {machine} is left as it is");
             return Err(unsaved(words, last));
         };
-        facts
-            .may_lose(machine)
-            .map_err(|risk| endangered(machine, &risk))?;
         Ok(Asked { facts, doors, last })
     }
 
-    /// A snapshot of etcd is in the state folder, and etcd can do without the machine. Whoever changes what a control
-    /// plane cannot do without calls this first.
+    /// A snapshot of etcd is in the state folder. Before a machine is emptied, etcd can do without it.
     pub(super) fn save_etcd(
         &self,
         machine: &MachineName,
+        before: SnapshotBefore,
         attendant: &dyn Attend,
     ) -> Result<(), StepError> {
         let api = self.api()?;
+        let asked = match before {
+            SnapshotBefore::Reset => self.ask_to_spare(&api, machine)?,
+            SnapshotBefore::Renewal => self.ask_etcd(&api, machine)?,
+            SnapshotBefore::Repair => return self.save_before_repair(&api, machine, attendant),
+        };
         let Asked {
             facts,
             mut doors,
-            mut last,
-        } = self.ask_to_spare(&api, machine)?;
+            last,
+        } = asked;
         doors.retain(|(seat, _)| {
             let mut members = facts.members.values();
             members.any(|member| member.may_be_of(seat) && member.health == Health::Healthy)
         });
+        let saved = self.save_from_any(&api, machine, doors, last, attendant);
+        saved.map_err(Unsaved::into_error)
+    }
+
+    /// A snapshot where etcd may be as silent as the API server: what keeps it from answering is what the renewal of its
+    /// certificates repairs.
+    fn save_before_repair(
+        &self,
+        api: &Api,
+        machine: &MachineName,
+        attendant: &dyn Attend,
+    ) -> Result<(), StepError> {
+        let (doors, last) = self.doors(machine);
+        match self.save_from_any(api, machine, doors, last, attendant) {
+            Err(Unsaved::Etcd(error)) => {
+                let causes = error.causes.iter().map(|cause| format!(": {cause}"));
+                let words = format!(
+                    "saved no snapshot of etcd before the certificates of {machine} are renewed, since etcd does not \
+                     answer{}",
+                    causes.collect::<String>()
+                );
+                attendant.hear(News::Line(words.clone()));
+                self.note(words);
+                Ok(())
+            }
+            saved => saved.map_err(Unsaved::into_error),
+        }
+    }
+
+    fn save_from_any(
+        &self,
+        api: &Api,
+        machine: &MachineName,
+        doors: Vec<(MachineName, EtcdDoor)>,
+        mut last: Option<StepError>,
+        attendant: &dyn Attend,
+    ) -> Result<(), Unsaved> {
         for (seat, door) in doors {
-            match self.save_from(&api, &door, machine) {
+            match self.save_from(api, &door, machine) {
                 Ok((path, size)) => {
                     let path = path.display();
                     attendant.hear(News::Line(format!(
@@ -138,11 +193,13 @@ impl Hands<'_> {
                     )));
                     return Ok(());
                 }
-                Err(error) => last = Some(error),
+                Err(Unsaved::Etcd(error)) => last = Some(error),
+                // Another control plane's would not be written either.
+                Err(folder @ Unsaved::Folder(_)) => return Err(folder),
             }
         }
-        let words = format!("no snapshot of etcd could be saved, so {machine} is not emptied");
-        Err(unsaved(words, last))
+        let words = format!("no snapshot of etcd could be saved, so {machine} is left as it is");
+        Err(Unsaved::Etcd(unsaved(words, last)))
     }
 
     fn save_from(
@@ -150,7 +207,7 @@ impl Hands<'_> {
         api: &Api,
         door: &EtcdDoor,
         machine: &MachineName,
-    ) -> Result<(std::path::PathBuf, u64), StepError> {
+    ) -> Result<(std::path::PathBuf, u64), Unsaved> {
         let now = Timestamp::now().strftime("%Y%m%dT%H%M%SZ");
         let name = state::snapshot_name(&now.to_string(), machine);
         let mut size = 0;
@@ -168,10 +225,11 @@ impl Hands<'_> {
                 lock(&self.snapshots).push(path.clone());
                 Ok((path, size))
             }
-            (Err(_), Some(failure)) => Err(failure),
+            (Err(_), Some(failure)) => Err(Unsaved::Etcd(failure)),
             (Err(error), None) => {
                 let words = "the snapshot could not be written";
-                Err(StepError::new(ErrorClass::Refused, words).because(&error))
+                let error = StepError::new(ErrorClass::Refused, words).because(&error);
+                Err(Unsaved::Folder(error))
             }
         }
     }
@@ -231,6 +289,22 @@ fn endangered(machine: &MachineName, risk: &Risk) -> StepError {
     };
     StepError::new(ErrorClass::NotYet, words)
         .hint("see `mullion kubectl get pods -n kube-system -l component=etcd`; nothing was reset")
+}
+
+/// Why there is no snapshot.
+enum Unsaved {
+    /// etcd gave none.
+    Etcd(StepError),
+    /// The state folder did not take it.
+    Folder(StepError),
+}
+
+impl Unsaved {
+    fn into_error(self) -> StepError {
+        match self {
+            Self::Etcd(error) | Self::Folder(error) => error,
+        }
+    }
 }
 
 fn unsaved(words: String, cause: Option<StepError>) -> StepError {

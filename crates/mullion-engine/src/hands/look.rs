@@ -11,7 +11,7 @@ use mullion_wire::{Facts, Feature, KubeadmPhase, Mark};
 
 use super::machine::Label;
 use super::talk::Told;
-use super::{Hands, cluster, identity, talk};
+use super::{Hands, cluster, identity, renewal, talk};
 
 /// So many machines are looked into at once.
 const AT_ONCE: usize = 32;
@@ -374,6 +374,10 @@ pub(super) fn inside(facts: &Facts) -> Result<Inside, Trouble> {
         },
         expired: expired(facts, now()),
         node: facts.node.clone(),
+        certificates: facts
+            .certificates
+            .as_deref()
+            .map(|found| renewal::judge(found, now())),
         drift: facts.drift.clone(),
     })
 }

@@ -30,6 +30,7 @@ mod networks;
 mod node_address;
 mod proofs;
 mod purge;
+mod renewal;
 mod restarts;
 mod settings;
 mod starts;
@@ -222,6 +223,7 @@ pub struct Hands<'a> {
     machines: Mutex<members::Machines>,
     /// Snapshots of etcd that this run saved.
     snapshots: Mutex<Vec<PathBuf>>,
+    notes: Mutex<Vec<String>>,
     /// Machines whose kubelet this run restarted so that it registers its node.
     registered: Mutex<BTreeSet<MachineName>>,
     /// Whether this run forgot what suites had proven before; held while it does.
@@ -260,6 +262,7 @@ impl<'a> Hands<'a> {
             id: Mutex::default(),
             machines: Mutex::default(),
             snapshots: Mutex::default(),
+            notes: Mutex::default(),
             registered: Mutex::default(),
             changes: Mutex::default(),
             login_key: Mutex::default(),
@@ -302,6 +305,11 @@ impl<'a> Hands<'a> {
     /// What is kept of the cluster between runs.
     pub fn state(&self) -> &ClusterState {
         &self.state
+    }
+
+    /// What a person is told at the end of a run, besides the snapshots.
+    pub fn notes(&self) -> Vec<String> {
+        lock(&self.notes).clone()
     }
 
     /// The snapshots of etcd that were saved since this was made.
@@ -485,7 +493,8 @@ impl Perform for Hands<'_> {
             Action::Register { labels, taints, .. } => {
                 self.register(machine()?, labels, taints, attendant)
             }
-            Action::SaveEtcd => self.save_etcd(machine()?, attendant),
+            Action::SaveEtcd { before } => self.save_etcd(machine()?, *before, attendant),
+            Action::Renew { endpoint } => self.renew(machine()?, endpoint.as_deref(), attendant),
             Action::Drain => self.drain(machine()?, attendant),
             Action::Reset { keeps_etcd } => self.reset(machine()?, *keeps_etcd, attendant),
             Action::Forget { membership } => self.forget(machine()?, *membership),

@@ -60,7 +60,11 @@ fn may_hold_etcd(observed: &Observed, machine: &MachineName) -> bool {
 fn cures(kind: StepKind) -> bool {
     matches!(
         kind,
-        StepKind::StartMachine | StepKind::Reach | StepKind::Reboot | StepKind::ApplyBlueprint
+        StepKind::StartMachine
+            | StepKind::Reach
+            | StepKind::Reboot
+            | StepKind::ApplyBlueprint
+            | StepKind::Renew
     )
 }
 

@@ -8,7 +8,7 @@ use mullion_spec::words::Os;
 
 use super::machine::{Link, Wait, pending, pending_reason, prior};
 use super::view::{Api, Item, Sight, View};
-use crate::action::{Action, Connection, Membership, Prior};
+use crate::action::{Action, Connection, Membership, Prior, SnapshotBefore};
 use crate::observed::{ClusterFacts, ClusterId, Inside, Kubeadm, NodeFacts};
 use crate::stage::Stage;
 use crate::wanted;
@@ -226,7 +226,33 @@ fn saving(item: &Item<'_>, stage: Stage, why: &str) -> Option<Link> {
 }
 
 fn save(stage: Stage, why: &str) -> Link {
-    Link::new(stage, Action::SaveEtcd, why).waits(&[Wait::ControlPlane])
+    let before = SnapshotBefore::Reset;
+    Link::new(stage, Action::SaveEtcd { before }, why).waits(&[Wait::ControlPlane])
+}
+
+/// New certificates for a control plane that stays one, where the old ones end soon.
+pub(super) fn renewal(view: &View<'_>, item: &Item<'_>, enter: &[Link]) -> Vec<Link> {
+    let Sight::Seen(inside) = item.sight else {
+        return Vec::new();
+    };
+    let Some(why) = inside.renewal() else {
+        return Vec::new();
+    };
+    // One that joins anew gets new ones with that.
+    let is_kept = enter.iter().all(Link::is_registration);
+    let (before, endpoint) = match view.api {
+        Api::Known(_) => (SnapshotBefore::Renewal, Some(item.own_endpoint())),
+        // Its API server answers when most members of etcd have certificates that are good.
+        Api::Silent { .. } => (SnapshotBefore::Repair, None),
+        Api::Absent | Api::Hidden => return Vec::new(),
+    };
+    if !item.is_seat() || !is_kept {
+        return Vec::new();
+    }
+    let reason = format!("{}: {why}", item.name());
+    [Action::SaveEtcd { before }, Action::Renew { endpoint }]
+        .map(|action| Link::new(Stage::ControlPlane, action, reason.clone()))
+        .into()
 }
 
 /// What a machine waits for before it enters. One that exists already is brought images.

@@ -6,7 +6,7 @@ use mullion_spec::value::MachineName;
 
 use super::view::{Api, View};
 use super::{Mark, Sheet, wanted_names};
-use crate::action::{Action, Membership};
+use crate::action::{Action, Membership, SnapshotBefore};
 use crate::address;
 use crate::observed::{Inside, MachineFacts, Place, Power};
 use crate::stage::Stage;
@@ -119,7 +119,8 @@ impl Sheet {
         let may_save = holds_data && !matches!(view.api, Api::Absent);
         let keeps_etcd = may_save && (belongs || is_member);
         if keeps_etcd {
-            actions.push(Action::SaveEtcd);
+            let before = SnapshotBefore::Reset;
+            actions.push(Action::SaveEtcd { before });
         }
         if belongs {
             actions.push(Action::Reset { keeps_etcd });

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use mullion_spec::value::MachineName;
 
 use super::{Sheet, etcd};
-use crate::action::{Action, Membership};
+use crate::action::{Action, Membership, SnapshotBefore};
 use crate::observed::Observed;
 use crate::obstacle::{Obstacle, left_alone_in};
 use crate::plan::Plan;
@@ -35,7 +35,8 @@ pub fn plan_reset(observed: &Observed, machine: &MachineName) -> Plan {
     let inside = facts.inside.as_ref();
     let keeps_etcd = is_member || inside.is_some_and(|inside| inside.control_plane);
     if keeps_etcd {
-        actions.push((Stage::Retire, Action::SaveEtcd));
+        let before = SnapshotBefore::Reset;
+        actions.push((Stage::Retire, Action::SaveEtcd { before }));
     }
     if inside.is_some() {
         actions.push((Stage::Retire, Action::Reset { keeps_etcd }));

@@ -3,7 +3,7 @@
 use mullion_spec::cluster::Duty;
 use mullion_spec::value::MachineName;
 
-use super::state::State;
+use super::state::{State, certificates};
 use crate::action::{Action, Connection};
 use crate::observed::Kubeadm;
 use crate::step::Step;
@@ -135,6 +135,10 @@ impl State {
                 inside.kubeadm = Some(Kubeadm::Begun);
             }
             Action::ReleaseMachine => inside.blueprint = None,
+            // They are issued, and the control plane does not use all of them.
+            Action::Renew { .. } if inside.renewal().is_some() => {
+                inside.certificates = Some(certificates(Some("a renewal was cut off")));
+            }
             // The connection dropped and nobody looked for it again.
             Action::AwaitNodeNetwork {
                 connection: Connection::Drops,

@@ -6,8 +6,8 @@ use mullion_spec::cluster::Duty;
 use mullion_spec::value::{MachineName, Taint};
 
 use super::perform::{Done, not_yet, refused, unreachable};
-use super::state::{Etcd, State};
-use crate::action::{Action, Membership};
+use super::state::{Etcd, State, certificates};
+use crate::action::{Action, Membership, SnapshotBefore};
 use crate::observed::{ClusterId, Kubeadm, NodeFacts};
 use crate::port::StepError;
 use crate::wanted::{self, PLUGIN_PREFIX};
@@ -48,6 +48,7 @@ impl State {
             objects: BTreeMap::new(),
             proven: BTreeSet::new(),
             sick: BTreeSet::new(),
+            expired: BTreeSet::new(),
         });
         self.register(name, Duty::ControlPlane, &BTreeSet::new());
         Ok(())
@@ -113,6 +114,7 @@ impl State {
         if duty == Duty::ControlPlane {
             etcd.members.insert(name.clone());
             etcd.sick.remove(name);
+            etcd.expired.remove(name);
             unit.inside.control_plane = true;
             taints.insert(wanted::control_plane_taint());
         }
@@ -147,12 +149,43 @@ impl State {
         Ok(())
     }
 
-    /// etcd can do without a machine, and what it holds is saved.
-    pub(super) fn save_etcd(&mut self, name: &MachineName) -> Done {
-        let id = self.api()?.id.clone();
-        self.spare(name)?;
-        self.snapshots.push((id, name.clone()));
+    /// What etcd holds is saved. Before a machine is emptied, etcd must be able to do without it.
+    pub(super) fn save_etcd(&mut self, name: &MachineName, before: SnapshotBefore) -> Done {
+        let id = self.api().map(|etcd| etcd.id.clone());
+        let id = match before {
+            SnapshotBefore::Reset => {
+                let id = id?;
+                self.spare(name)?;
+                Some(id)
+            }
+            SnapshotBefore::Renewal => Some(id?),
+            SnapshotBefore::Repair => id.ok(),
+        };
+        self.snapshots.extend(id.map(|id| (id, name.clone())));
+        if before != SnapshotBefore::Reset {
+            self.saved.insert(name.clone());
+        }
         Ok(())
+    }
+
+    /// The certificates of a control plane are new.
+    pub(super) fn renew(&mut self, name: &MachineName, endpoint: Option<&str>) -> Done {
+        let inside = self.agent(name)?;
+        if !inside.control_plane {
+            return Err(refused(format!("{name} is no control plane")));
+        }
+        if inside.renewal().is_some() {
+            if !self.saved.remove(name) {
+                return Err(refused("no snapshot was saved"));
+            }
+            self.unit(name)?.inside.certificates = Some(certificates(None));
+            let etcd = self.etcd.as_mut();
+            etcd.map(|etcd| etcd.expired.remove(name));
+        }
+        match endpoint {
+            Some(_) => self.await_own_api(name),
+            None => Ok(()),
+        }
     }
 
     /// etcd can do without a machine.
@@ -211,6 +244,7 @@ impl State {
         inside.control_plane = false;
         inside.kubeadm = None;
         inside.node = None;
+        inside.certificates = None;
         self.bury();
         Ok(())
     }

@@ -150,7 +150,8 @@ impl State {
                 taints,
                 ..
             } => self.register_again(name, *duty, labels, taints),
-            Action::SaveEtcd => self.save_etcd(name),
+            Action::SaveEtcd { before } => self.save_etcd(name, *before),
+            Action::Renew { endpoint } => self.renew(name, endpoint.as_deref()),
             Action::Reset { keeps_etcd } => self.reset(name, *keeps_etcd),
             Action::Forget { membership } => self.forget(name, *membership),
             Action::Drain => {

@@ -9,6 +9,7 @@ use mullion_spec::version::Patch;
 use mullion_spec::words::{Driver, Os};
 
 use super::Blow;
+use crate::certificates::{Certificate, CertificateFacts};
 use crate::etcd::{EtcdFacts, Health, MemberFacts};
 use crate::fingerprint::Fingerprint;
 use crate::observed::{ClusterId, HostFacts, Inside, NodeFacts, Place, Power, Size};
@@ -27,8 +28,10 @@ pub(super) struct State {
     pub(super) clusters: u32,
     /// Whether nobody can ask etcd for its members.
     pub(super) hides_etcd: bool,
-    /// Snapshots that were saved: of what cluster, and before which machine was emptied.
+    /// Snapshots that were saved: of what cluster, and before which machine was emptied or got new certificates.
     pub(super) snapshots: Vec<(ClusterId, MachineName)>,
+    /// Machines that may get new certificates: a snapshot was saved, or etcd gave none.
+    pub(super) saved: BTreeSet<MachineName>,
 }
 
 /// One machine.
@@ -65,6 +68,8 @@ pub(super) struct Etcd {
     pub(super) proven: BTreeSet<String>,
     /// Members whose etcd fails though their machine runs.
     pub(super) sick: BTreeSet<MachineName>,
+    /// Members whose certificates have expired.
+    pub(super) expired: BTreeSet<MachineName>,
 }
 
 impl Unit {
@@ -120,6 +125,7 @@ impl State {
         let unit = self.units.get(name);
         unit.is_some_and(|unit| unit.is_prepared() && holds_data(unit, &etcd.id))
             && !etcd.sick.contains(name)
+            && !etcd.expired.contains(name)
     }
 
     fn has_majority(&self, etcd: &Etcd) -> bool {
@@ -225,6 +231,14 @@ impl State {
                 let etcd = self.etcd.as_mut();
                 etcd.map(|etcd| etcd.sick.insert(name.clone()));
             }
+            Blow::OldCertificates | Blow::ExpiredCertificates => {
+                if unit.inside.control_plane {
+                    unit.inside.certificates = Some(certificates(Some("its certificates are old")));
+                    let etcd = self.etcd.as_mut();
+                    let etcd = etcd.filter(|_| blow == Blow::ExpiredCertificates);
+                    etcd.map(|etcd| etcd.expired.insert(name.clone()));
+                }
+            }
             Blow::Wipe if unit.made => {
                 self.units.remove(name);
             }
@@ -234,6 +248,20 @@ impl State {
             }
         }
         self.bury();
+    }
+}
+
+/// Certificates of a control plane, and why they are to be renewed.
+pub(super) fn certificates(due: Option<&str>) -> CertificateFacts {
+    CertificateFacts {
+        first: Certificate {
+            file: "pki/apiserver.crt".into(),
+            issued: 0,
+            expires: 1,
+        },
+        authority: None,
+        due: due.map(str::to_owned),
+        admin: None,
     }
 }
 

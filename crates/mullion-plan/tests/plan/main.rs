@@ -11,6 +11,8 @@ mod properties;
 #[cfg(test)]
 mod registration;
 #[cfg(test)]
+mod renewal;
+#[cfg(test)]
 mod scene;
 #[cfg(test)]
 mod scramble;

@@ -230,7 +230,14 @@ fn machines_that_die_or_fall_silent_come_back() {
             let Some(machine) = machines.get(dice.pick(machines.len())) else {
                 break;
             };
-            let blow = [Blow::PowerLoss, Blow::Blip, Blow::Wipe, Blow::DeleteNode][dice.pick(4)];
+            let blow = [
+                Blow::PowerLoss,
+                Blow::Blip,
+                Blow::Wipe,
+                Blow::DeleteNode,
+                Blow::OldCertificates,
+                Blow::ExpiredCertificates,
+            ][dice.pick(6)];
             world.strike(machine, blow);
         }
         let next = plan_now(&world, &wanted);

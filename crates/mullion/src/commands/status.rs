@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use mullion_catalog::{Catalog, Judgement};
 use mullion_engine::Lock;
 use mullion_kube::ClusterView;
-use mullion_plan::{MachineFacts, Observed, Plan, Power};
+use mullion_plan::{Certificate, CertificateFacts, MachineFacts, Observed, Plan, Power};
 use mullion_spec::value::{Address, MachineName};
 use mullion_spec::words::Driver;
 use schemars::JsonSchema;
@@ -59,8 +59,34 @@ pub struct MachineStatus {
     pub answers: bool,
     /// What waits for its next start; for a node that is as wanted a run makes none.
     pub next_start: Option<String>,
+    /// Until when the certificates of its control plane are good.
+    pub certificates: Option<CertificatesStatus>,
     /// The node that it is.
     pub node: Option<NodeStatus>,
+}
+
+/// Until when the certificates of a control plane are good, by this computer's clock.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CertificatesStatus {
+    /// The one that ends first of those that `mullion up` renews.
+    pub first: CertificateStatus,
+    /// The one that ends first of the authorities' own. Nobody renews these.
+    pub authority: Option<CertificateStatus>,
+    /// What ends soon: less than a fifth of a certificate's life is left, or less than a tenth of an authority's.
+    pub warnings: Vec<String>,
+}
+
+/// One certificate.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CertificateStatus {
+    /// Its file, below `/etc/kubernetes`.
+    pub file: String,
+    /// When it ends.
+    pub expires: String,
+    /// The whole days that are left; negative once it has expired.
+    pub days_left: i64,
 }
 
 /// One node.
@@ -110,6 +136,7 @@ pub fn status(
     let extra = extra.filter(|(name, facts)| facts.ours && is_extra(name));
     let extra: Vec<_> = extra.map(|(name, _)| (None, name.clone())).collect();
     machines.extend(extra);
+    let now = Timestamp::now();
     let document = StatusDocument {
         cluster: model.cluster().name.to_string(),
         kubernetes: model.kubernetes().version.to_string(),
@@ -124,7 +151,9 @@ pub fn status(
             .and_then(|cluster| cluster.endpoint.clone()),
         machines: machines
             .iter()
-            .map(|(given, name)| machine_status(name, given.as_ref(), &observed, view.as_ref()))
+            .map(|(given, name)| {
+                machine_status(name, given.as_ref(), &observed, view.as_ref(), now)
+            })
             .collect(),
         differences: differences(&plan),
         run: holder.map(|holder| {
@@ -137,7 +166,7 @@ pub fn status(
     match console.format {
         Format::Json => console.json("Status", &document)?,
         Format::Text => {
-            let text = text(&document, Timestamp::now());
+            let text = text(&document, now);
             console.out.write_all(text.as_bytes())?;
         }
     }
@@ -150,6 +179,7 @@ fn machine_status(
     given: Option<&Address>,
     observed: &Observed,
     view: Option<&ClusterView>,
+    now: Timestamp,
 ) -> MachineStatus {
     let facts = observed.machines.get(name);
     let driver = facts.map(|facts| facts.driver);
@@ -173,7 +203,55 @@ fn machine_status(
         next_start: facts
             .and_then(|facts| facts.inside.as_ref())
             .and_then(|inside| inside.next_start.clone()),
+        certificates: facts
+            .and_then(|facts| facts.inside.as_ref())
+            .and_then(|inside| inside.certificates.as_ref())
+            .map(|found| certificates_status(name, found, now)),
         node: view.and_then(|view| node_status(name, view)),
+    }
+}
+
+fn certificates_status(
+    name: &MachineName,
+    found: &CertificateFacts,
+    now: Timestamp,
+) -> CertificatesStatus {
+    let now = u64::try_from(now.as_second()).unwrap_or_default();
+    let status = |certificate: &Certificate| {
+        let expires = i64::try_from(certificate.expires).ok();
+        let expires = expires.and_then(|expires| Timestamp::from_second(expires).ok());
+        CertificateStatus {
+            file: certificate.file.clone(),
+            expires: expires.map_or_else(|| "never".into(), |expires| expires.to_string()),
+            days_left: certificate.days_left(now),
+        }
+    };
+    let mut warnings = Vec::new();
+    let first = &found.first;
+    if found.due.is_some() || first.ends_soon(now) {
+        let what = format!(
+            "the certificate `{}` of {name} {}",
+            first.file,
+            first.end(now)
+        );
+        warnings.push(if found.due.is_some() {
+            format!("{what}: `mullion up` renews it")
+        } else {
+            format!("{what}: `mullion up` renews it once less than a tenth of its life is left")
+        });
+    }
+    if let Some(authority) = found.authority.as_ref().filter(|found| found.is_due(now)) {
+        warnings.push(format!(
+            "the authority's certificate `{}` of {name} {}: neither Mullion nor kubeadm renews it, and no certificate \
+             is good without it; see https://kubernetes.io/docs/tasks/tls/manual-rotation-of-ca-certificates/",
+            authority.file,
+            authority.end(now)
+        ));
+    }
+    CertificatesStatus {
+        first: status(first),
+        authority: found.authority.as_ref().map(status),
+        warnings,
     }
 }
 
@@ -252,7 +330,15 @@ fn text(document: &StatusDocument, now: Timestamp) -> String {
     );
     let mut rows = vec![
         [
-            "MACHINE", "STATE", "ADDRESS", "NODE", "ROLES", "KUBELET", "RUNTIME", "SINCE",
+            "MACHINE",
+            "STATE",
+            "ADDRESS",
+            "NODE",
+            "ROLES",
+            "KUBELET",
+            "RUNTIME",
+            "SINCE",
+            "CERTIFICATES",
         ]
         .map(String::from),
     ];
@@ -285,9 +371,17 @@ fn text(document: &StatusDocument, now: Timestamp) -> String {
             node.map_or_else(dash, |node| node.runtime.clone()),
             node.and_then(|node| node.since.as_deref())
                 .map_or_else(dash, |since| age(since, now)),
+            machine
+                .certificates
+                .as_ref()
+                .map_or_else(dash, |found| match found.first.days_left {
+                    days if days < 0 => "expired".into(),
+                    1 => "1 day".into(),
+                    days => format!("{days} days"),
+                }),
         ]);
     }
-    let mut widths = [0; 8];
+    let mut widths = [0; 9];
     for row in &rows {
         for (width, cell) in widths.iter_mut().zip(row) {
             *width = (*width).max(cell.len());
@@ -304,6 +398,13 @@ fn text(document: &StatusDocument, now: Timestamp) -> String {
     for machine in &document.machines {
         if let Some(words) = &machine.next_start {
             let _ = writeln!(out, "{}: {words}", machine.name);
+        }
+        for warning in machine
+            .certificates
+            .iter()
+            .flat_map(|found| &found.warnings)
+        {
+            let _ = writeln!(out, "warning: {warning}");
         }
         for trouble in machine.node.iter().flat_map(|node| &node.trouble) {
             let _ = writeln!(out, "{}: {trouble}", machine.name);
@@ -358,13 +459,14 @@ mod tests {
         let name = "box1".parse().unwrap();
         let nothing = Observed::default();
         let address = Address::Ip([192, 0, 2, 10].into());
-        let status = machine_status(&name, Some(&address), &nothing, None);
+        let now = Timestamp::UNIX_EPOCH;
+        let status = machine_status(&name, Some(&address), &nothing, None, now);
         let told = (status.machine, status.driver, status.address);
         let wanted = ("silent", Some("ssh".into()), Some("192.0.2.10".into()));
         assert_eq!(told, wanted);
         assert!(!status.answers);
         // One that would be made is not there yet.
-        let status = machine_status(&name, None, &nothing, None);
+        let status = machine_status(&name, None, &nothing, None, now);
         let told = (status.machine, status.driver, status.address);
         assert_eq!(told, ("absent", None, None));
     }
@@ -389,6 +491,53 @@ mod tests {
         }
     }
 
+    /// Certificates with so many days left, of a year, and of an authority, of ten.
+    fn found(left: u64, authority: u64) -> CertificateFacts {
+        let certificate = |file: &str, left: u64, life: u64| Certificate {
+            file: file.into(),
+            issued: NOW + (left + 1) * 86_400 - 1 - life * 86_400,
+            expires: NOW + (left + 1) * 86_400 - 1,
+        };
+        let first = certificate("pki/apiserver.crt", left, 365);
+        let due = first.is_due(NOW).then(|| "due".to_owned());
+        CertificateFacts {
+            first,
+            authority: Some(certificate("pki/ca.crt", authority, 3650)),
+            due,
+            admin: None,
+        }
+    }
+
+    const NOW: u64 = 2_000_000_000;
+
+    #[test]
+    fn days_left_are_told_with_a_warning_in_time() {
+        let name = "cp1".parse().unwrap();
+        let now = Timestamp::from_second(2_000_000_000).unwrap();
+        let told = |left, authority| certificates_status(&name, &found(left, authority), now);
+        let good = told(364, 3649);
+        assert_eq!(good.first.days_left, 364);
+        assert_eq!(good.first.expires, "2034-05-18T03:33:19Z");
+        assert_eq!(good.authority.unwrap().days_left, 3649);
+        assert_eq!(good.warnings, [""; 0]);
+        assert_eq!(
+            told(60, 3649).warnings,
+            [
+                "the certificate `pki/apiserver.crt` of cp1 ends in 60 days: `mullion up` renews it once less than a tenth \
+              of its life is left"
+            ]
+        );
+        assert_eq!(
+            told(30, 3649).warnings,
+            ["the certificate `pki/apiserver.crt` of cp1 ends in 30 days: `mullion up` renews it"]
+        );
+        let [warning] = &told(364, 300).warnings[..] else {
+            panic!("one warning");
+        };
+        let words = "the authority's certificate `pki/ca.crt` of cp1 ends in 300 days: neither";
+        assert!(warning.starts_with(words), "{warning}");
+    }
+
     #[test]
     fn what_waits_for_a_start_is_told_and_differs_from_nothing() {
         let machine = MachineStatus {
@@ -399,6 +548,7 @@ mod tests {
             address: None,
             answers: true,
             next_start: Some("files are renamed at the next start".into()),
+            certificates: None,
             node: None,
         };
         let document = StatusDocument {

@@ -16,6 +16,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod builds;
+mod certificates;
 mod computer;
 mod existing;
 mod faults;

@@ -91,15 +91,21 @@ pub(super) fn renew(linux: &Linux, on_line: &mut dyn FnMut(&str)) -> Result<(), 
 /// Whether a line of `/proc/*/cgroup` is of a pod that the API server knows. Its identifier is a UUID, with `-` or, as a
 /// part of a slice's name, with `_`. That of a static pod is a digest without either.
 fn is_of_known_pod(line: &str) -> bool {
+    pod(line).is_some_and(|uid| uid.len() == 36 && uid.contains(['-', '_']))
+}
+
+/// Whether a line of `/proc/*/cgroup` is of a static pod, whose identifier is a digest of its manifest.
+pub(super) fn is_of_static_pod(line: &str) -> bool {
+    pod(line).is_some_and(|uid| uid.len() == 32 && uid.bytes().all(|byte| byte.is_ascii_hexdigit()))
+}
+
+/// The identifier of the pod that a line of `/proc/*/cgroup` is of.
+fn pod(line: &str) -> Option<&str> {
     let path = line.splitn(3, ':').nth(2).unwrap_or_default();
     let mut parts = path.split('/').skip_while(|part| !is_root(part)).skip(1);
-    parts.any(|part| {
-        let slice = part.strip_suffix(".slice");
-        let uid = match slice {
-            Some(slice) => slice.rsplit_once("-pod").map(|(_, uid)| uid),
-            None => part.strip_prefix("pod"),
-        };
-        uid.is_some_and(|uid| uid.len() == 36 && uid.contains(['-', '_']))
+    parts.find_map(|part| match part.strip_suffix(".slice") {
+        Some(slice) => slice.rsplit_once("-pod").map(|(_, uid)| uid),
+        None => part.strip_prefix("pod"),
     })
 }
 
@@ -222,16 +228,24 @@ mod tests {
             format!("0::/machine/kubepods.slice/kubepods-pod{of_slice}.slice/x"),
         ] {
             assert!(is_of_known_pod(&line), "{line}");
+            assert!(!is_of_static_pod(&line), "{line}");
         }
         let file = "d2b1a1e5c3f0479c8e0b7d7a1b2c3d4e";
         for line in [
             format!("0::/kubepods/burstable/pod{file}/abc"),
             format!("0::/kubepods.slice/kubepods-burstable-pod{file}.slice/x"),
+        ] {
+            assert!(is_of_static_pod(&line), "{line}");
+            assert!(!is_of_known_pod(&line), "{line}");
+        }
+        for line in [
             format!("0::/system.slice/pod{known}/abc"),
+            format!("0::/system.slice/pod{file}/abc"),
             "0::/kubepods".into(),
             "0::/".into(),
         ] {
             assert!(!is_of_known_pod(&line), "{line}");
+            assert!(!is_of_static_pod(&line), "{line}");
         }
     }
 
