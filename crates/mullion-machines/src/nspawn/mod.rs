@@ -500,7 +500,11 @@ impl Driver for Nspawn {
         let (home, mut label) = self.whole(cluster, machine)?;
         let body = Body::new(&home, cluster, machine)?;
         if Running::find(&body)?.is_some() {
-            return Ok(());
+            return if body.is_led() {
+                Ok(())
+            } else {
+                boot::resume(&home, &label, &body, attendant)
+            };
         }
         if network::look(cluster)?.network != Some(label.network) {
             return Err(DriverError::NoNetwork(cluster.clone()));
