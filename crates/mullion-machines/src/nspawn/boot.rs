@@ -17,10 +17,12 @@ use mullion_wire::text::one_line;
 use super::cgroup::Group;
 use super::place::{Home, Label, ON_DISK};
 use super::process::{Body, PROGRAM, Running, root_argument};
+use super::units::Units;
 use super::{exec, isolation, names, unit};
 use crate::driver::Stop;
 use crate::error::DriverError;
 use crate::quirks::{Init, quirks};
+use crate::wish::NetworkWish;
 
 /// How long a machine's first process may take to appear, while what carries the machine lives.
 const FIRST_PROCESS: Duration = Duration::from_mins(1);
@@ -94,11 +96,18 @@ done
 ";
 
 /// Starts a machine that is whole and does not run, and waits until its first process is there.
-pub(super) fn start(home: &Home, label: &Label, attendant: &dyn Attend) -> Result<(), DriverError> {
+///
+/// `network` where systemd starts the machine with this computer too.
+pub(super) fn start(
+    home: &Home,
+    label: &Label,
+    (units, network): (&Units, Option<&NetworkWish>),
+    attendant: &dyn Attend,
+) -> Result<(), DriverError> {
     let body = Body::new(home, &label.cluster, &label.name)?;
     let mut child = match quirks()?.init {
         Init::Systemd => {
-            unit::start(home, label)?;
+            unit::start(home, label, units, network)?;
             None
         }
         Init::Other => {
@@ -295,7 +304,7 @@ pub(super) fn end(
         std::thread::sleep(PAUSE);
     }
     if quirks()?.init == Init::Systemd {
-        unit::forget(cluster, machine)?;
+        unit::settle(cluster, machine)?;
     }
     body.group().remove()?;
     let container = names::container(cluster, machine);

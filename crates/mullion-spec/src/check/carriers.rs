@@ -45,6 +45,7 @@ impl Checker<'_> {
                 host,
                 size: self.size(raw, place, os),
                 origin: self.origin(raw, place),
+                autostart: raw.autostart.unwrap_or(true),
             };
         }
         // Another driver makes machines: that it takes no addresses is what is wrong there.
@@ -103,6 +104,9 @@ impl Checker<'_> {
             ("disk", raw.disk.is_some()),
         ]) {
             self.report(unused(&carrier_rule::SIZE_UNUSED, field));
+        }
+        if raw.autostart.is_some() {
+            self.report(unused(&carrier_rule::AUTOSTART_UNUSED, "autostart"));
         }
         let installs = [
             ("edition", raw.edition.is_some()),
