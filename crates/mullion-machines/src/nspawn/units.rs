@@ -124,16 +124,13 @@ impl Units {
     ) -> Result<(), DriverError> {
         let unit = names::unit(mark.cluster, machine);
         let mut has_changed = self.write(&unit, mark, text)?;
-        match network {
-            Some(wish) => {
-                has_changed |= self.put_network(mark, wish)?;
-                // Last: with it the machine starts, and then all that it needs is there.
-                has_changed |= self.link(&unit)?;
-            }
-            None => {
-                has_changed |= self.unlink(&unit)?;
-                has_changed |= self.tidy(mark)?;
-            }
+        if let Some(wish) = network {
+            has_changed |= self.put_network(mark, wish)?;
+            // Last: with it the machine starts, and then all that it needs is there.
+            has_changed |= self.link(&unit)?;
+        } else {
+            has_changed |= self.unlink(&unit)?;
+            has_changed |= self.tidy(mark)?;
         }
         reload_if(has_changed)
     }
