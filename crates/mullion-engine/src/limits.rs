@@ -127,6 +127,7 @@ pub const fn lane(kind: StepKind) -> Lane {
         StepKind::MakeNetwork | StepKind::RemoveNetwork => Lane::Host,
         StepKind::MakeMachine
         | StepKind::StartMachine
+        | StepKind::SetAutostart
         | StepKind::Reboot
         | StepKind::RemoveMachine => Lane::Machine,
         StepKind::CheckStock

@@ -68,6 +68,16 @@ impl<D: Driver> Driver for AsRoot<D> {
         self.0.start(cluster, machine, attendant)
     }
 
+    fn set_autostart(
+        &self,
+        cluster: &ClusterName,
+        machine: &MachineName,
+        autostart: bool,
+    ) -> Result<(), DriverError> {
+        let _rights = as_root();
+        self.0.set_autostart(cluster, machine, autostart)
+    }
+
     fn stop(
         &self,
         cluster: &ClusterName,

@@ -124,6 +124,16 @@ pub trait Driver: Look {
         attendant: &dyn Attend,
     ) -> Result<(), DriverError>;
 
+    /// The machine starts when this computer starts, or does not. Whether it runs now stays as it is.
+    ///
+    /// Refused where the file that would start it is somebody else's.
+    fn set_autostart(
+        &self,
+        cluster: &ClusterName,
+        machine: &MachineName,
+        autostart: bool,
+    ) -> Result<(), DriverError>;
+
     /// The machine does not run; what was written in it stays.
     fn stop(
         &self,

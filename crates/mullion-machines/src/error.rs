@@ -57,6 +57,21 @@ pub enum DriverError {
         /// The last lines of its console.
         tail: Vec<String>,
     },
+    /// The machine's first process did not appear in time, and what carries the machine still lived.
+    #[error(
+        "machine `{machine}` of cluster `{cluster}` did not start within {} s: this computer is slow",
+        limit.as_secs()
+    )]
+    Slow {
+        /// The cluster.
+        cluster: ClusterName,
+        /// The machine.
+        machine: MachineName,
+        /// The time that it had.
+        limit: std::time::Duration,
+        /// The last lines of its console.
+        tail: Vec<String>,
+    },
     /// The machine did not end.
     #[error("machine `{machine}` of cluster `{cluster}` does not end")]
     DoesNotEnd {
@@ -226,6 +241,8 @@ impl DriverError {
             Self::NotOurs { .. } | Self::Taken { .. } | Self::LeftAlone { .. } => {
                 ErrorClass::NotOurs
             }
+            // The engine tries again within its patience: a loaded computer may be less loaded then.
+            Self::Slow { .. } => ErrorClass::NotYet,
             // A machine that shuts down, or was killed in the middle, may be gone the next time.
             Self::DoesNotEnd { .. } | Self::Left(_) | Self::TooSlow { .. } => ErrorClass::Conflict,
             _ => ErrorClass::Refused,
@@ -266,6 +283,10 @@ impl DriverError {
             Self::NotOurs { name, .. } => Some(format!(
                 "remove `{name}` if nobody needs it, or give the cluster another `metadata.name` in the file"
             )),
+            Self::Slow { machine, .. } => Some(format!(
+                "see with `top` what else this computer does, or give it more time with `--patience 3`; `mullion console \
+                 {machine}` shows how far the machine came"
+            )),
             Self::Ended { machine, .. } => Some(format!(
                 "the last lines of its console tell why; `mullion console {machine}` shows more of them"
             )),
@@ -290,7 +311,7 @@ impl DriverError {
     /// The last lines of the right log.
     pub fn tail(&self) -> &[String] {
         match self {
-            Self::Ended { tail, .. } => tail,
+            Self::Ended { tail, .. } | Self::Slow { tail, .. } => tail,
             _ => &[],
         }
     }
@@ -327,5 +348,15 @@ mod tests {
         };
         assert!(hint(ended).contains("mullion console cp1"));
         assert!(hint(DriverError::Left("/x".into())).contains("processes"));
+        let slow = DriverError::Slow {
+            cluster: "dev".parse().unwrap(),
+            machine: "cp1".parse().unwrap(),
+            limit: std::time::Duration::from_mins(1),
+            tail: vec!["systemd starts".into()],
+        };
+        assert_eq!(slow.class(), ErrorClass::NotYet);
+        assert_eq!(slow.tail(), ["systemd starts"]);
+        assert!(slow.to_string().contains("within 60 s"), "{slow}");
+        assert!(hint(slow).contains("--patience"));
     }
 }

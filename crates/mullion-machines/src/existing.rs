@@ -74,6 +74,7 @@ impl Look for Existing {
                 template_path: None,
                 address,
                 identity: None,
+                autostart: None,
                 trouble: None,
             };
             found.machines.insert(machine.clone(), sighting);
@@ -121,6 +122,15 @@ impl Driver for Existing {
         _cluster: &ClusterName,
         _machine: &MachineName,
         _attendant: &dyn Attend,
+    ) -> Result<(), DriverError> {
+        Err(DriverError::Cannot("start machines"))
+    }
+
+    fn set_autostart(
+        &self,
+        _cluster: &ClusterName,
+        _machine: &MachineName,
+        _autostart: bool,
     ) -> Result<(), DriverError> {
         Err(DriverError::Cannot("start machines"))
     }

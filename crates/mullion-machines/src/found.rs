@@ -64,6 +64,8 @@ pub struct Sighting {
     pub address: Option<IpAddr>,
     /// What its label says of the cluster beside the name; nothing in labels of older versions.
     pub identity: Option<Identity>,
+    /// Whether it starts when this computer starts; `None` where that starts no machines by itself.
+    pub autostart: Option<bool>,
     /// Why it must be left as it is.
     pub trouble: Option<Trouble>,
 }
@@ -82,6 +84,7 @@ impl Sighting {
             template: self.template.clone(),
             address: self.address,
             inside: None,
+            autostart: self.autostart,
             trouble: self.trouble.clone(),
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Look    find · door · console_tail            reads; discovery holds nothing else
-//! Driver  make_network · make · start · stop · remove · remove_network · authorize · set_hosts
+//! Driver  make_network · make · start · set_autostart · stop · remove · remove_network · authorize · set_hosts
 //! ```
 //!
 //! The contract stands in [`driver`], and [`conform`] holds every driver to it: the one in memory, the one for
@@ -25,8 +25,7 @@
 //!   drivers come later.
 //! - A machine's processors, memory and tasks are limits; its disk size is one where the file system has project
 //!   quotas, and else it is written down and not enforced.
-//! - Starting machines as units of the computer's systemd is built and not proven: the computers that this was
-//!   tried on have another first process.
+//! - Machines start with the computer where systemd is its first process. Elsewhere `mullion up` starts them.
 //! - Packets of machines to the outside go through nftables; a computer without `nft` gives them no way out.
 //! - A computer whose memory and processor groups may not be passed on (a container with the unified hierarchy
 //!   whose root group holds processes) carries machines in which kubelet does not start.
@@ -55,7 +54,7 @@ pub use error::DriverError;
 pub use found::{Door, Found, Sighting};
 #[doc(hidden)]
 pub use nspawn::fuzz;
-pub use nspawn::{DiskLimit, Networks, disk_limit, has_machines, networks};
+pub use nspawn::{DiskLimit, Networks, disk_limit, has_machines, networks, restore_network};
 pub use quirks::{Cgroup, Init, Limits, Quirks, quirks};
 pub use record::{open_record, read_record};
 pub use wish::{Hosts, MachineWish, NetworkWish, gateway};
@@ -64,10 +63,13 @@ pub use wish::{Hosts, MachineWish, NetworkWish, gateway};
 /// that does not make machines on this computer.
 ///
 /// The one place that knows which word is which code.
-pub fn maker(driver: words::Driver, place: &Path) -> Option<Box<dyn Driver>> {
-    match driver {
-        words::Driver::Nspawn => Some(Box::new(AsRoot(nspawn::Nspawn::new(place)))),
-        words::Driver::Wine => Some(Box::new(AsRoot(nspawn::Nspawn::stand_ins(place)))),
-        _ => None,
-    }
+///
+/// `program` is this program: the driver keeps a copy where systemd restores networks with it, by [`restore_network`].
+pub fn maker(driver: words::Driver, place: &Path, program: &Path) -> Option<Box<dyn Driver>> {
+    let machines = match driver {
+        words::Driver::Nspawn => nspawn::Nspawn::new(place),
+        words::Driver::Wine => nspawn::Nspawn::stand_ins(place),
+        _ => return None,
+    };
+    Some(Box::new(AsRoot(machines.with_program(program))))
 }

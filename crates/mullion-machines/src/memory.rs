@@ -177,6 +177,7 @@ impl Look for Memory {
                     template_path: label.map(|wish| wish.template_path.clone()),
                     address: label.map(|wish| wish.address.into()),
                     identity: label.and_then(|wish| wish.identity.clone()),
+                    autostart: label.map(|wish| wish.autostart),
                     trouble: machine.trouble.clone(),
                 };
                 found.machines.insert(name.clone(), sighting);
@@ -346,6 +347,18 @@ impl Driver for Memory {
                 return Err(DriverError::CalledOff);
             }
             machine.power = Power::On;
+            Ok(())
+        })
+    }
+
+    fn set_autostart(
+        &self,
+        cluster: &ClusterName,
+        machine: &MachineName,
+        autostart: bool,
+    ) -> Result<(), DriverError> {
+        self.with(cluster, machine, |machine, _| {
+            machine.wish.autostart = autostart;
             Ok(())
         })
     }

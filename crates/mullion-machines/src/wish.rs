@@ -46,6 +46,8 @@ pub struct MachineWish {
     pub hosts: Hosts,
     /// DNS servers; this computer's own when empty.
     pub dns: Vec<IpAddr>,
+    /// Whether it starts when this computer starts.
+    pub autostart: bool,
     /// What its label says of the cluster beside the name.
     pub identity: Option<Identity>,
 }

@@ -32,6 +32,7 @@ fn wish(name: &str, last: u8) -> MachineWish {
         authorized_keys: vec!["ssh-ed25519 AAAA cluster".into()],
         hosts: Hosts::default(),
         dns: Vec::new(),
+        autostart: true,
         identity: Some(identity()),
     }
 }

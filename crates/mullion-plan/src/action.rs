@@ -154,9 +154,16 @@ actions! {
         /// The network of that address; the gateway is its first.
         #[schemars(with = "String")]
         network: Ipv4Net,
+        /// Whether it starts when its host starts.
+        autostart: bool,
     },
     /// A machine runs.
     StartMachine = "start",
+    /// A machine starts when its host starts, or does not.
+    SetAutostart = "autostart" {
+        /// Whether it does.
+        autostart: bool,
+    },
     /// A login on the machine works, and its host key is pinned.
     Reach = "reach" {
         /// Where it is.
@@ -379,6 +386,10 @@ impl Action {
             },
             Self::MakeMachine { size, address, .. } => format!("make {on} ({size}) at {address}"),
             Self::StartMachine => format!("start {on}"),
+            Self::SetAutostart { autostart: true } => format!("start {on} when its host starts"),
+            Self::SetAutostart { autostart: false } => {
+                format!("no longer start {on} when its host starts")
+            }
             Self::Reach { address } => format!("wait for a login on {on} at {address}"),
             Self::Inspect { os } => format!("check that {on} is fit to be a {os} node"),
             Self::InstallAgent { .. } => format!("install the agent on {on}"),

@@ -227,6 +227,9 @@ pub struct MachineFacts {
     /// What was found inside; `None` when nobody could log in.
     #[serde(default)]
     pub inside: Option<Inside>,
+    /// Whether it starts when its host starts; `None` where the host starts no machines by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub autostart: Option<bool>,
     /// Why it must be left as it is: neither made, changed nor removed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<Trouble>,

@@ -19,7 +19,7 @@ pub use single::{plan_reboot, plan_reset};
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mullion_spec::cluster::Duty;
+use mullion_spec::cluster::{Carrier, Duty};
 use mullion_spec::value::MachineName;
 use mullion_spec::words::Os;
 
@@ -125,6 +125,7 @@ impl Sheet {
             let tail = self.lay(view, item, enter, tail);
             self.lay(view, item, std::mem::take(&mut work.settle), tail);
         }
+        self.lay_autostart(view);
         self.lay_retirement(view);
         self.lay_suites(view);
     }
@@ -179,6 +180,29 @@ impl Sheet {
             ));
         }
         tail
+    }
+
+    /// Machines that are there are told whether they start with their host. New ones are made so.
+    fn lay_autostart(&mut self, view: &View<'_>) {
+        for item in view.items.iter().filter(|item| item.is_made()) {
+            let Carrier::Made { autostart, .. } = item.group().carrier else {
+                continue;
+            };
+            let found = item.facts.and_then(|facts| facts.autostart);
+            if found.is_none_or(|found| found == autostart) {
+                continue;
+            }
+            let name = item.name();
+            let reason = if autostart {
+                format!("{name} would stay off when its host starts")
+            } else {
+                format!("the file does not want {name} started with its host")
+            };
+            let place = address::place(&item.machine);
+            let network = place.and_then(|place| self.networks.get(&place).copied());
+            let action = Action::SetAutostart { autostart };
+            self.push(Stage::Machines, Some(name), action, reason, network);
+        }
     }
 
     fn lay_preparation(&mut self, view: &View<'_>, works: &mut [Work]) -> Vec<Option<Mark>> {

@@ -292,6 +292,8 @@ pub enum Carrier {
         size: Size,
         /// From this.
         origin: Origin,
+        /// Whether they start when the computer that carries them starts.
+        autostart: bool,
     },
     /// They exist already.
     Existing {

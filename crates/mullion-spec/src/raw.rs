@@ -237,6 +237,8 @@ pub struct RawGroup {
     pub memory: Option<String>,
     /// Disk; 20GiB by default, 60GiB for Windows.
     pub disk: Option<String>,
+    /// Whether the machines start when this computer starts, where systemd is its first process; true by default.
+    pub autostart: Option<bool>,
     /// Node labels.
     pub labels: BTreeMap<String, String>,
     /// Node taints, written as kubectl does: `key=value:NoSchedule`.

@@ -46,6 +46,7 @@ fn example() -> RawCluster {
         cpus: Some(2),
         memory: Some("2GiB".into()),
         disk: Some("20GiB".into()),
+        autostart: Some(true),
         ..group("cp", Role::ControlPlane)
     };
     let windows = RawGroup {

@@ -8,8 +8,9 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use ipnet::Ipv4Net;
 use mullion_artifacts::PublicKey;
-use mullion_plan::{STAGES, Stage};
+use mullion_plan::{ClusterUid, STAGES, Stage};
 use mullion_spec::value::{ClusterName, GroupName, MachineName};
 
 /// Turns a short cluster.yaml into a working Kubernetes cluster of Linux and Windows nodes.
@@ -125,6 +126,9 @@ pub enum Command {
     Completions(CompletionsArguments),
     /// Say which version this is
     Version,
+    /// Restore a cluster's network when the computer starts: the network's systemd unit runs it
+    #[command(hide = true)]
+    RestoreNetwork(RestoreNetworkArguments),
 }
 
 impl Command {
@@ -138,8 +142,25 @@ impl Command {
                 | Self::Explain(_)
                 | Self::Completions(_)
                 | Self::Version
+                | Self::RestoreNetwork(_)
         )
     }
+}
+
+/// What `restore-network` takes. Unit files hold it: what one version writes, later ones understand.
+#[derive(Debug, Args)]
+pub struct RestoreNetworkArguments {
+    /// The cluster
+    pub cluster: ClusterName,
+    /// Its machine network
+    pub network: Ipv4Net,
+    /// From where its machines can be reached
+    pub access: String,
+    /// The cluster's id
+    #[arg(requires = "owner")]
+    pub id: Option<ClusterUid>,
+    /// The number of the user who brought the cluster up
+    pub owner: Option<u32>,
 }
 
 /// What `init` takes.

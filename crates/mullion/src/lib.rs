@@ -254,6 +254,9 @@ fn dispatch(
         Command::Explain(wishes) => commands::explain::explain(console, wishes.code.as_deref()),
         Command::Completions(wishes) => commands::completions::completions(console, wishes.shell),
         Command::Version => commands::version::version(console),
+        Command::RestoreNetwork(wishes) => {
+            commands::restore_network::restore_network(console, wishes)
+        }
     }
 }
 

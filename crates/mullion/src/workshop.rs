@@ -34,11 +34,14 @@ const MOST_COPIED: u64 = 4 << 30;
 /// A patch for kubeadm, or a file of certificates, is not larger.
 const MOST_SETTINGS: u64 = 16 << 20;
 
+/// This program, also where its file was replaced or removed since it started.
+const OWN: &str = "/proc/self/exe";
+
 /// Hands for a model's cluster.
 pub fn open<'a>(model: &'a Model, environment: &Environment) -> Result<Hands<'a>, Failure> {
     let words = mullion_catalog::Catalog::builtin().drivers();
     let drivers = words.filter_map(|(word, _)| {
-        let driver = mullion_machines::maker(word, &environment.place)?;
+        let driver = mullion_machines::maker(word, &environment.place, Path::new(OWN))?;
         Some((word, driver))
     });
     Hands::new(model, outfit(model, environment)?, drivers.collect()).map_err(|error| {

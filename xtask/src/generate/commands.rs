@@ -66,7 +66,7 @@ fn collect(command: &Command, found: &mut Vec<Command>) {
     found.push(command.clone());
     for inner in command
         .get_subcommands()
-        .filter(|inner| inner.get_name() != "help")
+        .filter(|inner| inner.get_name() != "help" && !inner.is_hide_set())
     {
         collect(inner, found);
     }

@@ -122,6 +122,7 @@ mod tests {
                 joined: joined.and_then(leads_to),
                 ..Inside::default()
             }),
+            autostart: None,
             trouble: None,
         }
     }

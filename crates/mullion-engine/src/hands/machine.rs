@@ -30,6 +30,7 @@ pub(super) struct Making<'a> {
     pub(super) size: Size,
     pub(super) address: Ipv4Addr,
     pub(super) network: Ipv4Net,
+    pub(super) autostart: bool,
 }
 
 /// What we write down on a machine with its blueprint: whose it is, and which state the plan calls this.
@@ -142,6 +143,7 @@ impl Hands<'_> {
             authorized_keys: vec![key.public],
             hosts,
             dns: self.cluster().network.upstream_dns.clone(),
+            autostart: making.autostart,
             identity: Some(self.identity()?),
         };
         self.drivers
@@ -206,6 +208,19 @@ impl Hands<'_> {
                 driver.start(cluster, machine, attendant)
             })
             .map_err(|error| failed(format!("{machine} could not be started"), &error))
+    }
+
+    pub(super) fn set_autostart(
+        &self,
+        machine: &MachineName,
+        autostart: bool,
+    ) -> Result<(), StepError> {
+        self.is_own(machine)?;
+        let driver = self.holder_of(machine)?;
+        self.drivers
+            .get(driver)
+            .and_then(|driver| driver.set_autostart(&self.cluster().name, machine, autostart))
+            .map_err(|error| failed(format!("the start of {machine} could not be set"), &error))
     }
 
     pub(super) fn stop_machine(

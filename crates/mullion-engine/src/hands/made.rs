@@ -41,6 +41,7 @@ pub(super) fn make(computer: &Memory, cluster: &str, network: &str, name: &str, 
         authorized_keys: Vec::new(),
         hosts: Hosts::default(),
         dns: Vec::new(),
+        autostart: true,
         identity: None,
     };
     computer.make(&wish, &Unattended).unwrap();

@@ -452,6 +452,7 @@ impl Perform for Hands<'_> {
                 address,
                 network,
                 driver,
+                autostart,
                 ..
             } => {
                 let wish = machine::Making {
@@ -460,10 +461,12 @@ impl Perform for Hands<'_> {
                     size: *size,
                     address: *address,
                     network: *network,
+                    autostart: *autostart,
                 };
                 self.make_machine(machine()?, &wish, attendant)
             }
             Action::StartMachine => self.start_machine(machine()?, attendant),
+            Action::SetAutostart { autostart } => self.set_autostart(machine()?, *autostart),
             Action::Reach { .. } => self.reach(machine()?),
             Action::Inspect { .. } => self.inspect(machine()?),
             Action::InstallAgent { prior, .. } => self.install_agent(machine()?, *prior, attendant),

@@ -17,13 +17,21 @@ use mullion_wire::text::one_line;
 use super::cgroup::Group;
 use super::place::{Home, Label, ON_DISK};
 use super::process::{Body, PROGRAM, Running, root_argument};
+use super::units::Units;
 use super::{exec, isolation, names, unit};
 use crate::driver::Stop;
 use crate::error::DriverError;
 use crate::quirks::{Init, quirks};
+use crate::wish::NetworkWish;
 
-/// How long a machine's first process may take to appear.
-const FIRST_PROCESS: Duration = Duration::from_secs(20);
+/// How long a machine's first process may take to appear, while what carries the machine lives.
+const FIRST_PROCESS: Duration = Duration::from_mins(1);
+
+/// How often a start that takes long is reported.
+const REPORT: Duration = Duration::from_secs(10);
+
+/// After so long a machine that systemd starts is over when nothing carries it.
+const CARRIED: Duration = Duration::from_secs(2);
 
 /// How long a start waits for the login to open.
 const LOGIN: Duration = Duration::from_secs(5);
@@ -88,12 +96,18 @@ done
 ";
 
 /// Starts a machine that is whole and does not run, and waits until its first process is there.
-pub(super) fn start(home: &Home, label: &Label, attendant: &dyn Attend) -> Result<(), DriverError> {
-    let names = (&label.cluster, &label.name);
+///
+/// `network` where systemd starts the machine with this computer too.
+pub(super) fn start(
+    home: &Home,
+    label: &Label,
+    (units, network): (&Units, Option<&NetworkWish>),
+    attendant: &dyn Attend,
+) -> Result<(), DriverError> {
     let body = Body::new(home, &label.cluster, &label.name)?;
     let mut child = match quirks()?.init {
         Init::Systemd => {
-            unit::start(home, label)?;
+            unit::start(home, label, units, network)?;
             None
         }
         Init::Other => {
@@ -108,33 +122,127 @@ pub(super) fn start(home: &Home, label: &Label, attendant: &dyn Attend) -> Resul
         }
     };
     let begun = Instant::now();
-    loop {
+    let seen = await_first_process(&label.name, &PACE, attendant, &mut || {
+        if body.is_led() {
+            return Ok(Seen::Led);
+        }
         let is_over = match &mut child {
             Some(child) => child.try_wait()?.is_some(),
-            None => begun.elapsed() > Duration::from_secs(2) && Running::find(&body)?.is_none(),
+            None => begun.elapsed() > CARRIED && Running::find(&body)?.is_none(),
         };
-        if is_over || begun.elapsed() > FIRST_PROCESS {
-            end(home, names, Stop::AtOnce, attendant)?;
-            return Err(DriverError::Ended {
-                cluster: label.cluster.clone(),
-                machine: label.name.clone(),
-                tail: tail(&home.console(), 10)?,
-            });
-        }
-        if attendant.is_called_off() {
-            end(home, names, Stop::AtOnce, attendant)?;
-            return Err(DriverError::CalledOff);
-        }
-        if body.is_led() {
-            break;
-        }
-        std::thread::sleep(PAUSE);
-    }
+        Ok(if is_over { Seen::Over } else { Seen::Begun })
+    });
     if let Some(child) = child {
         reap(child);
     }
+    judge(home, label, seen?, attendant)
+}
+
+/// Waits for the first process of a machine that an earlier start left on its way.
+pub(super) fn resume(
+    home: &Home,
+    label: &Label,
+    body: &Body,
+    attendant: &dyn Attend,
+) -> Result<(), DriverError> {
+    let seen = await_first_process(&label.name, &PACE, attendant, &mut || {
+        Ok(if body.is_led() {
+            Seen::Led
+        } else if Running::find(body)?.is_none() {
+            Seen::Over
+        } else {
+            Seen::Begun
+        })
+    })?;
+    judge(home, label, seen, attendant)
+}
+
+/// What a start that was waited for comes to.
+fn judge(
+    home: &Home,
+    label: &Label,
+    seen: Seen,
+    attendant: &dyn Attend,
+) -> Result<(), DriverError> {
+    let (cluster, machine) = (label.cluster.clone(), label.name.clone());
+    let tail = || tail(&home.console(), 10);
+    match seen {
+        Seen::Led => {}
+        // It stays on its way: on a loaded computer the next attempt finds it further than a new one would be.
+        Seen::Begun if !attendant.is_called_off() => {
+            return Err(DriverError::Slow {
+                cluster,
+                machine,
+                limit: PACE.limit,
+                tail: tail()?,
+            });
+        }
+        Seen::Begun => {
+            end(home, (&cluster, &machine), Stop::AtOnce, attendant)?;
+            return Err(DriverError::CalledOff);
+        }
+        Seen::Over => {
+            end(home, (&cluster, &machine), Stop::AtOnce, attendant)?;
+            return Err(DriverError::Ended {
+                cluster,
+                machine,
+                tail: tail()?,
+            });
+        }
+    }
     await_login(label, attendant);
     Ok(())
+}
+
+/// What a look at a machine that starts shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Seen {
+    /// Its first process runs.
+    Led,
+    /// What carries it lives, and its first process is not there yet.
+    Begun,
+    /// What carried it has ended.
+    Over,
+}
+
+/// How a start is waited for.
+struct Pace {
+    limit: Duration,
+    report: Duration,
+    pause: Duration,
+}
+
+const PACE: Pace = Pace {
+    limit: FIRST_PROCESS,
+    report: REPORT,
+    pause: PAUSE,
+};
+
+/// Looks until the first process is there, the machine has ended, the time is up or the work is called off.
+fn await_first_process(
+    machine: &MachineName,
+    pace: &Pace,
+    attendant: &dyn Attend,
+    look: &mut dyn FnMut() -> Result<Seen, DriverError>,
+) -> Result<Seen, DriverError> {
+    let begun = Instant::now();
+    let mut next_report = pace.report;
+    loop {
+        let seen = look()?;
+        let elapsed = begun.elapsed();
+        if seen != Seen::Begun || elapsed > pace.limit || attendant.is_called_off() {
+            return Ok(seen);
+        }
+        if elapsed >= next_report {
+            attendant.hear(News::Line(format!(
+                "{machine} starts slowly: waited {} s of at most {} s for its first process",
+                elapsed.as_secs(),
+                pace.limit.as_secs()
+            )));
+            next_report += pace.report;
+        }
+        std::thread::sleep(pace.pause);
+    }
 }
 
 /// Waits a little for the login to open, so that nobody's first attempt meets a closed door. The start is a
@@ -196,7 +304,7 @@ pub(super) fn end(
         std::thread::sleep(PAUSE);
     }
     if quirks()?.init == Init::Systemd {
-        unit::forget(cluster, machine)?;
+        unit::settle(cluster, machine)?;
     }
     body.group().remove()?;
     let container = names::container(cluster, machine);
@@ -359,6 +467,59 @@ pub(super) fn plain(line: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Hears lines, and calls off after the first one where it is told to.
+    #[derive(Default)]
+    struct Listener {
+        lines: std::sync::Mutex<Vec<String>>,
+        calls_off: bool,
+    }
+
+    impl Attend for Listener {
+        fn hear(&self, news: News) {
+            if let News::Line(line) = news {
+                self.lines.lock().unwrap().push(line);
+            }
+        }
+
+        fn is_called_off(&self) -> bool {
+            self.calls_off && !self.lines.lock().unwrap().is_empty()
+        }
+    }
+
+    #[test]
+    fn a_start_is_waited_for_while_the_machine_lives_and_reported() {
+        let pace = Pace {
+            limit: Duration::from_millis(100),
+            report: Duration::from_millis(20),
+            pause: Duration::from_millis(1),
+        };
+        let machine = "lin1".parse().unwrap();
+        let wait = |listener: &Listener, look: &mut dyn FnMut() -> Seen| {
+            await_first_process(&machine, &pace, listener, &mut || Ok(look())).unwrap()
+        };
+        let listener = Listener::default();
+        assert_eq!(wait(&listener, &mut || Seen::Begun), Seen::Begun);
+        let lines = listener.lines.into_inner().unwrap();
+        assert!((2..=5).contains(&lines.len()), "{lines:?}");
+        assert!(lines[0].starts_with("lin1 starts slowly"), "{lines:?}");
+        // One that ended, or is there, is not waited for.
+        for end in [Seen::Over, Seen::Led] {
+            let listener = Listener::default();
+            let mut looks = 0;
+            let seen = wait(&listener, &mut || {
+                looks += 1;
+                if looks < 3 { Seen::Begun } else { end }
+            });
+            assert_eq!((seen, looks), (end, 3));
+        }
+        let listener = Listener {
+            calls_off: true,
+            ..Listener::default()
+        };
+        assert_eq!(wait(&listener, &mut || Seen::Begun), Seen::Begun);
+        assert_eq!(listener.lines.into_inner().unwrap().len(), 1);
+    }
 
     #[test]
     fn promise_12_a_consoles_tail_has_no_control_sequences_and_no_empty_lines() {

@@ -100,7 +100,7 @@ pub(super) fn arguments() -> Vec<String> {
     args
 }
 
-/// Properties of a machine's unit that keep it from this computer's devices.
+/// Settings of a machine's unit that keep it from this computer's devices.
 ///
 /// Only with the unified hierarchy. In the older one a group below cannot ask for more than the one above it has, and
 /// the runtime asks for every device for a privileged pod: kube-proxy would not start.
@@ -108,8 +108,8 @@ pub(super) fn device_properties(cgroup: Cgroup) -> Vec<String> {
     if cgroup != Cgroup::V2 {
         return Vec::new();
     }
-    let policy = "--property=DevicePolicy=closed".to_owned();
-    let allowed = DEVICES.map(|device| format!("--property=DeviceAllow={device}"));
+    let policy = "DevicePolicy=closed".to_owned();
+    let allowed = DEVICES.map(|device| format!("DeviceAllow={device}"));
     std::iter::once(policy).chain(allowed).collect()
 }
 
@@ -172,10 +172,10 @@ mod tests {
         assert!(device_properties(Cgroup::V1).is_empty());
         assert!(device_properties(Cgroup::Hybrid).is_empty());
         let unified = device_properties(Cgroup::V2);
-        assert_eq!(unified[0], "--property=DevicePolicy=closed");
+        assert_eq!(unified[0], "DevicePolicy=closed");
         let opens_disks = |line: &String| line.contains("block-") && line.contains('r');
         assert!(!unified[1..].iter().any(|line| {
-            let value = line.strip_prefix("--property=DeviceAllow=").unwrap();
+            let value = line.strip_prefix("DeviceAllow=").unwrap();
             opens_disks(&value.to_owned())
         }));
     }

@@ -16,6 +16,7 @@
 //! A machine is its folder; whether it runs is told by this computer's processes. Making is work on files
 //! alone; starting mounts, and ending takes every mount away with the machine's name spaces.
 
+mod autostart;
 mod boot;
 mod cgroup;
 mod erase;
@@ -36,16 +37,19 @@ mod record;
 mod seed;
 mod share;
 mod unit;
+mod units;
 
 use std::path::{Path, PathBuf};
 
 use mullion_plan::{Attend, News, Power, Trouble};
 use mullion_spec::value::{ClusterName, MachineName};
 
+pub use self::autostart::restore_network;
 pub use self::network::{Networks, networks};
 use self::place::{Ground, Guise, Home, Label, LabelVersion, Marked};
 use self::process::{Body, Running, Scan};
 pub use self::quota::{DiskLimit, disk_limit};
+use self::units::Units;
 use crate::driver::{Capabilities, Driver, Look, Privilege, Stop};
 use crate::error::DriverError;
 use crate::found::{Door, Found, Sighting};
@@ -58,6 +62,7 @@ pub struct Nspawn {
     place: PathBuf,
     ground: Ground,
     guise: Guise,
+    units: Units,
 }
 
 /// Whether anything of a cluster was made below that folder. Anybody may ask: it is not root's to know.
@@ -86,12 +91,20 @@ impl Nspawn {
 
     fn with_guise(place: &Path, guise: Guise) -> Self {
         let place = settled(place);
-        let ground = Ground::new(&place);
         Self {
+            ground: Ground::new(&place),
+            units: Units::here(&place),
             place,
-            ground,
             guise,
         }
+    }
+
+    /// The same, with the program whose copy restores networks when the computer starts. Without one no machine starts
+    /// with the computer.
+    #[must_use]
+    pub fn with_program(mut self, program: &Path) -> Self {
+        self.units = self.units.with_program(program);
+        self
     }
 
     /// What the folder of a machine is marked with, for this driver: a machine of the other one is absent.
@@ -150,6 +163,10 @@ impl Nspawn {
         } else {
             Power::New
         };
+        let autostart = match &label {
+            Some(label) => self.is_autostarted(label, power)?,
+            None => None,
+        };
         Ok(Some(Sighting {
             ours: trouble.is_none(),
             made: true,
@@ -160,6 +177,7 @@ impl Nspawn {
             template_path: label.as_ref().map(|label| label.template_path.clone()),
             address: label.as_ref().map(|label| label.address.into()),
             identity: label.and_then(|label| label.identity),
+            autostart,
             trouble,
         }))
     }
@@ -365,6 +383,7 @@ impl Look for Nspawn {
             foreign: seen.foreign.into_iter().collect(),
             ..Found::default()
         };
+        self.look_for_units(cluster, &mut found)?;
         found.clusters.extend(seen.clusters);
         found.clusters.extend(self.ground.clusters()?);
         let scan = Scan::now()?;
@@ -413,7 +432,8 @@ impl Driver for Nspawn {
         if !rustix::process::geteuid().is_root() {
             return Err(DriverError::NeedsRoot);
         }
-        network::make(wish)
+        network::make(wish)?;
+        self.refresh_units(wish)
     }
 
     fn remove_network(
@@ -430,6 +450,7 @@ impl Driver for Nspawn {
                 trouble,
             });
         }
+        self.forget_units(cluster)?;
         network::remove(cluster)?;
         self.ground.tidy(cluster);
         Ok(())
@@ -447,6 +468,7 @@ impl Driver for Nspawn {
             });
         }
         self.check_place(&wish.template_path)?;
+        self.units.check(wish.into(), &wish.name)?;
         let home = self.ground.home(&wish.cluster, &wish.name);
         match home.label(&wish.cluster, &wish.name) {
             Marked::Absent | Marked::Bare => {}
@@ -488,6 +510,7 @@ impl Driver for Nspawn {
             ran: false,
             host_key: None,
             identity: wish.identity.clone(),
+            autostart: Some(wish.autostart),
         };
         build(&home, &mut label, wish, attendant)
     }
@@ -501,7 +524,11 @@ impl Driver for Nspawn {
         let (home, mut label) = self.whole(cluster, machine)?;
         let body = Body::new(&home, cluster, machine)?;
         if Running::find(&body)?.is_some() {
-            return Ok(());
+            return if body.is_led() {
+                Ok(())
+            } else {
+                boot::resume(&home, &label, &body, attendant)
+            };
         }
         if network::look(cluster)?.network != Some(label.network) {
             return Err(DriverError::NoNetwork(cluster.clone()));
@@ -520,7 +547,17 @@ impl Driver for Nspawn {
             home.put_label(&label)?;
         }
         attendant.hear(News::Line(format!("booting {machine}")));
-        boot::start(&home, &label, attendant)
+        let network = self.restored(&label)?;
+        boot::start(&home, &label, (&self.units, network.as_ref()), attendant)
+    }
+
+    fn set_autostart(
+        &self,
+        cluster: &ClusterName,
+        machine: &MachineName,
+        autostart: bool,
+    ) -> Result<(), DriverError> {
+        self.put_autostart(cluster, machine, autostart)
     }
 
     fn stop(
@@ -550,6 +587,7 @@ impl Driver for Nspawn {
         // Before the machine is ended: what cannot be removed wholly stays as it is.
         home.has_no_mounts()?;
         boot::end(&home, (cluster, machine), Stop::AtOnce, attendant)?;
+        self.forget_unit(cluster, machine, label.as_deref())?;
         if let Some(mut label) = label.filter(|label| label.whole) {
             // From here on it is not one any more, whatever happens.
             label.whole = false;

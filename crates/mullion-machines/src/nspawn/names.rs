@@ -61,6 +61,32 @@ pub(super) fn is_unit(name: &str) -> bool {
     name.and_then(|name| name.split_once('.')).is_some()
 }
 
+/// The service that restores a cluster's network. A machine's has a dot in its name, and this one has none.
+pub(super) fn network_unit(cluster: &ClusterName) -> String {
+    format!("{UNIT}{cluster}{NETWORK}{SERVICE}")
+}
+
+/// Whether a service can restore a network.
+pub(super) fn is_network_unit(name: &str) -> bool {
+    is_unit_file(name) && !is_unit(name)
+}
+
+/// Whether a unit file can be ours: a machine's or a network's.
+pub(super) fn is_unit_file(name: &str) -> bool {
+    is_unit(name)
+        || name
+            .strip_prefix(UNIT)
+            .and_then(|name| name.strip_suffix(SERVICE))
+            .is_some_and(|name| name.ends_with(NETWORK))
+}
+
+/// Whether a unit file is named as one of that cluster.
+pub(super) fn is_unit_of(name: &str, cluster: &ClusterName) -> bool {
+    let of_machine = format!("{UNIT}{cluster}.");
+    (is_unit(name) && name.starts_with(&of_machine)) || name == network_unit(cluster)
+}
+
+const NETWORK: &str = "-network";
 const UNIT: &str = "mullion-";
 const SERVICE: &str = ".service";
 
@@ -79,6 +105,15 @@ mod tests {
             cable(&cluster("a"), &machine),
             cable(&cluster("b"), &machine)
         );
+        // A cluster whose name ends like a network's unit is another one.
+        let (one, other) = (cluster("a"), cluster("a-network"));
+        assert!(is_unit_of("mullion-a-network.service", &one));
+        assert!(!is_unit_of("mullion-a-network.service", &other));
+        assert!(is_unit_of("mullion-a-network.cp1.service", &other));
+        assert!(!is_unit_of("mullion-a-network.cp1.service", &one));
+        assert!(!is_unit_file("mullion-exporter.service"));
+        assert!(is_network_unit(&network_unit(&one)));
+        assert!(!is_network_unit(&unit(&one, &machine)));
         // Stable for ever: what an older version made is found by a newer one.
         assert_eq!(bridge(&cluster("mullion")), "mul3637f234");
     }

@@ -117,6 +117,23 @@ fn foreign(links: &[Link], routes: &[Route], cluster: &ClusterName) -> Vec<(IpNe
     found.into_iter().collect()
 }
 
+/// The network that a machine of the cluster needs, as the label of the bridge describes it. One without a label that
+/// says so is reached from this computer alone.
+pub(super) fn wish_of(
+    cluster: &ClusterName,
+    network: Ipv4Net,
+    identity: Option<Identity>,
+) -> Result<NetworkWish, DriverError> {
+    let links = links::all()?;
+    let own = links.iter().find(|link| belongs(link, cluster));
+    Ok(NetworkWish {
+        cluster: cluster.clone(),
+        network,
+        access: own.and_then(Link::access).unwrap_or(MachineAccess::Host),
+        identity,
+    })
+}
+
 /// Whether a bridge is the cluster's: by its label, or by its name where a run was killed before it could label it.
 fn belongs(link: &Link, cluster: &ClusterName) -> bool {
     link.cluster().as_ref() == Some(cluster)
@@ -327,13 +344,13 @@ impl WayOut {
 }
 
 /// The right to change this computer's networks. The system frees it when the process ends, however it does.
-struct Lock {
+pub(super) struct Lock {
     // Locked as long as it is open.
     _file: File,
 }
 
 impl Lock {
-    fn wait() -> Result<Self, DriverError> {
+    pub(super) fn wait() -> Result<Self, DriverError> {
         loop {
             let file = File::options()
                 .create(true)

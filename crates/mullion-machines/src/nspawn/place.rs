@@ -81,6 +81,9 @@ pub(super) struct Label {
     /// What tells its cluster from others of the name; older versions wrote none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) identity: Option<Identity>,
+    /// Whether it starts with this computer; older versions wrote nothing, and nothing of theirs did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) autostart: Option<bool>,
 }
 
 /// What the folder of a machine is marked with.

@@ -185,6 +185,7 @@ impl Ground {
             authorized_keys: vec![self.key.public.clone()],
             hosts: [(name, address)].into_iter().collect::<Hosts>(),
             dns: Vec::new(),
+            autostart: true,
             identity: Some(IDENTITY.clone()),
         }
     }

@@ -279,6 +279,7 @@ fn holds_disks(kind: &str, make: &str) -> bool {
         identity: None,
         hosts: Hosts::default(),
         dns: vec![[10, 213, 32, 1].into()],
+        autostart: true,
     };
     let machines = [wish("lin1", 11), wish("lin2", 12)];
     for machine in &machines {
@@ -375,6 +376,7 @@ fn promise_13_a_disk_that_cannot_be_held_is_told() {
             identity: None,
             hosts: Hosts::default(),
             dns: vec![[10, 213, 33, 1].into()],
+            autostart: true,
         };
         let listener = Listener::default();
         driver.make(&wish, &listener).unwrap();

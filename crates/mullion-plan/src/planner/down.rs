@@ -117,6 +117,7 @@ mod tests {
                 joined: Some(crate::observed::ClusterId("a".into())),
                 ..Inside::default()
             }),
+            autostart: None,
             trouble: None,
         }
     }

@@ -103,7 +103,11 @@ fn arrival(view: &View<'_>, item: &Item<'_>) -> Vec<Link> {
         Link::new(Stage::Machines, Action::Reach { address }, reason)
     };
     let Carrier::Made {
-        driver, host, size, ..
+        driver,
+        host,
+        size,
+        autostart,
+        ..
     } = &item.group().carrier
     else {
         return match item.sight {
@@ -144,6 +148,7 @@ fn arrival(view: &View<'_>, item: &Item<'_>) -> Vec<Link> {
                 size: Size::from(*size),
                 address,
                 network,
+                autostart: *autostart,
             };
             vec![
                 Link::new(Stage::Machines, make, reason.clone())

@@ -158,6 +158,7 @@ mod tests {
                     joined: inside.joined.clone().filter(|_| name != "lb1"),
                     ..inside.clone()
                 }),
+                autostart: None,
                 trouble: None,
             };
             observed.machines.insert(name.parse().unwrap(), facts);

@@ -116,6 +116,7 @@ fn facts(unit: &Unit) -> MachineFacts {
         template: unit.template.clone(),
         address: Some(unit.address),
         inside: unit.is_reachable().then(|| seen(&unit.inside)),
+        autostart: unit.autostart,
         trouble: None,
     }
 }

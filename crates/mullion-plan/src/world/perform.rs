@@ -101,6 +101,7 @@ impl State {
                 size,
                 address,
                 network,
+                ..
             } => {
                 let plot = Plot {
                     place,
@@ -110,6 +111,7 @@ impl State {
                 self.make(name, &plot, *driver, template, *os, *size)
             }
             Action::StartMachine => self.start(name),
+            Action::SetAutostart { autostart } => self.set_autostart(name, *autostart),
             Action::Reach { .. } => self.reach(name),
             Action::Inspect { os } => {
                 let unit = self.reachable(name)?;
@@ -262,6 +264,7 @@ impl State {
             size: Some(size),
             template: Some(template.clone()),
             address,
+            autostart: None,
             holds: parts.iter().cloned().collect(),
             inside: Inside::default(),
         };
@@ -285,6 +288,14 @@ impl State {
             }
             self.restarted(name);
         }
+        Ok(())
+    }
+
+    fn set_autostart(&mut self, name: &MachineName, autostart: bool) -> Done {
+        let Some(unit) = self.units.get_mut(name).filter(|unit| unit.whole) else {
+            return Err(refused(format!("{name} is not whole")));
+        };
+        unit.autostart = Some(autostart);
         Ok(())
     }
 

@@ -47,6 +47,8 @@ pub(super) struct Unit {
     pub(super) size: Option<Size>,
     pub(super) template: Option<TemplateId>,
     pub(super) address: IpAddr,
+    /// Whether it starts with its host; `None` where the host starts none.
+    pub(super) autostart: Option<bool>,
     /// The parts on its disk.
     pub(super) holds: BTreeSet<Part>,
     pub(super) inside: Inside,
@@ -86,6 +88,7 @@ impl Unit {
             size: None,
             template: None,
             address,
+            autostart: None,
             holds: BTreeSet::new(),
             inside: Inside::default(),
         }

@@ -1,6 +1,8 @@
 //! What planning promises, tried on generated clusters and on an in-memory world with faults.
 
 #[cfg(test)]
+mod autostart;
+#[cfg(test)]
 mod examples;
 #[cfg(test)]
 mod lasting;

@@ -45,6 +45,7 @@ impl Checker<'_> {
                 host,
                 size: self.size(raw, place, os),
                 origin: self.origin(raw, place),
+                autostart: raw.autostart.unwrap_or(true),
             };
         }
         // Another driver makes machines: that it takes no addresses is what is wrong there.
@@ -104,6 +105,9 @@ impl Checker<'_> {
                         .hint(format!("remove `{field}`")),
                 );
             }
+        }
+        if raw.autostart.is_some() {
+            self.report(unused(&carrier_rule::AUTOSTART_UNUSED, "autostart"));
         }
         for (field, given) in [
             ("edition", raw.edition.is_some()),

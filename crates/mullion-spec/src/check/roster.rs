@@ -305,8 +305,15 @@ impl Checker<'_> {
             return None;
         }
         let (first, at) = control.first()?;
-        let (Carrier::Made { driver, host, .. }, System::Linux { release }) =
-            (&first.carrier, &first.system)
+        let (
+            Carrier::Made {
+                driver,
+                host,
+                autostart,
+                ..
+            },
+            System::Linux { release },
+        ) = (&first.carrier, &first.system)
         else {
             if let Carrier::Existing { .. } = first.carrier {
                 self.report(
@@ -334,6 +341,7 @@ impl Checker<'_> {
                     disk: ByteSize::gib(20),
                 },
                 origin: Origin::Packages,
+                autostart: *autostart,
             },
             node_ip: None,
             labels: BTreeMap::new(),

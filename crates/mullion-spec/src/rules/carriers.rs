@@ -83,4 +83,9 @@ rules! {
         why "Windows needs its own part of the disk beside the page file."
         do "lower `pageFile`, or raise `disk`"
         e.g. "machines:\n  - {name: cp, role: control-plane}\n  - {name: win, os: windows, driver: qemu, template: golden, licence: {key: {env: WINDOWS_KEY}}, pageFile: 80GiB}\n";
+    AUTOSTART_UNUSED "E0617" "autostart-unused" Error
+        "the start of an existing machine cannot be set"
+        why "Mullion starts the machines that it makes. Machines that exist start with their own computer, so that `autostart` would silently be ignored."
+        do "remove `autostart`"
+        e.g. "machines:\n  - {name: cp, role: control-plane, driver: ssh, addresses: [192.0.2.10], autostart: false}\n";
 }

@@ -12,6 +12,7 @@ pub mod kubectl;
 pub mod machine_console;
 pub mod node;
 pub mod plan;
+pub mod restore_network;
 pub mod runs;
 pub mod ssh;
 pub mod status;

@@ -1,5 +1,6 @@
 //! `mullion status`: what there is, and what differs from the file.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -35,6 +36,8 @@ pub struct StatusDocument {
     pub endpoint: Option<String>,
     /// Every machine, wanted or found.
     pub machines: Vec<MachineStatus>,
+    /// What was made and is down now; `mullion up` brings it back.
+    pub down: Vec<String>,
     /// What differs from the file.
     pub differences: Vec<String>,
     /// Who works on the cluster now.
@@ -155,6 +158,7 @@ pub fn status(
                 machine_status(name, given.as_ref(), &observed, view.as_ref(), now)
             })
             .collect(),
+        down: down(&observed),
         differences: differences(&plan),
         run: holder.map(|holder| {
             format!(
@@ -302,6 +306,40 @@ fn node_status(name: &MachineName, view: &ClusterView) -> Option<NodeStatus> {
     })
 }
 
+/// What was made and is down now, as after a restart of this computer, one line each.
+fn down(observed: &Observed) -> Vec<String> {
+    let mut down = Vec::new();
+    let made = observed.machines.iter();
+    let made: Vec<_> = made
+        .filter(|(_, facts)| facts.ours && facts.made && facts.whole)
+        .collect();
+    let off: Vec<_> = made
+        .iter()
+        .filter(|(_, facts)| facts.power == Power::Off)
+        .map(|(name, _)| name.as_str())
+        .collect();
+    match off[..] {
+        [] => {}
+        [one] => down.push(format!("machine {one} is off")),
+        _ => down.push(format!("machines {} are off", off.join(", "))),
+    }
+    let places: BTreeSet<_> = made.iter().map(|(_, facts)| &facts.place).collect();
+    for place in places {
+        let host = observed.hosts.get(place);
+        if host.is_none_or(|host| host.network.is_none()) {
+            down.push(format!("the machine network of {place} is gone"));
+        }
+    }
+    if observed
+        .cluster
+        .as_ref()
+        .is_some_and(|cluster| !cluster.answers)
+    {
+        down.push("the API server does not answer".into());
+    }
+    down
+}
+
 /// What a run would have to do, one line each.
 fn differences(plan: &Plan) -> Vec<String> {
     let obstacles = plan.obstacles().iter().map(mullion_plan::Obstacle::words);
@@ -413,6 +451,12 @@ fn text(document: &StatusDocument, now: Timestamp) -> String {
     let _ = writeln!(out);
     if let Some(run) = &document.run {
         let _ = writeln!(out, "under way: {run}");
+    }
+    for words in &document.down {
+        let _ = writeln!(out, "down: {words}");
+    }
+    if !document.down.is_empty() {
+        let _ = writeln!(out, "`mullion up` brings back what is down\n");
     }
     if document.differences.is_empty() {
         let _ = writeln!(out, "nothing differs from the file");
@@ -539,6 +583,64 @@ mod tests {
     }
 
     #[test]
+    fn what_a_restart_of_the_computer_took_is_told_with_the_next_command() {
+        use mullion_plan::{HostFacts, Place};
+
+        let machine = |power| MachineFacts {
+            ours: true,
+            made: true,
+            whole: true,
+            driver: Driver::Nspawn,
+            place: Place::Here,
+            power,
+            size: None,
+            template: None,
+            address: None,
+            inside: None,
+            autostart: None,
+            trouble: None,
+        };
+        let mut observed = Observed::default();
+        assert!(down(&observed).is_empty(), "nothing was made");
+        for name in ["cp1", "lin1"] {
+            let facts = machine(Power::Off);
+            observed.machines.insert(name.parse().unwrap(), facts);
+        }
+        let silent = serde_json::json!({ "id": "7", "answers": false });
+        observed.cluster = serde_json::from_value(silent).unwrap();
+        let words = [
+            "machines cp1, lin1 are off",
+            "the machine network of this computer is gone",
+            "the API server does not answer",
+        ];
+        assert_eq!(down(&observed), words);
+        let document = StatusDocument {
+            cluster: "c".into(),
+            kubernetes: "1.36.4".into(),
+            api_server: "silent",
+            endpoint: None,
+            machines: Vec::new(),
+            down: down(&observed),
+            differences: vec!["start cp1: cp1 is off".into()],
+            run: None,
+        };
+        let text = text(&document, Timestamp::UNIX_EPOCH);
+        let told = "down: the API server does not answer\n`mullion up` brings back what is down\n";
+        assert!(text.contains(told), "{text}");
+        // One that never ran is not down, and neither is a network that is there.
+        for facts in observed.machines.values_mut() {
+            facts.power = Power::New;
+        }
+        let host = HostFacts {
+            network: Some("10.9.0.0/24".parse().unwrap()),
+            ..HostFacts::default()
+        };
+        observed.hosts.insert(Place::Here, host);
+        observed.cluster = None;
+        assert!(down(&observed).is_empty());
+    }
+
+    #[test]
     fn what_waits_for_a_start_is_told_and_differs_from_nothing() {
         let machine = MachineStatus {
             name: "win1".into(),
@@ -557,6 +659,7 @@ mod tests {
             api_server: "answers",
             endpoint: None,
             machines: vec![machine],
+            down: Vec::new(),
             differences: Vec::new(),
             run: None,
         };

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -93,9 +94,38 @@ pub(crate) fn lose(lab: &Lab, machine: &str) {
     fs_err::remove_dir_all(folder).unwrap();
 }
 
+/// What Mullion and the container program keep in memory.
+const IN_RUN: [&str; 3] = [
+    "/run/mullion-kernel.json",
+    "/run/mullion-kernel.new",
+    "/run/mullion-network.lock",
+];
+
+/// Settings of the kernel that a restart puts back, as they are before the first machine.
+const SETTINGS: [&str; 9] = [
+    "fs/inotify/max_user_instances",
+    "fs/inotify/max_user_watches",
+    "kernel/keys/root_maxbytes",
+    "kernel/keys/root_maxkeys",
+    "kernel/panic",
+    "kernel/panic_on_oops",
+    "net/ipv4/ip_forward",
+    "vm/overcommit_memory",
+    "vm/panic_on_oom",
+];
+
+/// The kernel's settings that machines change, as they are now.
+pub(crate) fn settings() -> Vec<(&'static str, String)> {
+    let read = |name| {
+        let value = fs_err::read_to_string(Path::new("/proc/sys").join(name)).ok()?;
+        Some((name, value))
+    };
+    SETTINGS.into_iter().filter_map(read).collect()
+}
+
 /// Everything of a cluster that does not outlive a restart of the computer goes: processes, control groups, mounts,
-/// interfaces, rules, what is below `/run`.
-pub(crate) fn restart(lab: &Lab, machines: &[&str]) {
+/// interfaces, rules, what is below `/run`, and the kernel's settings, which are `before` again.
+pub(crate) fn restart(lab: &Lab, machines: &[&str], before: &[(&str, String)]) {
     for machine in machines {
         cut_power(lab, machine);
         for group in groups(&short(&format!("{}/{machine}", lab.name))) {
@@ -108,6 +138,27 @@ pub(crate) fn restart(lab: &Lab, machines: &[&str]) {
         if tool("nft", &["list", "tables", family]).contains(&bridge) {
             tool("nft", &["delete", "table", family, &bridge]);
         }
+    }
+    // The chain that packets pass through where others drop them; usually there is none.
+    let chain = format!("mullion-{bridge}");
+    let _ = Command::new("iptables")
+        .args(["-D", "FORWARD", "-j", &chain])
+        .output();
+    for verb in ["-F", "-X"] {
+        let _ = Command::new("iptables").args([verb, &chain]).output();
+    }
+    if !Others::look().have_clusters {
+        for path in IN_RUN {
+            let _ = fs_err::remove_file(path);
+        }
+        for (name, value) in before {
+            fs_err::write(Path::new("/proc/sys").join(name), value).unwrap();
+        }
+    }
+    for machine in machines {
+        let name = short(&format!("{}/{machine}", lab.name));
+        let left = Path::new("/run/systemd/nspawn/propagate").join(name);
+        let _ = fs_err::remove_dir_all(left);
     }
     let mine = lab.machine("");
     for line in fs_err::read_to_string("/proc/self/mountinfo")

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::computer::restart;
+use crate::computer::{restart, settings};
 use crate::kube::SETTLE;
 use crate::lab::Lab;
 use crate::secrets;
@@ -15,16 +15,28 @@ const NODES: [&str; 3] = ["cp1", "lin1", "win1"];
 fn after_a_restart_of_the_computer_up_starts_what_is_stopped() {
     let mut trial = Trial::begin("after_a_restart_of_the_computer_up_starts_what_is_stopped");
     let lab = Lab::built_in("restart");
+    let before = settings();
     let _ = lab.up();
     lab.serve(&NODES);
     let (cluster, labels) = (cluster_id(&lab), labels(&lab));
     trial.lap("up");
 
-    restart(&lab, &NODES);
+    restart(&lab, &NODES, &before);
     let status = lab.status();
     for machine in status["machines"].as_array().unwrap() {
         assert_eq!(machine["machine"], "off", "{status:#}");
     }
+    assert_eq!(status["apiServer"], "silent", "{status:#}");
+    let down = [
+        "machines cp1, lin1, win1 are off",
+        "the machine network of this computer is gone",
+        "the API server does not answer",
+    ];
+    assert_eq!(status["down"], serde_json::json!(down), "{status:#}");
+    let _ = lab
+        .run(&["status"])
+        .good()
+        .says(&["down: ", "`mullion up` brings back what is down"]);
     let _ = lab.up();
     is_the_same(&lab, &cluster, &labels);
     trial.lap("after a restart of the computer all is Ready again");

@@ -16,13 +16,17 @@ use crate::trial::{Trial, say, until};
 /// What shows that systemd is the first process.
 const MARK: &str = "/run/systemd/system";
 
+/// How long a computer takes until its nodes are Ready.
+const BOOT: Duration = Duration::from_mins(3);
+
 /// The control group, in each hierarchy, in which the computer within is.
 const GROUP: &str = "mullion-real-computer";
 
 /// Becomes systemd as the first process of a computer that has this one's programs, a network of its own, and control
-/// groups below ours. What is given is the same folder on both; everything else that it writes is in memory.
+/// groups below ours. What is given is the same folder on both; everything else that it writes is in memory, but for
+/// its unit files, which `UNITS` keeps from one start to the next.
 ///
-/// It starts nothing by itself: this computer's services are none of its own.
+/// It starts what is in that folder alone: this computer's services are none of its own.
 const BECOME: &str = r#"
 set -eu
 mount -t tmpfs -o mode=755 tmpfs /mnt
@@ -37,11 +41,12 @@ mount -t proc proc proc
 mount -t sysfs sysfs sys
 mount --rbind /dev dev
 mount -t tmpfs -o mode=755 tmpfs run
-for folder in lib/systemd/system-generators lib/systemd/system/*.wants etc/systemd/system/*.wants; do
+for folder in lib/systemd/system-generators lib/systemd/system/*.wants; do
   [ ! -d "$folder" ] || mount -t tmpfs tmpfs "$folder"
 done
+mount --bind "$UNITS" etc/systemd/system
 ip link set lo up
-echo [Unit] > etc/systemd/system/nothing.target
+printf '[Unit]\nDefaultDependencies=no\nWants=multi-user.target\n' > etc/systemd/system/computer.target
 groups=$(grep -E '^cgroup2? ' /proc/self/mounts)
 [ -e /sys/fs/cgroup/cgroup.procs ] || mount -t tmpfs -o mode=755 tmpfs sys/fs/cgroup
 echo "$groups" | while read -r _ at kind options _; do
@@ -56,7 +61,7 @@ done
 mkdir old
 pivot_root . old
 umount -l /old
-exec env -i container=other PATH=/usr/sbin:/usr/bin:/sbin:/bin /lib/systemd/systemd --unit=nothing.target --log-target=null
+exec env -i container=other PATH=/usr/sbin:/usr/bin:/sbin:/bin /lib/systemd/systemd --unit=computer.target --log-target=null
 "#;
 
 /// A computer within this one.
@@ -74,8 +79,8 @@ const LIMITS: [&str; 2] = [
 ];
 
 impl Within {
-    /// Starts one that has these folders of ours.
-    fn start(folders: &[&Path]) -> Self {
+    /// Starts one that has these folders of ours, and these unit files.
+    fn start(folders: &[&Path], units: &Path) -> Self {
         let mut groups = Vec::new();
         for hierarchy in hierarchies() {
             let group = hierarchy.join(GROUP);
@@ -97,6 +102,7 @@ impl Within {
         let outer = Command::new("bash")
             .args(["-c", &enter, BECOME])
             .args(folders)
+            .env("UNITS", units)
             .stdin(Stdio::null())
             .spawn()
             .unwrap();
@@ -117,7 +123,7 @@ impl Within {
             (!first.is_empty()).then_some(first).ok_or("not yet".into())
         });
         until("systemd answers", SETTLE, || {
-            let asked = ["systemctl", "is-active", "nothing.target"];
+            let asked = ["systemctl", "is-active", "computer.target"];
             let words = Self::words(&within.first, Path::new("/"));
             let answer = Command::new(&words[0])
                 .args(&words[1..])
@@ -180,12 +186,18 @@ fn machines_are_services_where_systemd_is_the_first_process() {
     }
     let environment = Environment::new(".".into(), |name| std::env::var_os(name));
     fs_err::create_dir_all(place()).unwrap();
-    let within = Within::start(&[
-        &std::env::temp_dir(),
-        &place(),
-        &environment.cache,
-        program().parent().unwrap(),
-    ]);
+    let units = tempfile::tempdir().unwrap();
+    let start = || {
+        let program = program();
+        let folders: [&Path; 4] = [
+            &std::env::temp_dir(),
+            &place(),
+            &environment.cache,
+            program.parent().unwrap(),
+        ];
+        Within::start(&folders, units.path())
+    };
+    let mut within = start();
     let mut lab = Lab::linux("systemd", 1);
     lab.through = Within::words(&within.first, &lab.path(""));
     trial.lap("a computer within this one");
@@ -194,21 +206,55 @@ fn machines_are_services_where_systemd_is_the_first_process() {
     lab.is_up(&nodes);
     let _ = lab.has_nothing_to_do();
     let unit = format!("mullion-{}.lin1.service", lab.name);
-    let property = |name: &str| {
+    let property = |within: &Within, name: &str| {
         let asked = format!("--property={name}");
         let told = within.tool(&["systemctl", "show", "--value", &asked, &unit]);
         told.trim().to_owned()
     };
-    assert_eq!(property("ActiveState"), "active");
+    assert_eq!(property(&within, "ActiveState"), "active");
     trial.lap("up: machines are its services");
+
+    drop(within);
+    within = start();
+    lab.through = Within::words(&within.first, &lab.path(""));
+    until(
+        "systemd starts the machines with the computer",
+        BOOT,
+        || {
+            let status = lab.status();
+            let machines = status["machines"].as_array().unwrap();
+            let is_up = machines
+                .iter()
+                .all(|machine| machine["node"]["ready"] == true);
+            is_up.then_some(()).ok_or(format!("{status:#}"))
+        },
+    );
+    lab.is_up(&nodes);
+    let _ = lab.has_nothing_to_do();
+    trial.lap("after a restart of the computer all is Ready without `up`");
+
+    lab.write(&Lab::text(1).replace(
+        "{linux: 1}",
+        "[{name: cp, role: control-plane}, {name: lin, autostart: false}]",
+    ));
+    let plan = lab.run(&["plan"]).good();
+    let _ = plan.says(&["no longer start lin1 when its host starts"]);
+    let _ = lab.up();
+    let wanted = units.path().join("multi-user.target.wants");
+    let link = |machine: &str| wanted.join(format!("mullion-{}.{machine}.service", lab.name));
+    let is_linked = |machine: &str| fs_err::symlink_metadata(link(machine)).is_ok();
+    assert!(is_linked("cp1") && !is_linked("lin1"));
+    assert_eq!(property(&within, "ActiveState"), "active");
+    lab.is_up(&nodes);
+    trial.lap("`autostart: false` takes the unit out of the start");
 
     let _ = lab.run(&["node", "reboot", "lin1", "--yes"]).good();
     lab.is_up(&nodes);
     trial.lap("node reboot");
-    let before = property("NRestarts");
+    let before = property(&within, "NRestarts");
     let _ = lab.run(&["ssh", "lin1", "--", "systemctl reboot"]);
     until("systemd starts it anew", SETTLE, || {
-        let now = property("NRestarts");
+        let now = property(&within, "NRestarts");
         (now != before).then_some(()).ok_or(now)
     });
     lab.ready(&nodes);
@@ -222,8 +268,16 @@ fn machines_are_services_where_systemd_is_the_first_process() {
     lab.is_up(&nodes);
     trial.lap("killed, and repaired by `up`");
     let _ = lab.down().says(&["nothing is left"]);
-    let units = within.tool(&["systemctl", "list-units", "--all", "--plain", "--no-legend"]);
-    assert!(!units.contains("mullion-"), "{units}");
+    let loaded = within.tool(&["systemctl", "list-units", "--all", "--plain", "--no-legend"]);
+    assert!(!loaded.contains("mullion-"), "{loaded}");
+    for folder in [units.path(), wanted.as_path()] {
+        let left = crate::computer::folder(folder);
+        assert!(
+            !left.iter().any(|name| name.contains("mullion")),
+            "{left:?}"
+        );
+    }
+    assert!(!place().join("boot").exists());
     lab.through.clear();
     drop(within);
     trial.nothing_is_left();

@@ -245,6 +245,7 @@ mod tests {
                     agent: Some("1".into()),
                     ..Inside::default()
                 }),
+                autostart: None,
                 trouble: None,
             };
             observed.machines.insert(name.parse().unwrap(), facts);
