@@ -404,7 +404,7 @@ mod tests {
             // The engine itself has the driver of machines that exist already.
             let is_compiled_in = match facts.machines {
                 MachineOrigin::Existing => true,
-                MachineOrigin::Made => mullion_machines::maker(driver, place).is_some(),
+                MachineOrigin::Made => mullion_machines::maker(driver, place, place).is_some(),
             };
             assert_eq!(
                 facts.available, is_compiled_in,

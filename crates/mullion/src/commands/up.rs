@@ -143,6 +143,9 @@ fn keep_networks(hands: &Hands<'_>, model: &Model) -> Result<(), Failure> {
     kept.map_err(|error| unkept(&error))
 }
 
+/// Says after a run whether the cluster has to have other networks.
+type Moves<'a> = dyn Fn(&Report) -> Result<Option<Box<Judged>>, Failure> + 'a;
+
 fn make_so(
     console: &mut Console<'_>,
     model: &Model,
@@ -150,7 +153,7 @@ fn make_so(
     environment: &Environment,
     hands: &Hands<'_>,
     invocation: Invocation<'_>,
-    moves: &dyn Fn(&Report) -> Result<Option<Box<Judged>>, Failure>,
+    moves: &Moves<'_>,
 ) -> Result<Attempt, Failure> {
     let mut last: Option<Report> = None;
     let mut part = view::Part {
