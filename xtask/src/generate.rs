@@ -6,6 +6,7 @@
 mod commands;
 mod environment;
 mod errors;
+mod fields;
 
 use std::path::Path;
 
@@ -55,6 +56,7 @@ pub fn generated() -> Vec<Generated> {
             json(&mullion_plan::facts_schema()),
         ),
         Generated::new(reference("errors.md"), errors::render()),
+        Generated::new(reference("fields.md"), fields::render()),
         Generated::new(reference("environment.md"), environment::render()),
         Generated::new(reference("cli.md"), commands::reference()),
     ];

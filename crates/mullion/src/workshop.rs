@@ -71,17 +71,7 @@ fn outfit(model: &Model, environment: &Environment) -> Result<Outfit, Failure> {
         windows: windows_parts::find()?,
         sources: sources(model, environment),
         contents: contents(model, environment)?,
-        images: cluster
-            .images
-            .iter()
-            .filter(|image| image.os == Os::Linux)
-            .filter_map(|image| image.archive.as_deref())
-            .map(|archive| {
-                let path = environment.path_of(archive);
-                let opened = Opened::by_invoker(&path);
-                UserArchive { path, opened }
-            })
-            .collect(),
+        images: archives(cluster, environment),
         keys: keys(model, environment)?,
         given_key: given_key(&cluster.ssh_key, environment),
         existing,
@@ -90,6 +80,20 @@ fn outfit(model: &Model, environment: &Environment) -> Result<Outfit, Failure> {
             |invoker| invoker.user,
         ),
     })
+}
+
+/// The archives that the user gave of images for Linux nodes.
+pub fn archives(cluster: &Cluster, environment: &Environment) -> Vec<UserArchive> {
+    let images = cluster.images.iter();
+    let images = images.filter(|image| image.os == Os::Linux);
+    images
+        .filter_map(|image| image.archive.as_deref())
+        .map(|archive| {
+            let path = environment.path_of(archive);
+            let opened = Opened::by_invoker(&path);
+            UserArchive { path, opened }
+        })
+        .collect()
 }
 
 /// Who answers for what is in the cache of a cluster.
@@ -210,7 +214,7 @@ fn read_content(opened: Opened, limit: u64) -> std::io::Result<UserFile> {
 }
 
 /// The keys of machines and hosts that exist already.
-fn keys(model: &Model, environment: &Environment) -> Result<BTreeMap<String, Key>, Failure> {
+pub fn keys(model: &Model, environment: &Environment) -> Result<BTreeMap<String, Key>, Failure> {
     let cluster = model.cluster();
     let of_groups = cluster
         .groups
@@ -275,7 +279,10 @@ fn key(login: &Login, environment: &Environment) -> Result<Option<Key>, Failure>
 }
 
 /// The user's own key for machines that are made; none where one is generated.
-fn given_key(wish: &mullion_spec::value::Secret, environment: &Environment) -> Option<GivenKey> {
+pub fn given_key(
+    wish: &mullion_spec::value::Secret,
+    environment: &Environment,
+) -> Option<GivenKey> {
     let mullion_spec::value::Secret::Given(place) = wish else {
         return None;
     };

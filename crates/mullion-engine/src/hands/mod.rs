@@ -67,6 +67,7 @@ use proofs::Changes;
 use restarts::Restarts;
 use starts::Starts;
 
+pub use node_address::chosen_address;
 pub use purge::{KeptTemplate, PurgeError, Purged, PurgedFolders};
 pub use state::{ClusterState, LoginKey, StateError, Taken};
 

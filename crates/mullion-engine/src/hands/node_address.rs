@@ -34,7 +34,7 @@ impl Hands<'_> {
             let words = format!("{machine} has not told its addresses yet");
             return Err(StepError::new(ErrorClass::Unreachable, words));
         };
-        chosen(wish, &facts.addresses).ok_or_else(|| {
+        chosen_address(wish, &facts.addresses).ok_or_else(|| {
             let words = format!("{machine} has no address {}", place(wish));
             let hint = format!("it has {}; correct `nodeIP`", facts.addresses.join(", "));
             StepError::new(ErrorClass::Refused, words).hint(hint)
@@ -60,7 +60,7 @@ fn place(wish: &NodeIp) -> String {
 }
 
 /// The first IPv4 address that fits, among lines such as `host0 10.99.0.11/24`. An adapter's name may hold spaces.
-fn chosen(wish: &NodeIp, lines: &[String]) -> Option<IpAddr> {
+pub fn chosen_address(wish: &NodeIp, lines: &[String]) -> Option<IpAddr> {
     let mut found = lines.iter().filter_map(|line| {
         let (adapter, address) = line.rsplit_once(' ')?;
         let (address, _) = address.split_once('/').unwrap_or((address, ""));
@@ -106,7 +106,7 @@ mod tests {
             "Ethernet 2 198.51.100.7/24",
         ];
         let lines = lines.map(str::to_owned);
-        let by = |wish: NodeIp| chosen(&wish, &lines).map(|address| address.to_string());
+        let by = |wish: NodeIp| chosen_address(&wish, &lines).map(|address| address.to_string());
         let network = |text: &str| NodeIp::Network(text.parse().unwrap());
         assert_eq!(by(network("198.51.100.0/24")).unwrap(), "198.51.100.7");
         assert_eq!(by(network("10.0.0.0/8")), None);

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 
 use super::{Checker, GroupPlace};
 use crate::cluster::{Carrier, Host, Media, MediaPlace, Origin, Size};
-use crate::finding::{Finding, Place};
+use crate::finding::{Finding, Place, Severity};
 use crate::raw::{RawGroup, RawMedia};
 use crate::rules::{carriers as carrier_rule, machines as machine_rule, shape as rule};
 use crate::source::Path;
@@ -121,6 +121,15 @@ impl Checker<'_> {
                         .hint(format!("remove `{field}`")),
                 );
             }
+        }
+        // It may say what the machine has already; it changes nothing there.
+        if raw.version.is_some() && os == Os::Linux {
+            self.report(
+                unused(&carrier_rule::INSTALLATION_UNUSED, "version")
+                    .severity(Severity::Warning)
+                    .message("an existing Linux machine keeps its release, whatever `version` says")
+                    .hint("remove `version`"),
+            );
         }
         for (field, given) in [
             ("media", raw.media.is_some()),

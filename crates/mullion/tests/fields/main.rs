@@ -1,0 +1,131 @@
+//! Every field of `cluster.yaml` acts: another value of it changes what is rendered, planned, fetched, logged in with or
+//! found, for each driver, or the field is refused by name.
+//!
+//! `fields.toml` has a value to try for every field, and what the field acts on. `docs/reference/fields.md` is generated
+//! from it.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod effects;
+mod walk;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use effects::{Effects, Scene};
+
+/// `fields.toml`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Table {
+    /// Files to change a field in, by the column of the table.
+    base: BTreeMap<String, Value>,
+    field: Vec<Row>,
+}
+
+/// One field.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Row {
+    path: String,
+    /// A legal value that is not the one that the bases have.
+    value: Value,
+    /// Other values for some bases.
+    #[serde(default)]
+    values: BTreeMap<String, Value>,
+    /// What both files have besides, by path.
+    #[serde(default)]
+    with: Map<String, Value>,
+    /// What it acts on, by base: kinds of effects, or `refused` with the code of a rule.
+    acts: BTreeMap<String, String>,
+}
+
+/// The bases that every field of a group is tried in.
+const OF_GROUPS: [&str; 4] = ["nspawn", "wine", "ssh-linux", "ssh-windows"];
+
+fn table() -> Table {
+    toml::from_str(include_str!("fields.toml")).unwrap()
+}
+
+#[test]
+fn every_field_of_the_schema_has_a_row_and_every_row_a_field() {
+    let schema: BTreeSet<_> = walk::leaves(&mullion_spec::schema()).into_iter().collect();
+    let table = table();
+    let rows: BTreeSet<_> = table.field.iter().map(|row| row.path.clone()).collect();
+    assert_eq!(rows.len(), table.field.len(), "a field has two rows");
+    let missing: Vec<_> = schema.difference(&rows).collect();
+    assert!(missing.is_empty(), "fields.toml lacks {missing:#?}");
+    let stale: Vec<_> = rows.difference(&schema).collect();
+    assert!(stale.is_empty(), "the schema has no {stale:#?}");
+    for row in &table.field {
+        let tried: Vec<_> = row.acts.keys().map(String::as_str).collect();
+        if row.path.starts_with("machines[]") {
+            let mut all = OF_GROUPS;
+            all.sort_unstable();
+            assert_eq!(tried, all, "{}", row.path);
+        }
+        assert!(!tried.is_empty(), "{} is tried nowhere", row.path);
+        for base in tried {
+            assert!(table.base.contains_key(base), "{}: `{base}`", row.path);
+        }
+    }
+}
+
+#[test]
+fn another_value_of_any_field_changes_what_the_table_says() {
+    let table = table();
+    let scene = Scene::new();
+    let mut wrong = Vec::new();
+    for row in &table.field {
+        for (base, expected) in &row.acts {
+            let mut before = table.base[base].clone();
+            for (path, value) in &row.with {
+                walk::set(&mut before, path, value.clone());
+            }
+            let mut after = before.clone();
+            let value = row.values.get(base).unwrap_or(&row.value);
+            walk::set(&mut after, &row.path, value.clone());
+            if before == after {
+                wrong.push(format!("{} in {base}: the base has this value", row.path));
+                continue;
+            }
+            let found = told(&scene.effects(&before), &scene.effects(&after));
+            let found = found.unwrap_or_else(|error| format!("the base is refused: {error}"));
+            if found != *expected {
+                wrong.push(format!(
+                    "{} in {base}: the table says `{expected}`, and it is `{found}`",
+                    row.path
+                ));
+            }
+            if found.is_empty() {
+                wrong.push(format!("{} in {base} does nothing", row.path));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{:#?}", wrong);
+}
+
+#[test]
+fn a_field_that_does_nothing_would_be_found() {
+    let scene = Scene::new();
+    let file = json!({"machines": {"linux": 1}, "metadata": {"name": "demo"}});
+    let found = told(&scene.effects(&file), &scene.effects(&file));
+    assert_eq!(found.unwrap(), "");
+}
+
+/// The kinds of effects that differ, or the rules that refuse the second file.
+fn told(before: &Effects, after: &Effects) -> Result<String, String> {
+    Ok(match (before, after) {
+        // Also where the first is refused: a field of what is refused is refused with it.
+        (_, Err(refused)) => format!("refused {}", refused.join(" ")),
+        (Err(refused), Ok(_)) => return Err(refused.join(" ")),
+        (Ok(before), Ok(after)) => {
+            let kinds: BTreeSet<_> = before.keys().chain(after.keys()).collect();
+            let differs = kinds
+                .into_iter()
+                .filter(|kind| before.get(*kind) != after.get(*kind));
+            differs.copied().collect::<Vec<_>>().join(" ")
+        }
+    })
+}
