@@ -1,6 +1,8 @@
 //! Reads the stream in which etcd sends a snapshot, and tells a whole one from one that was cut off.
 //!
-//! etcd appends the SHA-256 digest of the database to the database. `etcdutl snapshot restore` checks the same digest.
+//! etcd sends the database in parts, each with the number of bytes of the database that follow. After the last one it
+//! sends the SHA-256 digest of the database as a part of its own, which is not counted. `etcdutl snapshot restore` checks
+//! the same digest.
 
 use std::io::{self, Write};
 use std::pin::Pin;
@@ -30,7 +32,7 @@ struct Line {
 
 #[derive(Debug, Deserialize)]
 struct Part {
-    /// How many bytes come after this part, as a text. Left out where none do.
+    /// How many bytes of the database come after this part, as a text. Left out where none do.
     #[serde(default)]
     remaining_bytes: Option<String>,
     #[serde(default)]
@@ -43,8 +45,8 @@ pub(crate) struct Snapshot<'a> {
     digest: Sha256,
     /// The first bytes, by which a database is known.
     head: Vec<u8>,
-    /// The last bytes so far: they may be the digest, so they are not part of it yet.
-    tail: Vec<u8>,
+    /// The digest that etcd sent, once it came.
+    sent: Option<Vec<u8>>,
     size: u64,
     remaining: Option<u64>,
 }
@@ -56,7 +58,7 @@ impl<'a> Snapshot<'a> {
             out,
             digest: Sha256::new(),
             head: Vec::new(),
-            tail: Vec::new(),
+            sent: None,
             size: 0,
             remaining: None,
         }
@@ -88,10 +90,15 @@ impl<'a> Snapshot<'a> {
         let remaining: u64 = remaining
             .parse()
             .map_err(|_| Cause::words("a part does not say how many bytes follow"))?;
-        if let Some(before) = self.remaining
-            && before != remaining.saturating_add(blob.len() as u64)
-        {
-            return Err(Cause::words("a part is missing"));
+        match self.remaining {
+            Some(0) if self.sent.is_none() && blob.len() == DIGEST && remaining == 0 => {
+                self.sent = Some(blob.clone());
+            }
+            Some(0) => return Err(Cause::words("more follows than there should be")),
+            Some(before) if before != remaining.saturating_add(blob.len() as u64) => {
+                return Err(Cause::words("a part is missing"));
+            }
+            _ => self.digest.update(&blob),
         }
         self.remaining = Some(remaining);
         self.out
@@ -100,19 +107,15 @@ impl<'a> Snapshot<'a> {
         self.size += blob.len() as u64;
         let missing = 20_usize.saturating_sub(self.head.len());
         self.head.extend(blob.iter().take(missing));
-        self.tail.extend_from_slice(&blob);
-        let settled = self.tail.len().saturating_sub(DIGEST);
-        self.digest.update(&self.tail[..settled]);
-        self.tail.drain(..settled);
         Ok(())
     }
 
     /// Its size, where all of it came and its digest is right.
     pub(crate) fn finish(self) -> Result<u64, Cause> {
         let refuse = |why: &str| Err(Cause::words(why));
-        if self.remaining != Some(0) {
+        let Some(sent) = self.sent else {
             return refuse("the stream ended before the snapshot did");
-        }
+        };
         if self.size % PAGE != DIGEST as u64 || self.size < PAGE {
             return refuse("it does not have the size of a snapshot");
         }
@@ -122,7 +125,7 @@ impl<'a> Snapshot<'a> {
         {
             return refuse("it is not a database of etcd");
         }
-        if self.digest.finalize().as_slice() != self.tail {
+        if self.digest.finalize().as_slice() != sent {
             return refuse("its digest is not right");
         }
         Ok(self.size)
@@ -144,13 +147,18 @@ mod tests {
         bytes
     }
 
+    /// The lines of etcd 3.6: the digest is not counted, and a zero is left out.
     fn lines(bytes: &[u8], part: usize) -> Vec<String> {
-        let mut sent = 0;
-        let parts = bytes.chunks(part).map(|blob| {
-            sent += blob.len();
-            let remaining = (bytes.len() - sent).to_string();
-            let blob = ByteString(blob.to_vec());
-            json!({"result": {"remaining_bytes": remaining, "blob": blob}}).to_string()
+        let (database, digest) = bytes.split_at(bytes.len().saturating_sub(DIGEST));
+        let mut remaining = database.len();
+        let parts = database.chunks(part).chain([digest]).map(|blob| {
+            remaining = remaining.saturating_sub(blob.len());
+            let mut line =
+                json!({"result": {"blob": ByteString(blob.to_vec()), "version": "3.6.0"}});
+            if remaining > 0 {
+                line["result"]["remaining_bytes"] = remaining.to_string().into();
+            }
+            line.to_string()
         });
         parts.collect()
     }
@@ -185,6 +193,10 @@ mod tests {
         let mut without_one = all.clone();
         without_one.remove(3);
         assert_eq!(read(&without_one).unwrap_err(), "a part is missing");
+        let mut with_more = all.clone();
+        with_more.extend(all.last().cloned());
+        let words = "more follows than there should be";
+        assert_eq!(read(&with_more).unwrap_err(), words);
         let mut changed = bytes.clone();
         changed[600] ^= 1;
         assert_eq!(
