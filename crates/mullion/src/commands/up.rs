@@ -144,7 +144,7 @@ fn keep_networks(hands: &Hands<'_>, model: &Model) -> Result<(), Failure> {
 }
 
 /// Says after a run whether the cluster has to have other networks.
-type Moves<'a> = dyn Fn(&Report) -> Result<Option<Box<Judged>>, Failure> + 'a;
+type OtherNetworks<'a> = dyn Fn(&Report) -> Result<Option<Box<Judged>>, Failure> + 'a;
 
 fn make_so(
     console: &mut Console<'_>,
@@ -153,7 +153,7 @@ fn make_so(
     environment: &Environment,
     hands: &Hands<'_>,
     invocation: Invocation<'_>,
-    moves: &Moves<'_>,
+    moves: &OtherNetworks<'_>,
 ) -> Result<Attempt, Failure> {
     let mut last: Option<Report> = None;
     let mut part = view::Part {
