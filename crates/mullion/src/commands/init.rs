@@ -51,15 +51,14 @@ pub fn init(
         return Err(occupied(&shown));
     }
     let name = name(wishes, folder)?;
-    let text = match &wishes.spec {
-        Some(words) => kubeinit::file(words, wishes.compute_os, &name)?,
-        None => {
-            let chosen = wishes.profile.map_or_else(|| ask(console), Ok)?;
-            if let Some(refusal) = refusal(chosen) {
-                return Err(refusal);
-            }
-            profile(chosen).replace("NAME", name.as_str())
+    let text = if let Some(words) = &wishes.spec {
+        kubeinit::file(words, wishes.compute_os, &name)?
+    } else {
+        let chosen = wishes.profile.map_or_else(|| ask(console), Ok)?;
+        if let Some(refusal) = refusal(chosen) {
+            return Err(refusal);
         }
+        profile(chosen).replace("NAME", name.as_str())
     };
     let judgement = judge(&shown, &text);
     write(folder, path, &text, wishes.force)?;

@@ -97,7 +97,7 @@ impl Scene {
         let cache = self.environment.cache_of(cluster).unwrap();
         let custody = workshop::custody(cluster, &self.environment);
         let sources = workshop::sources(model, &self.environment);
-        format!("{cache:?} {:?} {sources:?}", custody.claims)
+        format!("{} {:?} {sources:?}", cache.display(), custody.claims)
     }
 
     /// How machines are logged in to.

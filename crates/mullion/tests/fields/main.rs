@@ -103,7 +103,7 @@ fn another_value_of_any_field_changes_what_the_table_says() {
             }
         }
     }
-    assert!(wrong.is_empty(), "{:#?}", wrong);
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
 #[test]
