@@ -162,6 +162,23 @@ mod tests {
     }
 
     #[test]
+    fn images_of_different_names_have_different_folders() {
+        let names = [
+            "r.example/a/b",
+            "r.example/a_b",
+            "r.example:1/a",
+            "r.example/1/a",
+        ];
+        let folders: std::collections::BTreeSet<_> = names
+            .iter()
+            .map(|name| Item::from(part(name, "1")).folder())
+            .collect();
+        assert_eq!(folders.len(), names.len(), "{folders:?}");
+        let digest = Item::from(part("a", "sha256:12")).folder();
+        assert_ne!(digest, Item::from(part("a", "sha256_12")).folder());
+    }
+
+    #[test]
     fn no_name_leads_out_of_the_cache() {
         for name in ["../../etc", "..", "a/b", ""] {
             let folder = Item::from(part(name, "../1")).folder();

@@ -25,7 +25,7 @@ const BEGIN: &str = "\
 
 Generated from `crates/mullion/tests/fields/fields.toml`. A test changes each field of `cluster.yaml` to another legal
 value, in a file for each driver, and requires that exactly what is named here changes, or that the file is refused with the
-code that is named here.
+code that is named here. A field that takes one value alone, such as `kind`, refuses every other.
 
 | word | what changes |
 |---|---|

@@ -566,7 +566,7 @@ fn promise_10_a_bundle_that_names_an_item_twice_is_refused_before_anything_is_ta
     // The names differ, the folder is the same.
     let same = [
         indexed("kube ctl", "kubectl", HONEST),
-        indexed("kube/ctl", "kubectl", SCRIPT),
+        indexed("kube_ctl", "kubectl", SCRIPT),
     ];
     let (_folder, file) = forged(&same, &[("a", HONEST), ("a", SCRIPT)]);
     assert!(bundle::verify(&file, &Unattended).is_err());

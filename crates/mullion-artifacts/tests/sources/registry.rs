@@ -3,6 +3,10 @@
 use std::collections::BTreeMap;
 use std::io::Read as _;
 
+use mullion_artifacts::part_of;
+use mullion_catalog::Catalog;
+use mullion_spec::draft::{Draft, Surroundings};
+use mullion_spec::source::Source;
 use mullion_spec::words::BuildPolicy;
 use serde_json::{Value, json};
 
@@ -124,6 +128,42 @@ fn an_image_is_pulled_for_its_system_into_an_archive() {
         assert_eq!(files[&path], shelf.blobs[digest], "{digest}");
     }
     assert!(files.contains_key("oci-layout"));
+}
+
+#[test]
+fn an_image_that_a_file_names_by_tag_and_digest_is_fetched_by_its_digest() {
+    let pull = |server: &Server| {
+        let digest = shelf().manifest;
+        let host = format!("127.0.0.1:{}", server.port);
+        let text = format!(
+            "machines: {{linux: 1}}\nimages: [{{ref: \"{host}/k8s/pause:3.10@{digest}\"}}]\n"
+        );
+        let draft = Draft::read(Source::new("f", &text), &Surroundings::default());
+        let model = Catalog::builtin().judge(draft).model.unwrap();
+        let mut artifacts = model.artifacts().iter();
+        let named = artifacts.find(|artifact| artifact.name.starts_with(&host));
+        let part = part_of(named.unwrap()).unwrap();
+        assert_eq!(part.name, format!("{host}/k8s/pause"));
+        assert_eq!(part.version, digest);
+        Ground::new().read(model.artifacts(), &part, &sources())
+    };
+    let server = registry(|_, _, reply| reply);
+    let files = files(&pull(&server).unwrap());
+    let index: Value = serde_json::from_slice(&files["index.json"]).unwrap();
+    // Runtimes leave out the tag beside a digest, and look for the image without it.
+    assert_eq!(
+        index["manifests"][0]["annotations"]["io.containerd.image.name"],
+        format!("127.0.0.1:{}/k8s/pause@{}", server.port, shelf().manifest)
+    );
+    let spoiled = registry(|_, target, reply| {
+        if target.contains("/manifests/sha256:") {
+            Reply::new(200, r#"{"schemaVersion":2}"#)
+        } else {
+            reply
+        }
+    });
+    let error = told(&pull(&spoiled).unwrap_err());
+    assert!(error.contains("sha256"), "{error}");
 }
 
 #[test]

@@ -97,6 +97,8 @@ fn admit_hosts(cluster: &Cluster, draft: &mut Draft) {
                         "host `{}` carries no machines: no driver of this release uses hosts",
                         host.name
                     ))
+                    // Where the address itself is wrong, that is what is told.
+                    .also(at.key("address"), "its address")
                     .hint("remove the host"),
             );
         }

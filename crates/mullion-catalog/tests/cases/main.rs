@@ -339,6 +339,36 @@ fn a_group_without_machines_needs_no_driver_that_can_carry_it() {
 }
 
 #[test]
+fn a_shared_setting_is_refused_where_it_acts_on_no_group() {
+    let stand_in = "  - {name: a, os: windows}\n";
+    let existing = "  - {name: b, os: windows, addresses: [192.0.2.10]}\n";
+    let file = |groups: &str| {
+        format!(
+            "machines:\n  - {{name: cp, role: control-plane}}\n{groups}windows: {{rdp: true}}\nnetwork: {{machineAccess: lan}}\n"
+        )
+    };
+    let severities = |groups: &str| {
+        let verdict = judge(&file(groups));
+        let found = verdict.findings.iter().map(|located| &located.finding);
+        let found = found.filter(|finding| finding.rule.code == "E0904");
+        found.map(|finding| finding.severity).collect::<Vec<_>>()
+    };
+    assert_eq!(severities(stand_in), [Severity::Error]);
+    assert_eq!(severities(existing), []);
+    let both = format!("{stand_in}{existing}");
+    assert_eq!(severities(&both), [Severity::Warning]);
+    assert!(told(&file(&both)).contains("`rdp` does nothing on machines of `a`"));
+    // A group's own setting is refused whatever other groups do with theirs.
+    let own = format!("  - {{name: a, os: windows, rdp: true}}\n{existing}");
+    assert_eq!(severities(&own), [Severity::Error]);
+    // The default value says nothing.
+    found(
+        "machines: {windows: 1}\nwindows: {rdp: false, locale: en-US, licence: evaluation}\n",
+        &[],
+    );
+}
+
+#[test]
 fn a_page_file_is_smaller_than_its_disk() {
     let file = |page: &str| {
         format!(
