@@ -257,7 +257,10 @@ impl Units {
         if is_same {
             return Ok(copy);
         }
-        fs_err::create_dir_all(self.place.join(BOOT))?;
+        let folder = self.place.join(BOOT);
+        fs_err::create_dir_all(&folder)?;
+        // Whatever the caller's mask is: root runs what is in it.
+        fs_err::set_permissions(&folder, std::fs::Permissions::from_mode(0o755))?;
         let draft = self.draft();
         erase(&draft)?;
         let mut options = fs_err::OpenOptions::new();

@@ -249,6 +249,8 @@ fn machines_are_services_where_systemd_is_the_first_process() {
     trial.lap("`autostart: false` takes the unit out of the start");
 
     let _ = lab.run(&["node", "reboot", "lin1", "--yes"]).good();
+    // A reboot is a change: what was proven before it is proven again.
+    let _ = lab.up();
     lab.is_up(&nodes);
     trial.lap("node reboot");
     let before = property(&within, "NRestarts");
