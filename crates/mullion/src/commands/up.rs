@@ -25,6 +25,9 @@ use crate::workshop;
 /// A run that finds more to do when it is through, because it could not look before, is followed by another.
 const ROUNDS: usize = 3;
 
+/// The file judged again, where that gives the cluster other networks.
+type Elsewhere = Result<Option<Box<Judged>>, Failure>;
+
 /// How one attempt at a run ended.
 enum Attempt {
     /// With that exit code.
@@ -119,7 +122,7 @@ fn attempt(
 }
 
 /// The file judged again, where that gives the cluster other networks.
-fn elsewhere(judged: &Judged, environment: &Environment) -> Result<Option<Box<Judged>>, Failure> {
+fn elsewhere(judged: &Judged, environment: &Environment) -> Elsewhere {
     let other = judged.again(environment)?;
     Ok((other.networks() != judged.networks()).then(|| Box::new(other)))
 }
@@ -150,7 +153,7 @@ fn make_so(
     environment: &Environment,
     hands: &Hands<'_>,
     invocation: Invocation<'_>,
-    moves: &dyn Fn(&Report) -> Result<Option<Box<Judged>>, Failure>,
+    moves: &dyn Fn(&Report) -> Elsewhere,
 ) -> Result<Attempt, Failure> {
     let mut last: Option<Report> = None;
     let mut part = view::Part {
