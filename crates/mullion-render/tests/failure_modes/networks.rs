@@ -168,7 +168,7 @@ fn mode_22_what_runs_on_the_machine_itself_asks_the_api_server_at_its_own_addres
     // Nor can the user give one that is a Service's.
     let with = |endpoint: &str| {
         format!(
-            "controlPlane: {{endpoint: \"{endpoint}\"}}\n{}",
+            "controlPlane: {{endpoint: \"{endpoint}\"}}\nnetwork: {{serviceCIDR: 10.96.0.0/16}}\n{}",
             file("2022")
         )
     };

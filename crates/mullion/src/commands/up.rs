@@ -25,6 +25,9 @@ use crate::workshop;
 /// A run that finds more to do when it is through, because it could not look before, is followed by another.
 const ROUNDS: usize = 3;
 
+/// The file judged again, where that gives the cluster other networks.
+type Elsewhere = Result<Option<Box<Judged>>, Failure>;
+
 /// How one attempt at a run ended.
 enum Attempt {
     /// With that exit code.
@@ -119,7 +122,7 @@ fn attempt(
 }
 
 /// The file judged again, where that gives the cluster other networks.
-fn elsewhere(judged: &Judged, environment: &Environment) -> Result<Option<Box<Judged>>, Failure> {
+fn elsewhere(judged: &Judged, environment: &Environment) -> Elsewhere {
     let other = judged.again(environment)?;
     Ok((other.networks() != judged.networks()).then(|| Box::new(other)))
 }
@@ -143,9 +146,6 @@ fn keep_networks(hands: &Hands<'_>, model: &Model) -> Result<(), Failure> {
     kept.map_err(|error| unkept(&error))
 }
 
-/// Says after a run whether the cluster has to have other networks.
-type OtherNetworks<'a> = dyn Fn(&Report) -> Result<Option<Box<Judged>>, Failure> + 'a;
-
 fn make_so(
     console: &mut Console<'_>,
     model: &Model,
@@ -153,7 +153,7 @@ fn make_so(
     environment: &Environment,
     hands: &Hands<'_>,
     invocation: Invocation<'_>,
-    moves: &OtherNetworks<'_>,
+    moves: &dyn Fn(&Report) -> Elsewhere,
 ) -> Result<Attempt, Failure> {
     let mut last: Option<Report> = None;
     let mut part = view::Part {
