@@ -56,8 +56,8 @@ impl Scene {
             (name == "HOME").then(|| folder.path().into())
         });
         Self {
-            environment,
             folder,
+            environment,
         }
     }
 
