@@ -261,6 +261,20 @@ fn networks_that_the_file_leaves_out_move_once_and_stay() {
 }
 
 #[test]
+fn machines_get_no_network_of_another_cluster() {
+    let reserved = ["10.99.0.0/24", "10.244.0.0/16", "10.99.1.0/24"];
+    let surroundings = Surroundings {
+        reserved: reserved.map(|net| net.parse().unwrap()).into(),
+        ..Surroundings::default()
+    };
+    let draft = Draft::read(Source::new("f", "machines: {linux: 1}\n"), &surroundings);
+    let network = &draft.provisional().unwrap().network;
+    assert_eq!(network.machines, "10.99.2.0/24".parse().ok());
+    // Pods of two clusters never meet: both may have the same network.
+    assert_eq!(network.pods, "10.244.0.0/16".parse().unwrap());
+}
+
+#[test]
 fn networks_are_chosen_apart_from_computers_that_the_file_names() {
     let text = "machines:\n  - {name: cp, role: control-plane}\n  \
         - {name: old, driver: ssh, addresses: [10.99.0.7, 10.244.3.4]}\n\

@@ -22,7 +22,7 @@ use crate::value::ClusterName;
 pub struct Surroundings {
     /// Networks that this computer has or reaches, other than this cluster's own, each with its interface.
     pub networks: Vec<(Ipv4Net, String)>,
-    /// Machine networks of other clusters, whether they are up or not: no machine network is chosen there.
+    /// Networks of other clusters, whether they are up or not: no machine network is chosen there.
     pub reserved: Vec<Ipv4Net>,
     /// The networks that the cluster has already.
     pub kept: Settled,

@@ -24,10 +24,13 @@ pub fn of(cluster: &ClusterName, environment: &Environment) -> Result<Surroundin
     let kept = kept(&state, &here, has_machines(&environment.place, cluster))?;
     let others = ClusterState::all(&environment.state).into_iter();
     let others = others.filter(|other| other != cluster);
-    let reserved = others.filter_map(|other| {
+    let reserved = others.flat_map(|other| {
         // What of another cluster cannot be read is told when that cluster is asked for.
         let networks = ClusterState::of(&environment.state, &other).networks();
-        networks.ok().flatten()?.machines
+        let networks = networks.ok().flatten().unwrap_or_default();
+        Purpose::ALL
+            .into_iter()
+            .filter_map(move |purpose| networks.of(purpose))
     });
     Ok(Surroundings {
         reserved: reserved.collect(),

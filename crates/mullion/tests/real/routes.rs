@@ -110,10 +110,12 @@ fn promise_12_a_cluster_comes_up_beside_routes_to_private_networks() {
     // A second cluster beside it, by the shortest file, takes another network.
     let mut second = Lab::new("beside", "metadata: {name: NAME}\nmachines: {linux: 1}\n");
     second.through.clone_from(&lab.through);
+    second.environment.clone_from(&lab.environment);
+    company.ip("route add 10.0.0.0/8 via 198.51.100.2");
     let _ = second
         .run(&["plan"])
         .good()
-        .says(&["`machineCIDR` 100.127.0.0/24"]);
+        .says(&["`machineCIDR` 100.125.0.0/24, `podCIDR` 100.127.0.0/16"]);
     drop(second);
 
     let _ = lab.down();
