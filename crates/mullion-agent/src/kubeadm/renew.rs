@@ -14,12 +14,13 @@ use crate::failure::AgentError;
 use crate::state::Renewal;
 use crate::work::Work;
 
-/// The programs of the static pods, in the order of their restart: each needs those before it.
+/// The programs of the static pods, in the order of their restart: those that need others first, so that each ends at
+/// once. An API server whose etcd is away waits a minute for the requests that it has.
 const PROGRAMS: &[&str] = &[
-    "etcd",
-    "kube-apiserver",
-    "kube-controller-manager",
     "kube-scheduler",
+    "kube-controller-manager",
+    "kube-apiserver",
+    "etcd",
 ];
 
 /// kubelet lets a container wait for up to five minutes that failed again and again, as with certificates that have

@@ -9,8 +9,8 @@ use super::super::{Files as _, SystemError};
 use super::Linux;
 use super::pods::is_of_static_pod;
 
-/// What was asked to end and runs on after this time is killed. The API server finishes the requests that it has.
-const TO_END: Duration = Duration::from_secs(70);
+/// What was asked to end and runs on after this time is killed, as kubelet does with the pods of kubeadm's manifests.
+const TO_END: Duration = Duration::from_secs(30);
 /// A process that was killed is gone within this time, unless its disk does not answer.
 const TO_DIE: Duration = Duration::from_secs(20);
 const PAUSE: Duration = Duration::from_millis(200);
