@@ -190,6 +190,8 @@ pub(super) fn settle(cluster: &ClusterName, machine: &MachineName) -> Result<(),
         }
         // One that is not loaded any more is as wanted.
         let _ = exec::run("systemctl", &["stop", "--quiet", &unit]);
+        // systemd remembers one that failed, also without its file.
+        let _ = exec::run("systemctl", &["reset-failed", &unit]);
         std::thread::sleep(PAUSE);
     }
     Ok(())
@@ -212,8 +214,8 @@ fn is_at_rest(unit: &str) -> Result<bool, DriverError> {
             .unwrap_or_default()
     };
     let is_gone = value("LoadState") == "not-found";
-    let is_idle = matches!(value("ActiveState"), "inactive" | "failed");
-    Ok(is_gone || (is_idle && !value("FragmentPath").starts_with("/run/")))
+    let is_idle = value("ActiveState") == "inactive";
+    Ok(is_idle && (is_gone || !value("FragmentPath").starts_with("/run/")))
 }
 
 #[cfg(test)]
@@ -376,7 +378,8 @@ pub(super) mod tests {
         for (load, active, path, wanted) in [
             ("not-found", "inactive", "", true),
             ("loaded", "inactive", "/etc/systemd/system/x.service", true),
-            ("loaded", "failed", "/etc/systemd/system/x.service", true),
+            ("loaded", "failed", "/etc/systemd/system/x.service", false),
+            ("not-found", "failed", "", false),
             ("loaded", "active", "/etc/systemd/system/x.service", false),
             (
                 "loaded",
@@ -386,7 +389,7 @@ pub(super) mod tests {
             ),
             (
                 "loaded",
-                "failed",
+                "inactive",
                 "/run/systemd/transient/x.service",
                 false,
             ),
