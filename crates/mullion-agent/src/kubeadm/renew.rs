@@ -14,8 +14,8 @@ use crate::failure::AgentError;
 use crate::state::Renewal;
 use crate::work::Work;
 
-/// The programs of the static pods, in the order of their restart: those that need others first, so that each ends at
-/// once. An API server whose etcd is away waits a minute for the requests that it has.
+/// The programs of the static pods, in the order of their restart: those that need others first. A scheduler or a
+/// controller manager that loses the API server ends by itself, and kubelet lets it wait before it starts again.
 const PROGRAMS: &[&str] = &[
     "kube-scheduler",
     "kube-controller-manager",
