@@ -81,7 +81,7 @@ const BUNDLED: &[u8] = b"kubeadm";
 const FILES: usize = 3;
 
 /// A bundle with that index, where the bytes are JSON: an index that changes its length would break a tar file. Else as
-/// [`tar`].
+/// [`tar()`].
 pub fn bundle_of(bytes: &[u8]) -> Vec<u8> {
     if bytes.first() != Some(&b'{') {
         return tar(bytes);
