@@ -60,8 +60,8 @@ pub enum XtaskError {
     /// Figures that have a limit are not there.
     #[error("not measured: {}", .0.join(", "))]
     NotMeasured(Vec<String>),
-    /// Whole clusters were to be measured by somebody who may not make machines.
-    #[error("clusters cannot be measured: making machines needs root")]
+    /// Machines were to be made by a user other than root.
+    #[error("making machines needs root")]
     NeedsRoot,
     /// A program that was handed over to has failed, and has said why.
     #[error("told already")]
@@ -113,7 +113,8 @@ impl XtaskError {
                 Some("run it again on an idle computer before looking for a cause".into())
             }
             Self::NeedsRoot => Some(
-                "run it with sudo, or without clusters: `cargo xtask bench --no-clusters`".into(),
+                "run it with sudo; of the figures, `cargo xtask bench --no-clusters` needs no root"
+                    .into(),
             ),
             Self::NoCargoHome => Some("set `CARGO_HOME`".into()),
             Self::NotCached(_) => {

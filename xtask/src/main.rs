@@ -25,6 +25,14 @@ enum Arguments {
         #[arg(long)]
         slow: bool,
     },
+    /// Run only the tests that make real machines
+    Machines {
+        /// Run the long tests too
+        #[arg(long)]
+        slow: bool,
+        /// Run the tests whose names contain one of these
+        names: Vec<String>,
+    },
     /// Measure, and print figures beside their limits
     Bench {
         /// Measure this one case in this process and print its figures as JSON
@@ -67,6 +75,10 @@ fn run(arguments: &Arguments) -> Result<(), XtaskError> {
         Arguments::Up => xtask::up::run(),
         Arguments::Test { slow: false } => xtask::test::run(Pace::Usual),
         Arguments::Test { slow: true } => xtask::test::run(Pace::Slow),
+        Arguments::Machines { slow, names } => {
+            let pace = if *slow { Pace::Slow } else { Pace::Usual };
+            xtask::test::run_machines(pace, names)
+        }
         Arguments::Bench {
             case: Some(name), ..
         } => xtask::bench::run_case(name),

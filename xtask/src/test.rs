@@ -116,7 +116,7 @@ pub fn run(pace: Pace) -> Result<(), XtaskError> {
                 windows_tests::run().map(|()| Outcome::Done)
             })?;
             steps.run("real machines", || {
-                real_machines(&program, pace).map(|()| Outcome::Done)
+                real_machines(&program, pace, &[]).map(|()| Outcome::Done)
             })?;
         }
         None => steps.run("real machines", || {
@@ -131,6 +131,17 @@ pub fn run(pace: Pace) -> Result<(), XtaskError> {
     }
     println!("\n{}", steps.summary());
     Ok(())
+}
+
+/// Runs the tests that make real machines and no other step: all of that pace, or those whose names hold one of `names`.
+pub fn run_machines(pace: Pace, names: &[String]) -> Result<(), XtaskError> {
+    if !rustix::process::geteuid().is_root() {
+        return Err(XtaskError::NeedsRoot);
+    }
+    let mut steps = Steps::default();
+    let scratch = tempfile::tempdir()?;
+    let program = up::install_into(scratch.path(), &mut steps)?;
+    real_machines(&program, pace, names)
 }
 
 /// Begins to get what the built-in cluster is made of; nothing where no machine can be made of it.
@@ -172,14 +183,14 @@ const USUAL: [&str; 8] = [
 /// The tests that make real machines: they need root, and packages that `doctor --fix` installs.
 ///
 /// The long ones, which build programs anew or break machines in every way, are run with `--slow` alone.
-fn real_machines(program: &Path, pace: Pace) -> Result<(), XtaskError> {
+fn real_machines(program: &Path, pace: Pace, names: &[String]) -> Result<(), XtaskError> {
     let cache = Cache::ask(program)?;
     let (programs, parts) = (tempfile::tempdir()?, tempfile::tempdir()?);
     cache.link_programs(programs.path())?;
     cache.link_parts(parts.path())?;
     let stand_in = tempfile::tempdir()?;
     stand_in::gather(stand_in.path(), cache.folder())?;
-    let mut tests = ignored_tests(pace);
+    let mut tests = ignored_tests(pace, names);
     tests
         .env("MULLION_PROGRAM", program)
         .env("MULLION_TEST_BIN", programs.path())
@@ -188,7 +199,7 @@ fn real_machines(program: &Path, pace: Pace) -> Result<(), XtaskError> {
     tools::run(&mut tests)
 }
 
-fn ignored_tests(pace: Pace) -> Command {
+fn ignored_tests(pace: Pace, names: &[String]) -> Command {
     // Whatever fails, the rest is told too: another run of all takes long.
     let mut tests = tools::cargo(&["test", "--quiet", "--no-fail-fast"]);
     match pace {
@@ -207,9 +218,11 @@ fn ignored_tests(pace: Pace) -> Command {
     }
     // They share this computer's networks and cores, so they take turns.
     tests.args(["--", "--ignored", "--test-threads=1"]);
-    if pace == Pace::Usual {
-        tests.args(USUAL);
-    }
+    match pace {
+        _ if !names.is_empty() => tests.args(names),
+        Pace::Usual => tests.args(USUAL),
+        Pace::Slow => &mut tests,
+    };
     tests
 }
 

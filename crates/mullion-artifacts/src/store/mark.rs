@@ -50,20 +50,52 @@ pub(super) enum Standing {
 
 /// Looks at a folder and changes nothing.
 pub(super) fn standing(folder: &Path) -> io::Result<Standing> {
+    standing_while(folder, || {})
+}
+
+/// The same. `meanwhile` runs between the look at the mark and the look at the other names.
+fn standing_while(folder: &Path, mut meanwhile: impl FnMut()) -> io::Result<Standing> {
+    loop {
+        if let Some(standing) = marked(folder)? {
+            return Ok(standing);
+        }
+        meanwhile();
+        let standing = unmarked(folder)?;
+        // Another run or thread may mark the folder between the two looks: then what the second look saw is of no use.
+        if standing == Standing::Unused || !has_mark(folder)? {
+            return Ok(standing);
+        }
+    }
+}
+
+fn has_mark(folder: &Path) -> io::Result<bool> {
+    match fs::symlink_metadata(folder.join(MARK)) {
+        Ok(_) => Ok(true),
+        Err(error) if is_absent(&error) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// What the mark says; none where there is none.
+fn marked(folder: &Path) -> io::Result<Option<Standing>> {
     let path = folder.join(MARK);
     match fs::symlink_metadata(&path) {
         Ok(found) if found.is_file() && found.len() <= MARK_LIMIT => {
             let mark: Option<Mark> = serde_json::from_slice(&fs::read(&path)?).ok();
-            return Ok(match mark {
+            Ok(Some(match mark {
                 Some(mark) if mark.format == FORMAT => Standing::Marked(mark.id),
                 Some(mark) if mark.format.starts_with(FORMATS) => Standing::Newer(mark.format),
                 _ => Standing::Foreign(MARK.into()),
-            });
+            }))
         }
-        Ok(_) => return Ok(Standing::Foreign(MARK.into())),
-        Err(error) if is_absent(&error) => {}
-        Err(error) => return Err(error),
+        Ok(_) => Ok(Some(Standing::Foreign(MARK.into()))),
+        Err(error) if is_absent(&error) => Ok(None),
+        Err(error) => Err(error),
     }
+}
+
+/// What the names in a folder say that has no mark.
+fn unmarked(folder: &Path) -> io::Result<Standing> {
     let mut names = match names(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Standing::Unused),
         names => names?,
@@ -268,4 +300,30 @@ fn is_absent(error: &io::Error) -> bool {
         error.kind(),
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_that_another_run_marks_during_the_look_is_a_cache() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        let found = standing_while(folder, || {
+            if !folder.join(MARK).exists() {
+                mark(folder).unwrap();
+            }
+        });
+        assert!(matches!(found, Ok(Standing::Marked(_))), "{found:?}");
+        // What the other run makes next does not hide its mark either.
+        fs::remove_file(folder.join(MARK)).unwrap();
+        let found = standing_while(folder, || {
+            if !folder.join(MARK).exists() {
+                mark(folder).unwrap();
+                fs::create_dir(folder.join(PARTS)).unwrap();
+            }
+        });
+        assert!(matches!(found, Ok(Standing::Marked(_))), "{found:?}");
+    }
 }
