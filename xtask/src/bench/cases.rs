@@ -1,6 +1,6 @@
 //! What is measured, and against which limit.
 //!
-//! To add work: write a function that prepares it and gives one round of it as a closure, and add a
+//! To add work: write a function that prepares it and gives it as a closure, and add a
 //! [`Case`] to [`CASES`]. Whole clusters are measured by [`clusters`](super::clusters), with rows of their own. To show a figure of it: add a [`Row`] to [`ROWS`].
 
 use std::fmt::Write as _;
@@ -12,23 +12,21 @@ use mullion_plan::{Observed, Wanted, plan};
 use mullion_spec::draft::{Draft, Surroundings};
 use mullion_spec::source::Source;
 
-/// One piece of work, measured in a process of its own.
+/// One piece of work, measured in processes of its own.
 #[derive(Debug, Clone, Copy)]
 pub struct Case {
     /// Names it in rows and in the table.
     pub name: &'static str,
-    /// How often it is done. The best time counts: whatever else the computer does only adds to it.
-    pub rounds: usize,
-    /// Prepares the work, untimed, and gives one round of it. What a round makes should go through
-    /// [`std::hint::black_box`], or the compiler may leave the work out.
-    pub prepare: fn() -> Box<dyn FnMut()>,
+    /// Prepares the work, untimed. What the work makes should go through [`std::hint::black_box`], or the compiler may
+    /// leave it out.
+    pub prepare: fn() -> Box<dyn FnOnce()>,
 }
 
 /// One line of the table.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub enum Row {
-    /// The best time of a case.
+    /// The median time of a case.
     Time {
         /// The case's name.
         case: &'static str,
@@ -60,7 +58,7 @@ pub enum Row {
         /// The largest part that is accepted.
         limit: f64,
     },
-    /// The best time from starting `mullion` with these arguments to its end.
+    /// The median time from starting `mullion` with these arguments to its end.
     Start {
         /// What follows the program's name.
         arguments: &'static [&'static str],
@@ -84,12 +82,10 @@ impl Bytes {
 pub const CASES: &[Case] = &[
     Case {
         name: THOUSAND,
-        rounds: 10,
         prepare: || plan_of(1_000),
     },
     Case {
         name: TEN_THOUSAND,
-        rounds: 10,
         prepare: || plan_of(10_000),
     },
 ];
@@ -121,7 +117,7 @@ pub const ROWS: &[Row] = &[
 /// Reading, judging and planning a file of so many machines in groups of ten, half of them Windows.
 ///
 /// Groups of ten, because a file of one large group would measure the counting and not the checking.
-fn plan_of(machines: usize) -> Box<dyn FnMut()> {
+fn plan_of(machines: usize) -> Box<dyn FnOnce()> {
     let mut text = String::from(
         "network: {podCIDR: 10.0.0.0/9, serviceCIDR: 172.16.0.0/16, machineCIDR: 10.128.0.0/16}\n\
          machines:\n  - {name: cp, role: control-plane, count: 3}\n",
@@ -183,7 +179,6 @@ mod tests {
     fn tables_that_disagree_are_found() {
         let case = Case {
             name: "small",
-            rounds: 1,
             prepare: || Box::new(|| {}),
         };
         let row = Row::Growth {

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use super::by_ssh;
 use super::cases::Row;
 use super::sample::Sample;
+use super::{ROUNDS, by_ssh};
 use crate::{XtaskError, tools};
 
 /// One control plane and one worker, by hand.
@@ -78,9 +78,6 @@ pub const ROWS: &[Row] = &[
         limit: 0.05,
     },
 ];
-
-/// How often a cluster is made, ours and by hand in turn.
-const ROUNDS: usize = 3;
 
 /// Times by their names.
 #[derive(Debug, Default)]
@@ -241,9 +238,11 @@ pub fn measure(times: &mut Times, program: &Path, programs: &Path) -> Result<(),
         quietly(&mut bed.mullion(&["down", "--yes"]))?;
         let bed = Bed::new(program, &file_of("bench-full", 1))?.without_templates();
         times.take(FULL, &mut bed.mullion(&["up", "--yes"]))?;
+        drop(bed);
+        let bed = Bed::new(program, &file_of("bench-many", 8))?;
+        times.take(EIGHT, &mut bed.mullion(&["up", "--yes"]))?;
     }
-    let bed = Bed::new(program, &file_of("bench-many", 8))?;
-    times.take(EIGHT, &mut bed.mullion(&["up", "--yes"]))
+    Ok(())
 }
 
 /// The script that does by hand what we do; what it left is gone with it.

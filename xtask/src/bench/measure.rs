@@ -42,11 +42,11 @@ pub struct Measure {
 
 impl Measure {
     /// A time.
-    pub fn time(name: &str, best: Option<Duration>, limit: Duration) -> Self {
+    pub fn time(name: &str, time: Option<Duration>, limit: Duration) -> Self {
         let milliseconds = |duration: Duration| duration.as_secs_f64() * 1e3;
         Self {
             name: format!("{name}: time"),
-            figure: best.map(milliseconds),
+            figure: time.map(milliseconds),
             unit: Unit::Milliseconds,
             limit: milliseconds(limit),
         }

@@ -10,29 +10,33 @@ use crate::XtaskError;
 /// The times and the peak memory of one case.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sample {
-    /// One time a round.
+    /// One time a process, or a round.
     pub times: Vec<Duration>,
     /// The most memory that the process held so far, where the system says it.
     pub peak_bytes: Option<u64>,
 }
 
 impl Sample {
-    /// Does the case's work in this process.
-    pub fn take(case: &Case) -> Result<Self, XtaskError> {
-        let mut round = (case.prepare)();
-        let times = times(case.rounds, || {
-            round();
-            Ok(())
-        })?;
-        Ok(Self {
-            times,
+    /// Does the case's work once in this process, as a command does.
+    pub fn take(case: &Case) -> Self {
+        let work = (case.prepare)();
+        let start = Instant::now();
+        work();
+        Self {
+            times: vec![start.elapsed()],
             peak_bytes: own_peak(),
-        })
+        }
     }
 
-    /// The shortest time.
-    pub fn best(&self) -> Option<Duration> {
-        best(&self.times)
+    /// Adds what another process measured of the same case.
+    pub fn add(&mut self, other: Self) {
+        self.times.extend(other.times);
+        self.peak_bytes = self.peak_bytes.max(other.peak_bytes);
+    }
+
+    /// The time in the middle.
+    pub fn median(&self) -> Option<Duration> {
+        median(&self.times)
     }
 }
 
@@ -50,9 +54,11 @@ pub fn times(
     Ok(times)
 }
 
-/// The shortest of some times.
-pub fn best(times: &[Duration]) -> Option<Duration> {
-    times.iter().min().copied()
+/// The time in the middle: of an even number, the longer of the two.
+pub fn median(times: &[Duration]) -> Option<Duration> {
+    let mut sorted = times.to_vec();
+    sorted.sort_unstable();
+    sorted.get(sorted.len() / 2).copied()
 }
 
 /// The most memory this process held so far.
@@ -91,20 +97,33 @@ mod tests {
     }
 
     #[test]
-    fn the_best_is_the_shortest() {
-        let times = [30, 10, 20].map(Duration::from_millis);
-        assert_eq!(best(&times), Some(Duration::from_millis(10)));
-        assert_eq!(best(&[]), None);
+    fn the_median_is_the_time_in_the_middle() {
+        let ms = Duration::from_millis;
+        assert_eq!(median(&[30, 10, 20].map(ms)), Some(ms(20)));
+        assert_eq!(median(&[30, 10].map(ms)), Some(ms(30)));
+        assert_eq!(median(&[]), None);
     }
 
     #[test]
-    fn a_case_is_prepared_once_and_done_as_often_as_it_says() {
+    fn samples_of_several_processes_are_one() {
+        let sample = |time, peak_bytes| Sample {
+            times: vec![Duration::from_millis(time)],
+            peak_bytes,
+        };
+        let mut all = sample(3, Some(5));
+        all.add(sample(1, Some(9)));
+        all.add(sample(2, None));
+        assert_eq!(all.median(), Some(Duration::from_millis(2)));
+        assert_eq!(all.peak_bytes, Some(9));
+    }
+
+    #[test]
+    fn a_case_is_prepared_and_done_once() {
         use std::sync::atomic::{AtomicUsize, Ordering};
         static PREPARED: AtomicUsize = AtomicUsize::new(0);
         static DONE: AtomicUsize = AtomicUsize::new(0);
         let case = Case {
             name: "count",
-            rounds: 5,
             prepare: || {
                 PREPARED.fetch_add(1, Ordering::Relaxed);
                 Box::new(|| {
@@ -112,14 +131,13 @@ mod tests {
                 })
             },
         };
-        let sample = Sample::take(&case).unwrap();
-        assert_eq!(sample.times.len(), 5);
+        assert_eq!(Sample::take(&case).times.len(), 1);
         assert_eq!(
             (
                 PREPARED.load(Ordering::Relaxed),
                 DONE.load(Ordering::Relaxed)
             ),
-            (1, 5)
+            (1, 1)
         );
     }
 
