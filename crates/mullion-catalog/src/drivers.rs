@@ -46,11 +46,21 @@ pub struct DriverFacts {
     pub differs: Option<Differs>,
     /// Settings of Windows that do nothing on its machines, by their names in the file, and why.
     #[serde(default)]
-    pub refuses: BTreeMap<String, String>,
+    pub refuses: BTreeMap<String, Refusal>,
     /// What it is, in words.
     pub summary: String,
     /// Where this was read.
     pub source: String,
+}
+
+/// Why a setting of Windows does nothing on a driver's machines.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Refusal {
+    /// The reason that a user reads.
+    pub why: String,
+    /// What does the same by hand, where something does.
+    pub remedy: Option<String>,
 }
 
 /// The least that a driver's machines need, whatever their operating system asks for.

@@ -83,6 +83,7 @@ pub use containerd::{BinKey, ContainerdLine, ContainerdNeed, ContainerdRelease};
 pub use digest::{Digest, DigestError, DigestState};
 pub use drivers::{
     BlueprintPart, Carried, Differs, DriverFacts, KubeletThere, MachineOrigin, MediaNeed, Place,
+    Refusal,
 };
 pub use firewall::{OpenPort, PortWhen, Protocol};
 pub use gates::LockedGate;

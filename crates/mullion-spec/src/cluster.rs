@@ -224,6 +224,10 @@ pub struct WindowsSettings {
     pub hyperv: bool,
     /// Whether remote desktop is switched on.
     pub rdp: bool,
+    /// `timezone` and `pageFile`, where the file itself has them: a default changes no machine that exists. Left out of
+    /// what is serialized, so that a machine's fingerprint does not depend on whether a default is written.
+    #[serde(skip)]
+    pub written: BTreeSet<&'static str>,
 }
 
 impl Default for WindowsSettings {
@@ -231,7 +235,7 @@ impl Default for WindowsSettings {
     fn default() -> Self {
         let raw = RawWindows::default();
         Self {
-            timezone: raw.timezone,
+            timezone: "UTC".into(),
             locale: raw.locale,
             licence: Licence::Evaluation,
             administrator_password: Secret::Generated,
@@ -240,6 +244,7 @@ impl Default for WindowsSettings {
             defender_exclusions: raw.defender_exclusions,
             hyperv: raw.hyperv,
             rdp: raw.rdp,
+            written: BTreeSet::new(),
         }
     }
 }

@@ -402,8 +402,8 @@ pub struct RawHost {
     reason = "each is a field of the file with a name of its own"
 )]
 pub struct RawWindows {
-    /// The time zone.
-    pub timezone: String,
+    /// The time zone, by its IANA or Windows name; null for `UTC`, or for its own on an existing machine.
+    pub timezone: Option<String>,
     /// The locale.
     pub locale: String,
     /// `evaluation`, or a key by reference: `{key: {env: WINDOWS_KEY}}`.
@@ -412,8 +412,8 @@ pub struct RawWindows {
     pub administrator_password: RawSecret,
     /// Updates to install, by KB number.
     pub updates: Vec<String>,
-    /// The page file's size.
-    pub page_file: String,
+    /// The page file's size; null for `4GiB`, or for its own page files on an existing machine.
+    pub page_file: Option<String>,
     /// Whether Defender leaves containerd, kubelet and the network plugin alone.
     pub defender_exclusions: bool,
     /// Whether the feature Hyper-V is enabled; the machine's processor has to carry virtual machines.
@@ -429,12 +429,12 @@ pub struct RawWindows {
 impl Default for RawWindows {
     fn default() -> Self {
         Self {
-            timezone: "UTC".into(),
+            timezone: None,
             locale: "en-US".into(),
             licence: RawLicence::Word("evaluation".into()),
             administrator_password: RawSecret::Word("generated".into()),
             updates: Vec::new(),
-            page_file: "4GiB".into(),
+            page_file: None,
             defender_exclusions: true,
             hyperv: false,
             rdp: false,

@@ -181,6 +181,7 @@ fn is_missing(system: &dyn System, feature: &str) -> Result<bool, SystemError> {
 /// Makes all of it so, and gives back what an earlier blueprint changed and this one does not name.
 pub(super) fn set(work: &mut Work<'_, '_>, wanted: &Windows, rest: Rest) -> Result<(), AgentError> {
     authorities::check(work.system, wanted)?;
+    values::check(work.system, wanted)?;
     give_back_where(work, Some(wanted))?;
     // Without its features there is no HNS to be asked.
     let now = Windows {
@@ -325,7 +326,8 @@ fn give_back_where(work: &mut Work<'_, '_>, wanted: Option<&Windows>) -> Result<
         && wanted.is_none_or(|wanted| wanted.time_zone.is_none())
     {
         work.touch()?;
-        if work.system.time_zone()? != name {
+        // A zone that a program set by its rules alone has no name to put it back by.
+        if !name.is_empty() && work.system.time_zone()? != name {
             let what = format!("time zone {name}");
             work.system.set_time_zone(&name).map_err(failed(&what))?;
             work.report.changed(what);

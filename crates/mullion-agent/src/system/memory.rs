@@ -6,7 +6,7 @@ use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
-use mullion_wire::{Definition, Facts, Firewall};
+use mullion_wire::{Definition, Disk, Facts, Firewall};
 
 use super::registry::Value;
 use super::{
@@ -402,6 +402,10 @@ impl System for Memory {
                 Family::Windows => "windows",
             }
             .to_owned(),
+            disk: Disk {
+                total: 64 << 30,
+                free: 16 << 30,
+            },
             ..Facts::default()
         })
     }

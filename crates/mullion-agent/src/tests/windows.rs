@@ -29,6 +29,7 @@ use crate::system::{Account, Activity, OnlyWindows as _, Services as _};
 
 const STATE: &str = r"HKLM\SYSTEM\CurrentControlSet\Services\hns\State";
 const ENVIRONMENT: &str = r"HKLM\SYSTEM\CurrentControlSet\Control\Session Manager\Environment";
+const MEMORY: &str = r"HKLM\SYSTEM\CurrentControlSet\Control\Session Manager\Memory Management";
 const SYSTEM_PATH: &str = r"%SystemRoot%\system32;C:\Tools";
 const AUTHORITY: &str = "C:/trust/ours.crt";
 /// A certificate is any bytes to the logic: `hello`.
@@ -52,6 +53,7 @@ fn machine() -> Memory {
         bytes: vec![1, 2, 3, 4, 5, 6, 7, 8],
     };
     machine.put_value(STATE, "Odd", qword);
+    machine.put_value(MEMORY, "PagingFiles", chosen_by_windows());
     machine.put_feature("Containers", Feature::Enabled);
     machine.put_feature("Microsoft-Hyper-V", Feature::Disabled);
     machine.put_file(
@@ -64,6 +66,11 @@ fn machine() -> Memory {
     machine.put_defined("sshd", definition("sshd.exe"), Activity::Running);
     machine.put_service("wuauserv", true, Activity::Running);
     machine
+}
+
+/// Page files of which Windows chooses place and size itself.
+fn chosen_by_windows() -> Value {
+    Value::from(&RegistryData::MultiString(vec![r"?:\pagefile.sys".into()]))
 }
 
 fn bring(machine: &Memory, contents: &[Vec<u8>]) {
@@ -365,6 +372,42 @@ fn only_what_changed_restarts_its_service() {
     let last = machine.all_services();
     assert_eq!(last["containerd"].starts, after["containerd"].starts);
     assert_eq!(last["kubelet"].starts, after["kubelet"].starts + 1);
+}
+
+#[test]
+fn a_zone_and_a_page_file_come_and_what_was_there_comes_back() {
+    let machine = ready();
+    let page_files = || machine.value(MEMORY, "PagingFiles").unwrap().unwrap();
+    let mut wanted = blueprint();
+    ask_well(&machine, &apply(&wanted));
+    assert_eq!(page_files().texts(), [r"C:\pagefile.sys 4096 4096"]);
+    assert_eq!(machine.windows_parts().time_zone, "UTC");
+    // The file says nothing of them any more.
+    let windows = wanted.windows.as_mut().unwrap();
+    (windows.time_zone, windows.page_file) = (None, None);
+    ask_well(&machine, &apply(&wanted));
+    assert_eq!(page_files(), chosen_by_windows());
+    assert_eq!(machine.windows_parts().time_zone, "Pacific Standard Time");
+}
+
+#[test]
+fn a_page_file_that_the_disk_has_no_room_for_is_refused() {
+    let machine = ready();
+    let mut wanted = blueprint();
+    let with = |mib| {
+        Some(PageFile {
+            path: r"C:\pagefile.sys".into(),
+            first_mib: mib,
+            most_mib: mib,
+        })
+    };
+    wanted.windows.as_mut().unwrap().page_file = with(16 * 1024 + 1);
+    let failed = ask_badly(&machine, &apply(&wanted));
+    assert!(failed.contains("room for 16384 MiB"), "{failed}");
+    let page_files = machine.value(MEMORY, "PagingFiles").unwrap();
+    assert_eq!(page_files, Some(chosen_by_windows()));
+    wanted.windows.as_mut().unwrap().page_file = with(16 * 1024);
+    ask_well(&machine, &apply(&wanted));
 }
 
 #[test]

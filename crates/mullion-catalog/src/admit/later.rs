@@ -1,15 +1,16 @@
-//! Fields that do nothing in this release, refused by name unless they have their default value.
+//! Fields that do nothing in this release or on a driver's machines, refused by name unless they have their default
+//! value.
 
 use mullion_spec::cluster::{Carrier, Cluster, System, Windows};
 use mullion_spec::draft::Draft;
 use mullion_spec::finding::{Finding, Place, Severity};
-use mullion_spec::rules::release;
+use mullion_spec::rules::{carriers, release};
 use mullion_spec::source::Path;
 use mullion_spec::words::Os;
 
 use super::windows_field;
 use crate::catalog::Catalog;
-use crate::drivers::DriverFacts;
+use crate::drivers::{DriverFacts, MachineOrigin};
 
 impl Catalog {
     pub(super) fn admit_later(&self, cluster: &Cluster, draft: &mut Draft) {
@@ -24,7 +25,7 @@ impl Catalog {
         let windows: Vec<_> = self.windows_groups(cluster).collect();
         for (index, name, wanted, facts) in &windows {
             for (field, is_chosen) in wanted.settings.chosen() {
-                let Some(why) = facts.refuses.get(field).filter(|_| is_chosen) else {
+                let Some(refusal) = facts.refuses.get(field).filter(|_| is_chosen) else {
                     continue;
                 };
                 let at = windows_field(draft, *index, field);
@@ -38,16 +39,23 @@ impl Catalog {
                 } else {
                     Severity::Error
                 };
-                draft.report(
-                    Finding::new(&release::FEATURE_LATER, Place::Key(at))
-                        .severity(severity)
-                        .message(format!(
-                            "`{field}` does nothing on machines of `{name}`: {why}"
-                        ))
-                        .hint(format!(
-                            "leave `{field}` out, or set it for the groups that it acts on"
-                        )),
-                );
+                let rule = match facts.machines {
+                    MachineOrigin::Existing => &carriers::INSTALLATION_UNUSED,
+                    MachineOrigin::Made => &release::FEATURE_LATER,
+                };
+                let mut finding = Finding::new(rule, Place::Key(at))
+                    .severity(severity)
+                    .message(format!(
+                        "`{field}` does nothing on machines of `{name}`: {}",
+                        refusal.why
+                    ))
+                    .hint(format!(
+                        "leave `{field}` out, or set it for the groups that it acts on"
+                    ));
+                if let Some(remedy) = &refusal.remedy {
+                    finding = finding.hint(remedy);
+                }
+                draft.report(finding);
             }
         }
     }

@@ -369,6 +369,42 @@ fn a_shared_setting_is_refused_where_it_acts_on_no_group() {
 }
 
 #[test]
+fn settings_of_an_installation_are_refused_on_existing_windows_with_what_to_do_there() {
+    for (field, by_hand) in [
+        ("locale: de-DE", "Set-WinSystemLocale"),
+        ("licence: {key: {env: K}}", "slmgr /ipk"),
+        ("administratorPassword: {env: P}", "net user"),
+        ("updates: [KB5044281]", "Windows Update"),
+    ] {
+        let own = existing(&format!("os: windows, {field}"));
+        let shared = format!("windows: {{{field}}}\n{}", existing("os: windows"));
+        for text in [own, shared] {
+            found(&text, &["E0615"]);
+            assert!(told(&text).contains(by_hand), "{}", told(&text));
+            assert!(told(&text).contains("on machines of `old`: their owner"));
+        }
+    }
+    for acts in ["timezone: Europe/Berlin", "pageFile: 8GiB"] {
+        found(&existing(&format!("os: windows, {acts}")), &[]);
+    }
+}
+
+#[test]
+fn a_page_file_has_a_size_that_windows_takes() {
+    for (size, expected) in [
+        ("15MiB", &["E0209"] as &[_]),
+        ("16MiB", &[]),
+        ("16384GiB", &[]),
+        ("16385GiB", &["E0209"]),
+    ] {
+        found(
+            &existing(&format!("os: windows, pageFile: {size}")),
+            expected,
+        );
+    }
+}
+
+#[test]
 fn a_page_file_is_smaller_than_its_disk() {
     let file = |page: &str| {
         format!(

@@ -38,12 +38,18 @@ pub(super) fn windows(setting: &Setting<'_>, seat: Seat<'_>) -> Windows {
     if wanted.settings.defender_exclusions {
         windows.exclusions = exclusions();
     }
-    if !seat.is_existing() {
-        // A machine that existed before us keeps its own.
+    // An existing machine keeps its name, and what the file does not set: a default must not change it.
+    let is_made = !seat.is_existing();
+    let is_set = |field| is_made || wanted.settings.written.contains(field);
+    if is_made {
         windows.host_name = Some(seat.name.to_string());
+    }
+    if is_set("timezone") {
         // A model has no zone that the catalog does not know.
         let zone = catalog.windows_time_zone(&wanted.settings.timezone);
         windows.time_zone = zone.map(str::to_owned);
+    }
+    if is_set("pageFile") {
         windows.page_file = Some(page_file(wanted));
     }
     windows

@@ -483,7 +483,7 @@ fn behind_a_proxy_and_a_mirror_containerd_knows_both() {
 }
 
 #[test]
-fn only_machines_that_we_make_get_a_name_a_zone_and_a_page_file() {
+fn only_machines_that_we_make_get_a_name_and_a_zone_and_page_file_by_default() {
     let (made, _) = both();
     let windows = made.windows.unwrap();
     assert_eq!(windows.host_name.as_deref(), Some("win1"));
@@ -498,6 +498,32 @@ fn only_machines_that_we_make_get_a_name_a_zone_and_a_page_file() {
         .unwrap();
     assert_eq!((windows.host_name, windows.time_zone), (None, None));
     assert_eq!(windows.page_file, None);
+}
+
+#[test]
+fn a_zone_and_a_page_file_that_the_file_sets_reach_existing_machines() {
+    let of = |text: &str| {
+        let model = scene::model(text, "1.36");
+        let setting = scene::setting(&model, scene::container());
+        let windows = windows_blueprint(&setting, &name("win1")).unwrap().windows;
+        let windows = windows.unwrap();
+        assert_eq!(windows.host_name, None);
+        (
+            windows.time_zone,
+            windows.page_file.map(|file| file.most_mib),
+        )
+    };
+    let shared = |fields: &str| of(&format!("windows: {{{fields}}}\n{REAL}"));
+    let own = |fields: &str| of(&REAL.replace("ssh:", &format!("{fields}, ssh:")));
+    for set in [&shared as &dyn Fn(&str) -> _, &own] {
+        let berlin = Some("W. Europe Standard Time".to_owned());
+        assert_eq!(set("timezone: Europe/Berlin"), (berlin, None));
+        assert_eq!(set("pageFile: 8GiB"), (None, Some(8192)));
+        // The defaults, where the user wrote them.
+        let utc = Some("UTC".to_owned());
+        assert_eq!(set("timezone: UTC, pageFile: 4GiB"), (utc, Some(4096)));
+    }
+    assert_eq!(shared("rdp: true"), (None, None));
 }
 
 #[test]

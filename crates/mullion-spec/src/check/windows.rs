@@ -1,5 +1,7 @@
 //! How Windows machines are set up: once for all, and where a group says otherwise.
 
+use std::collections::BTreeSet;
+
 use super::{Checker, GroupPlace};
 use crate::cluster::WindowsSettings;
 use crate::finding::Finding;
@@ -20,8 +22,20 @@ impl Checker<'_> {
         let at = Path::top().key("windows");
         let taint = raw.taint.as_ref();
         let taint = taint.and_then(|text| self.taint_or_none(&at.key("taint"), text));
+        let usual = WindowsSettings::default();
+        let mut written = BTreeSet::new();
+        let mut timezone = usual.timezone;
+        if let Some(text) = &raw.timezone {
+            timezone = self.text(&at.key("timezone"), text);
+            written.insert("timezone");
+        }
+        let mut page_file = usual.page_file;
+        if let Some(text) = &raw.page_file {
+            page_file = self.page_file(&at.key("pageFile"), text, page_file);
+            written.insert("pageFile");
+        }
         let settings = WindowsSettings {
-            timezone: self.text(&at.key("timezone"), &raw.timezone),
+            timezone,
             locale: self.text(&at.key("locale"), &raw.locale),
             licence: self.licence(&at.key("licence"), &raw.licence),
             administrator_password: self.secret(
@@ -29,15 +43,11 @@ impl Checker<'_> {
                 &raw.administrator_password,
             ),
             updates: self.updates(&at.key("updates"), &raw.updates),
-            page_file: self.parse(
-                &rule::BAD_VALUE,
-                &at.key("pageFile"),
-                &raw.page_file,
-                ByteSize::gib(4),
-            ),
+            page_file,
             defender_exclusions: raw.defender_exclusions,
             hyperv: raw.hyperv,
             rdp: raw.rdp,
+            written,
         };
         Shared { settings, taint }
     }
@@ -52,6 +62,7 @@ impl Checker<'_> {
         let mut own = shared.clone();
         if let Some(timezone) = &raw.timezone {
             own.timezone = self.text(&place.field("timezone"), timezone);
+            own.written.insert("timezone");
         }
         if let Some(locale) = &raw.locale {
             own.locale = self.text(&place.field("locale"), locale);
@@ -67,17 +78,26 @@ impl Checker<'_> {
             own.updates = self.updates(&place.field("updates"), updates);
         }
         if let Some(size) = &raw.page_file {
-            own.page_file = self.parse(
-                &rule::BAD_VALUE,
-                &place.field("pageFile"),
-                size,
-                shared.page_file,
-            );
+            own.page_file = self.page_file(&place.field("pageFile"), size, shared.page_file);
+            own.written.insert("pageFile");
         }
         own.defender_exclusions = raw.defender_exclusions.unwrap_or(own.defender_exclusions);
         own.hyperv = raw.hyperv.unwrap_or(own.hyperv);
         own.rdp = raw.rdp.unwrap_or(own.rdp);
         own
+    }
+
+    /// A size that Windows takes: it has limits, and reads a size of none as one that it chooses itself.
+    fn page_file(&mut self, at: &Path, raw: &str, usual: ByteSize) -> ByteSize {
+        let size = self.parse(&rule::BAD_VALUE, at, raw, usual);
+        let (least, most) = (ByteSize::mib(16), ByteSize::gib(16 * 1024));
+        if !(least..=most).contains(&size) {
+            let finding = Finding::new(&rule::OUT_OF_RANGE, at.clone()).message(format!(
+                "`{at}` is {size}, and must be from {least} to {most}"
+            ));
+            self.reject(finding, at);
+        }
+        size
     }
 
     fn updates(&mut self, at: &Path, raw: &[String]) -> Vec<String> {

@@ -75,8 +75,8 @@ rules! {
         e.g. "machines:\n  - {name: cp, role: control-plane, cpus: 1}\n";
     INSTALLATION_UNUSED "E0615" "installation-unused" Error
         "the installation of an existing machine cannot be chosen"
-        why "A release, an edition and the desktop are chosen when a system is installed. Machines that exist are taken as they are."
-        do "remove `edition`, `desktop`, and `version` of a Linux machine"
+        why "The owner of an existing machine installed and activated its system: they chose its release, edition, desktop, language, licence and passwords, and decide which updates it gets. Mullion takes the machine as it is."
+        do "remove the field that the message names; change the licence with `slmgr`, a password with `net user` and updates with Windows Update on the machine itself"
         e.g. "machines:\n  - {name: cp, role: control-plane}\n  - {name: old, os: windows, driver: ssh, addresses: [192.0.2.10], desktop: true}\n";
     PAGE_FILE_LARGE "E0616" "page-file-large" Error
         "the page file does not fit the disk"

@@ -49,7 +49,7 @@ rules! {
         e.g. "machines: {linux: 1, windows: 1}\nnetwork: {cni: none}\nwindows: {updates: [KB5040437]}\n";
     UNKNOWN_TIME_ZONE "E0510" "unknown-time-zone" Error
         "the catalog does not know this time zone"
-        why "Windows has names of its own for time zones and refuses any other; the catalog knows which of them a place keeps. A stand-in has its computer's, so there this is a warning; a machine that exists already keeps its own, so there it is nothing."
+        why "Windows has names of its own for time zones and refuses any other; the catalog knows which of them a place keeps. A stand-in has the time zone of its computer, and `timezone` is refused there."
         do "name a larger place of the same zone, such as that of a capital, or the zone as Windows does, such as `W. Europe Standard Time`"
-        e.g. "machines:\n  - {name: cp, role: control-plane}\n  - {name: win, os: windows, driver: qemu, template: golden, licence: {key: {env: WINDOWS_KEY}}, timezone: Europe/Atlantis}\n";
+        e.g. "machines:\n  - {name: cp, role: control-plane}\n  - {name: win, os: windows, addresses: [192.0.2.10], timezone: Europe/Atlantis}\n";
 }

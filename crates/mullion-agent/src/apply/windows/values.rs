@@ -118,6 +118,32 @@ pub(super) fn different(
     Ok(found)
 }
 
+/// Refuses a page file that the disk has no room for: Windows would start with another one, and nobody would be told.
+pub(super) fn check(system: &dyn System, windows: &Windows) -> Result<(), AgentError> {
+    let Some(file) = &windows.page_file else {
+        return Ok(());
+    };
+    let is_changed = |value: &WantedValue| value.key == MEMORY && value.name == PAGING_FILES;
+    if !different(system, windows)?.iter().any(is_changed) {
+        return Ok(());
+    }
+    let facts = system.describe()?;
+    let commit = facts.windows.map_or(0, |windows| windows.commit.total);
+    // At most so much is free once the page files that there are have gone.
+    let room = facts.disk.free + commit.saturating_sub(facts.memory);
+    let room = room / (1024 * 1024);
+    // A disk of no size is one that could not be asked.
+    if facts.disk.total > 0 && u64::from(file.most_mib) > room {
+        let words = format!(
+            "it is to have {} MiB, and the disk has room for {room} MiB",
+            file.most_mib
+        );
+        let what = format!("page file {}", file.path);
+        return Err(failed(&what)(SystemError::Nonsense(words)));
+    }
+    Ok(())
+}
+
 fn event_source() -> [WantedValue; 2] {
     let key = format!("{EVENT_SOURCES}\\{EVENT_SOURCE}");
     let messages = RegistryData::Expandable(EVENT_MESSAGES.to_owned());

@@ -19,6 +19,8 @@ use super::{hive, privileges};
 const TCPIP: &str = r"HKLM\SYSTEM\CurrentControlSet\Services\Tcpip\Parameters";
 const COMPUTER: &str = r"HKLM\SYSTEM\CurrentControlSet\Control\ComputerName";
 const TIME_ZONES: &str = r"HKLM\SOFTWARE\Microsoft\Windows NT\CurrentVersion\Time Zones";
+/// How `tzutil` writes that a zone's daylight saving time is switched off.
+const WITHOUT_SUMMER: &str = "_dstoff";
 
 /// The host name that holds.
 pub(super) fn host_name() -> Result<String, SystemError> {
@@ -79,17 +81,38 @@ pub(super) fn time_zone() -> Result<String, SystemError> {
         .iter()
         .position(|unit| *unit == 0)
         .unwrap_or(name.len());
-    Ok(String::from_utf16_lossy(&name[..end]))
+    let mut name = String::from_utf16_lossy(&name[..end]);
+    // A zone without daylight saving time is the same zone either way, and stays comparable.
+    if found.DynamicDaylightTimeDisabled && rules(&name).is_ok_and(|rules| has_summer(&rules)) {
+        name.push_str(WITHOUT_SUMMER);
+    }
+    Ok(name)
 }
 
-pub(super) fn set_time_zone(name: &str) -> Result<(), SystemError> {
-    let key = format!("{TIME_ZONES}\\{name}");
-    let rules = hive::value(&key, "TZI")?.map(|value| value.bytes);
-    let Some(rules) = rules.filter(|bytes| bytes.len() >= 44) else {
+/// What Windows knows of a time zone: three numbers, then two dates of eight short ones each.
+fn rules(name: &str) -> Result<Vec<u8>, SystemError> {
+    let rules = hive::value(&format!("{TIME_ZONES}\\{name}"), "TZI")?;
+    let rules = rules.map(|value| value.bytes);
+    rules.filter(|bytes| bytes.len() >= 44).ok_or_else(|| {
         let words = format!("this Windows does not know the time zone `{name}`");
-        return Err(SystemError::Nonsense(words));
-    };
-    // Three numbers, then two dates of eight short ones each.
+        SystemError::Nonsense(words)
+    })
+}
+
+/// Whether daylight saving time begins in some month.
+fn has_summer(rules: &[u8]) -> bool {
+    rules[30..32] != [0, 0]
+}
+
+pub(super) fn set_time_zone(zone: &str) -> Result<(), SystemError> {
+    let without_summer = zone.strip_suffix(WITHOUT_SUMMER);
+    let name = without_summer.unwrap_or(zone);
+    let mut rules = rules(name)?;
+    if without_summer.is_some() {
+        // No dates, no change of the clock.
+        rules[12..44].fill(0);
+    }
+    let key = format!("{TIME_ZONES}\\{name}");
     let number =
         |at: usize| i32::from_le_bytes([rules[at], rules[at + 1], rules[at + 2], rules[at + 3]]);
     let date = |at: usize| {
@@ -112,6 +135,7 @@ pub(super) fn set_time_zone(name: &str) -> Result<(), SystemError> {
         DaylightBias: number(8),
         StandardDate: date(12),
         DaylightDate: date(28),
+        DynamicDaylightTimeDisabled: without_summer.is_some(),
         ..DYNAMIC_TIME_ZONE_INFORMATION::default()
     };
     write(&mut wanted.StandardName, &hive::text(&key, "Std"));
@@ -120,7 +144,7 @@ pub(super) fn set_time_zone(name: &str) -> Result<(), SystemError> {
     // A privilege that administrators have and that is not in use unless they say so.
     privileges::with(&[SE_TIME_ZONE_NAME], || {
         unsafe { SetDynamicTimeZoneInformation(&raw const wanted) }
-            .map_err(failed(format!("SetDynamicTimeZoneInformation {name}")))
+            .map_err(failed(format!("SetDynamicTimeZoneInformation {zone}")))
     })
 }
 
