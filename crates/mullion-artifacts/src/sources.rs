@@ -55,6 +55,11 @@ impl Notices {
         self.lines().push(line);
     }
 
+    /// Whether no line came since the last time.
+    pub fn is_empty(&self) -> bool {
+        self.lines().is_empty()
+    }
+
     /// Takes the lines that came since the last time.
     pub fn take(&self) -> Vec<String> {
         std::mem::take(&mut *self.lines())

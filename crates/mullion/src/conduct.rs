@@ -145,7 +145,13 @@ pub fn conduct(
             report
         });
         loop {
-            match events.recv_timeout(TICK) {
+            let event = events.recv_timeout(TICK);
+            // At once: the ledger has the digest already, so a run that is killed later never warns again.
+            if !hands.sources().notices.is_empty() {
+                painter.clear(console);
+                let _ = tell_notices(console, hands.sources());
+            }
+            match event {
                 Ok((at, event)) => {
                     painter.see(console, at, &event);
                     if let Event::RunEnded { report } = &event
@@ -191,7 +197,6 @@ pub fn conduct(
             writeln!(console.err, "{note}")?;
         }
     }
-    tell_notices(console, hands.sources())?;
     // What later runs are estimated by; a run is not worse for lacking it.
     let kinds = MachineKinds::of(hands.model().cluster());
     let _ = timings::remember(&environment.state, &report, &kinds);

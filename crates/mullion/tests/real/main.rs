@@ -26,6 +26,7 @@ mod killed;
 mod kube;
 mod lab;
 mod labels;
+mod mirror;
 mod network;
 mod offline;
 mod outage;
