@@ -73,6 +73,8 @@ struct Etcd<'a> {
     cluster: &'a ClusterFacts,
     /// Not known where etcd could not be asked.
     facts: Option<EtcdFacts>,
+    /// Whether etcd itself listed them. Otherwise the machines did, and health is not known.
+    is_asked: bool,
     /// Machines that were emptied, each judged once.
     gone: BTreeSet<MachineName>,
 }
@@ -80,13 +82,13 @@ struct Etcd<'a> {
 impl<'a> Etcd<'a> {
     fn new(cluster: &'a ClusterFacts) -> Self {
         let mut facts = cluster.etcd.clone();
+        let is_asked = facts.is_some();
         if !cluster.answers {
-            // Such a plan waits for the API server first, which answers when a majority of etcd is back. Until then the
-            // machines tell who its members are. Before anything is emptied, etcd is asked again.
-            let by_machines = || EtcdFacts {
-                members: cluster.members.iter().map(healthy).collect(),
+            // The plan waits for the API server first. Only machines that it starts or repairs before count as healthy.
+            let unknown = || EtcdFacts {
+                members: cluster.members.iter().map(unhealthy).collect(),
             };
-            let said = facts.get_or_insert_with(by_machines);
+            let said = facts.get_or_insert_with(unknown);
             for member in said.members.values_mut() {
                 // What it waits for is what the plan waits for. Any other word of etcd's stands.
                 if member.health == Health::Leaderless {
@@ -97,6 +99,7 @@ impl<'a> Etcd<'a> {
         Self {
             cluster,
             facts,
+            is_asked,
             gone: BTreeSet::new(),
         }
     }
@@ -138,6 +141,9 @@ impl<'a> Etcd<'a> {
         match verdict {
             Ok(()) => None,
             Err(Risk::Last) => Some(Obstacle::LastMember { machine }),
+            Err(Risk::NoMajority { .. }) if !self.is_asked => {
+                Some(Obstacle::EtcdUnknown { machine })
+            }
             Err(Risk::NoMajority { healthy, others }) => Some(Obstacle::NoMajority {
                 machine,
                 healthy,
@@ -158,11 +164,19 @@ impl<'a> Etcd<'a> {
 
 /// A healthy member on a machine, under an id that etcd gives to none.
 fn healthy(machine: &MachineName) -> (String, MemberFacts) {
+    member(machine, Health::Healthy)
+}
+
+fn unhealthy(machine: &MachineName) -> (String, MemberFacts) {
+    member(machine, Health::Unhealthy)
+}
+
+fn member(machine: &MachineName, health: Health) -> (String, MemberFacts) {
     let member = MemberFacts {
         name: machine.to_string(),
         machine: Some(machine.clone()),
         voting: true,
-        health: Health::Healthy,
+        health,
     };
     (format!("of {machine}"), member)
 }
