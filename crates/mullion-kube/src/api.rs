@@ -299,9 +299,9 @@ impl Api {
         self.wait(self.session.forget(node))
     }
 
-    /// Whether a node is Ready.
+    /// Whether a node is Ready. One that is not there was deleted: nobody waits for it.
     pub fn node_ready(&self, node: &str) -> Result<Look, KubeError> {
-        self.wait(self.session.look_at_node(node, conditions::ready))
+        self.wait(self.session.look_at_marked_node(node, conditions::ready))
     }
 
     /// What a node's kubelet has said last; none where the cluster does not know the node.
@@ -319,9 +319,12 @@ impl Api {
         self.wait(self.session.kubelet_serves(node))
     }
 
-    /// Whether a node's own network is up.
+    /// Whether a node's own network is up. One that is not there was deleted: nobody waits for it.
     pub fn node_network(&self, node: &str) -> Result<Look, KubeError> {
-        self.wait(self.session.look_at_node(node, conditions::network))
+        self.wait(
+            self.session
+                .look_at_marked_node(node, conditions::network),
+        )
     }
 }
 

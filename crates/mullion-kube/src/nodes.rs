@@ -68,6 +68,18 @@ impl Session {
         })
     }
 
+    /// The same of a node that the run has marked before: one that is not there was deleted, and waiting is no use.
+    pub(crate) async fn look_at_marked_node(
+        &self,
+        name: &str,
+        condition: impl Fn(&Node) -> Look + Send,
+    ) -> Result<Look, KubeError> {
+        match self.find_node(name).await? {
+            Some(node) => Ok(condition(&node)),
+            None => Err(KubeError::NodeGone { node: name.into() }),
+        }
+    }
+
     pub(crate) async fn mark(
         &self,
         name: &str,

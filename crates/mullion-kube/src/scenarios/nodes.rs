@@ -54,8 +54,27 @@ fn a_node_that_changes_all_the_time_is_marked_in_the_end() {
 #[test]
 fn a_node_that_is_not_there_yet_is_waited_for() {
     let api = Fake::default().api();
-    for look in [mark(&api), api.node_ready("lin1"), api.node_network("lin1")] {
-        assert_eq!(words(look.unwrap()), "the cluster knows no node lin1 yet");
+    assert_eq!(
+        words(mark(&api).unwrap()),
+        "the cluster knows no node lin1 yet"
+    );
+}
+
+#[test]
+fn promise_04_a_node_that_is_deleted_during_a_run_is_not_waited_for() {
+    let fake = Fake::default();
+    fake.put("/api/v1/nodes/lin1", node("False"));
+    let api = fake.api();
+    let old = api.node_sign("lin1").unwrap().unwrap();
+    api.forget("lin1").unwrap();
+    for look in [
+        api.node_ready("lin1"),
+        api.node_ready_since("lin1", &old),
+        api.node_network("lin1"),
+    ] {
+        let error = look.unwrap_err();
+        assert_eq!(error.class(), ErrorClass::Refused, "{error:?}");
+        assert!(error.hint().unwrap().contains("mullion up"));
     }
 }
 
