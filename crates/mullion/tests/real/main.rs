@@ -27,6 +27,7 @@ mod kube;
 mod lab;
 mod labels;
 mod mirror;
+mod namespace;
 mod network;
 mod offline;
 mod outage;
