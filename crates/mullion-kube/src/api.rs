@@ -321,10 +321,7 @@ impl Api {
 
     /// Whether a node's own network is up. One that is not there was deleted: nobody waits for it.
     pub fn node_network(&self, node: &str) -> Result<Look, KubeError> {
-        self.wait(
-            self.session
-                .look_at_marked_node(node, conditions::network),
-        )
+        self.wait(self.session.look_at_marked_node(node, conditions::network))
     }
 }
 

@@ -597,8 +597,9 @@ fn promise_10_a_server_that_always_makes_it_begin_anew_is_given_up() {
 fn promise_10_a_server_that_dribbles_is_given_up() {
     let pause = Duration::from_millis(25);
     for manner in [Manner::Slow(1, pause), Manner::SlowHead(pause)] {
-        let server =
-            Server::start(move |_, request| Reply::file(request, &content(2000), "\"a\"").sent(manner));
+        let server = Server::start(move |_, request| {
+            Reply::file(request, &content(2000), "\"a\"").sent(manner)
+        });
         let ground = Ground::new();
         let mut sources = sources();
         sources.patience.window = Duration::from_millis(500);

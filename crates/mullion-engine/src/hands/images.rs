@@ -106,7 +106,9 @@ impl super::UserArchive {
             let opened = self.opened.as_ref().ok()?;
             // One that grows meanwhile is cut.
             let whole = opened.reader().take(opened.size());
-            Sha256Digest::of_reader(whole).ok().map(|(sha256, _)| sha256)
+            Sha256Digest::of_reader(whole)
+                .ok()
+                .map(|(sha256, _)| sha256)
         });
         digest.as_ref()
     }

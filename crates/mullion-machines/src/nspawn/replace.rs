@@ -61,7 +61,10 @@ mod tests {
             file.write_all(b"new")
         })
         .unwrap();
-        assert_eq!((read("file"), read("others")), ("new".into(), "theirs".into()));
+        assert_eq!(
+            (read("file"), read("others")),
+            ("new".into(), "theirs".into())
+        );
         assert!(!at("draft").exists());
         let mode = fs_err::metadata(at("file")).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);

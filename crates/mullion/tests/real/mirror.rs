@@ -74,7 +74,10 @@ fn promise_10_a_mirror_that_is_trusted_at_its_first_use_is_warned_of() {
     let folder = mirror.join(format!("parts/linux/program/kubeadm@{version}"));
     fs_err::create_dir_all(&folder).unwrap();
     fs_err::write(folder.join("kubeadm"), "anything").unwrap();
-    let digest = tool("sha256sum", &[&folder.join("kubeadm").display().to_string()]);
+    let digest = tool(
+        "sha256sum",
+        &[&folder.join("kubeadm").display().to_string()],
+    );
     let digest = digest.split(' ').next().unwrap();
     let record = json!({
         "version": 1,
