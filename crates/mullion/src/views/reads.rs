@@ -87,7 +87,8 @@ pub fn reads(cluster: &Cluster, environment: &Environment) -> Vec<ReadRow> {
     let state = ClusterState::find(&environment.state, &cluster.name);
     let taken = state.and_then(|state| state.taken().ok());
     let taken = taken.unwrap_or_default();
-    if let Some(purpose) = agent_use(cluster, &taken).filter(|_| environment.ssh_agent().is_some()) {
+    if let Some(purpose) = agent_use(cluster, &taken).filter(|_| environment.ssh_agent().is_some())
+    {
         rows.push(ReadRow {
             kind: ReadKind::Variable,
             name: "SSH_AUTH_SOCK".into(),
