@@ -162,16 +162,11 @@ impl Api {
         })
     }
 
-    /// Everything that is to be known of the cluster, in one look. A node is ours when it carries the label of
-    /// `cluster`.
-    pub fn facts(&self, cluster: &ClusterName) -> Result<ClusterView, KubeError> {
+    /// Everything that is to be known of the cluster, in one look. A node is ours when it carries the labels of
+    /// `owner`.
+    pub fn facts(&self, owner: &Owner) -> Result<ClusterView, KubeError> {
         let answers = self.wait(self.session.answers())?;
-        Ok(facts::view(
-            &answers,
-            self.id.clone(),
-            &self.server,
-            cluster,
-        ))
+        Ok(facts::view(&answers, self.id.clone(), &self.server, owner))
     }
 
     /// Applies a set of objects: what others need first, side by side where nothing waits. What is no longer in the
@@ -255,15 +250,10 @@ impl Api {
         self.wait(self.session.approve_certificates(node, serving))
     }
 
-    /// Gives a node its labels and taints, the cluster's own label among them, and lets it take pods. Not yet, as
+    /// Gives a node its labels and taints, the cluster's own labels among them, and lets it take pods. Not yet, as
     /// long as the cluster does not know the node.
-    pub fn mark(
-        &self,
-        node: &str,
-        marks: &Marks<'_>,
-        cluster: &ClusterName,
-    ) -> Result<Look, KubeError> {
-        self.wait(self.session.mark(node, marks, cluster))
+    pub fn mark(&self, node: &str, marks: &Marks<'_>, owner: &Owner) -> Result<Look, KubeError> {
+        self.wait(self.session.mark(node, marks, owner))
     }
 
     /// Whether a node was registered by its kubelet. One that somebody else made lacks what a kubelet gives to it.
