@@ -18,6 +18,7 @@ use crate::facts::{self, ClusterView};
 use crate::kubeconfig;
 use crate::look::Look;
 use crate::nodes::{self, Marks};
+use crate::owner::Owner;
 use crate::request::Serving;
 use crate::rollout::Workload;
 use crate::session::{Credentials, Session};
