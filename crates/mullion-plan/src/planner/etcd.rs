@@ -15,14 +15,13 @@ use crate::step::Step;
 pub(super) fn endangered(observed: &Observed, steps: &[Step]) -> BTreeSet<Obstacle> {
     let mut obstacles = BTreeSet::new();
     let Some(cluster) = &observed.cluster else {
-        // No cluster was found. One that was damaged is an obstacle of its own. A machine that has run and that nobody
-        // could look into may hold all of etcd.
-        let removed = steps
+        // No cluster was found, perhaps because the kubeconfig is lost. Nobody can ask etcd then.
+        let emptied = steps
             .iter()
-            .filter(|step| matches!(step.action, Action::RemoveMachine))
+            .filter(|step| matches!(step.action, Action::Reset { .. } | Action::RemoveMachine))
             .filter_map(|step| step.machine.clone());
-        let unseen = removed.filter(|machine| may_hold_etcd(observed, machine));
-        return unseen
+        let unknown = emptied.filter(|machine| may_hold_etcd(observed, machine));
+        return unknown
             .map(|machine| Obstacle::EtcdUnknown { machine })
             .collect();
     };
@@ -49,10 +48,16 @@ pub(super) fn endangered(observed: &Observed, steps: &[Step]) -> BTreeSet<Obstac
     obstacles
 }
 
+/// Whether a machine may hold all of etcd: a control plane of a cluster, or one that has run and that nobody could look
+/// into. A control plane that kubeadm did not finish has joined no cluster yet.
 fn may_hold_etcd(observed: &Observed, machine: &MachineName) -> bool {
     let facts = observed.machines.get(machine);
     facts.is_some_and(|facts| {
-        facts.ours && facts.whole && facts.inside.is_none() && facts.power != Power::New
+        let may_hold = match &facts.inside {
+            Some(inside) => inside.control_plane && inside.joined.is_some(),
+            None => facts.power != Power::New,
+        };
+        facts.ours && facts.whole && may_hold
     })
 }
 
