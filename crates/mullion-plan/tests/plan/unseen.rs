@@ -313,7 +313,7 @@ fn promise_04_a_control_plane_is_not_emptied_where_the_kubeconfig_is_lost() {
     let world = up(&begun);
     let mut observed = look(&world, &begun);
     observed.cluster = None;
-    let machine: MachineName = "cp1".parse().unwrap();
+    let machine = "cp1".parse().unwrap();
     let is_it = |obstacle: &Obstacle| matches!(obstacle, Obstacle::EtcdUnknown { .. });
     let by_command = mullion_plan::plan_reset(&observed, &machine);
     assert!(by_command.obstacles().iter().any(is_it), "{by_command:?}");
