@@ -20,21 +20,28 @@ impl Drop for Server {
     }
 }
 
-/// Serves a folder over TLS; its certificate is `mirror.pem` of the folder.
+/// Serves a folder over TLS, with a certificate of the authority `ca.pem` in the folder.
 fn serve(folder: &Path) -> (Server, u16) {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     drop(listener);
-    let at = |name: &str| folder.join(name).display().to_string();
-    let (key, certificate) = (at("mirror.key"), at("mirror.pem"));
-    let words = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost \
-                 -addext subjectAltName=DNS:localhost";
-    let mut words: Vec<_> = words.split(' ').filter(|word| !word.is_empty()).collect();
-    words.extend(["-keyout", &key, "-out", &certificate]);
-    tool("openssl", &words);
+    let key = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes";
+    fs_err::write(folder.join("names"), "subjectAltName=DNS:localhost\n").unwrap();
+    for line in [
+        &format!("req -x509 {key} -keyout ca.key -out ca.pem -days 2 -subj /CN=ca"),
+        &format!("req -new {key} -keyout mirror.key -out request.pem -subj /CN=localhost"),
+        "x509 -req -in request.pem -CA ca.pem -CAkey ca.key -CAcreateserial -out mirror.pem -days 2 -extfile names",
+    ] {
+        let mut openssl = Command::new("openssl");
+        let openssl = openssl.args(line.split(' ')).current_dir(folder);
+        assert!(
+            openssl.stderr(Stdio::null()).status().unwrap().success(),
+            "{line}"
+        );
+    }
     let child = Command::new("openssl")
-        .args(["s_server", "-quiet", "-WWW", "-cert", &certificate])
-        .args(["-key", &key, "-accept", &port.to_string()])
+        .args(["s_server", "-quiet", "-WWW", "-cert", "mirror.pem"])
+        .args(["-key", "mirror.key", "-accept", &port.to_string()])
         .current_dir(folder)
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
@@ -63,7 +70,7 @@ fn promise_10_a_mirror_that_is_trusted_at_its_first_use_is_warned_of() {
         "metadata: {{name: NAME}}\n\
          artifacts: {{cache: cache, build: never, mirror: \"https://localhost:{port}\"}}\n\
          proxy: {{http: \"http://127.0.0.1:9\", https: \"http://127.0.0.1:9\", no: [localhost]}}\n\
-         trust: [{{file: mirror/mirror.pem}}]\n\
+         trust: [{{file: mirror/ca.pem}}]\n\
          machines: [{{name: cp, role: control-plane, addresses: [192.0.2.1]}}]\n"
     ));
     let listed = lab.run(&["artifacts", "list", "--json"]);
@@ -112,4 +119,6 @@ fn promise_10_a_mirror_that_is_trusted_at_its_first_use_is_warned_of() {
     let source = rows.iter().find(row).unwrap()["source"].as_str().unwrap();
     assert!(source.contains("mirror localhost"), "{source}");
     assert!(source.contains("alone vouched for it"), "{source}");
+    // The machine of the file does not exist: nothing is to be taken down.
+    lab.write("metadata: {name: NAME}\nmachines: {linux: 1}\n");
 }
