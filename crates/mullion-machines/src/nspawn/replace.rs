@@ -9,13 +9,13 @@ use fs_err::os::unix::fs::OpenOptionsExt as _;
 use super::erase::erase;
 use crate::error::DriverError;
 
-/// Replaces a file with what `fill` writes into `draft`, which is in the same folder. After a crash the old file or the
+/// Replaces a file with what `put` writes into `draft`, which is in the same folder. After a crash the old file or the
 /// new one is there, never half of one.
 pub(super) fn replace(
     path: &Path,
     draft: &Path,
     mode: u32,
-    fill: impl FnOnce(&mut File) -> io::Result<()>,
+    put: impl FnOnce(&mut File) -> io::Result<()>,
 ) -> Result<(), DriverError> {
     // A process that was killed may have left a draft, or it is a link that leads elsewhere.
     erase(draft)?;
@@ -25,7 +25,7 @@ pub(super) fn replace(
         .create_new(true)
         .mode(mode)
         .open(draft)?;
-    fill(&mut file)?;
+    put(&mut file)?;
     file.sync_all()?;
     fs_err::rename(draft, path)?;
     let Some(folder) = path.parent() else {
