@@ -168,14 +168,16 @@ fn start_fetch(
 
 /// The tests that every change must pass: a cluster from nothing to nothing with everything that must work in between,
 /// one of both systems, one whose making is killed again and again, what the README shows, the contract of the drivers
-/// that carry all of them, its networks, a stand-in for Windows, and every promise of `docs/security.md` that needs root.
-const USUAL: [&str; 8] = [
+/// that carry all of them, its networks, routes to private networks, a stand-in for Windows, and every promise of
+/// `docs/security.md` that needs root.
+const USUAL: [&str; 9] = [
     "whole::",
     "windows::",
     "killed::",
     "what_pages_show",
     "the_driver_keeps_its_contract",
     "networks::",
+    "routes::",
     "stand_in::",
     "promise_",
 ];

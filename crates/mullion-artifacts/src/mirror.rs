@@ -131,19 +131,13 @@ fn take_from(
             None => Witness::MirrorRecord,
         },
     };
-    // Where it was built is worth more than where it lay.
-    if matches!(
-        record.origin,
-        Origin::Upstream { .. } | Origin::Mirror { .. } | Origin::Given
-    ) {
-        record.origin = origin.clone();
-    }
+    // A mirror that says "built" or "taken out of an archive" proves neither.
+    record.origin = origin.clone();
     // The mirror's own word for how it came there is of no use here.
     record.carried_by = None;
     if known.is_none() {
         hold::tell_first_use(job, item, mirror, &record.sha256);
     }
-    // Also what somebody built: from this mirror it is the same the next time.
     hold::note(job, item, &record.sha256, &origin)?;
     Ok(entry.keep(&partial, record)?)
 }

@@ -55,6 +55,11 @@ impl Notices {
         self.lines().push(line);
     }
 
+    /// Whether no line came since the last time.
+    pub fn is_empty(&self) -> bool {
+        self.lines().is_empty()
+    }
+
     /// Takes the lines that came since the last time.
     pub fn take(&self) -> Vec<String> {
         std::mem::take(&mut *self.lines())
@@ -98,7 +103,12 @@ pub struct Patience {
     pub connect: Duration,
     /// For the next byte.
     pub stall: Duration,
-    /// How often a transient failure is met before giving up; progress in between starts the count anew.
+    /// For the head of an answer, and then again and again for the next [`Patience::least`] bytes: a server that sends
+    /// one byte at a time must not hold a fetch for ever.
+    pub window: Duration,
+    /// The fewest bytes that must come within one window.
+    pub least: u64,
+    /// How often a transient failure is met before giving up; [`Patience::least`] more bytes start the count again.
     pub attempts: u32,
     /// The first wait between attempts; it doubles.
     pub pause: Duration,
@@ -111,6 +121,8 @@ impl Default for Patience {
         Self {
             connect: Duration::from_secs(10),
             stall: Duration::from_secs(30),
+            window: Duration::from_mins(1),
+            least: 64 << 10,
             attempts: 4,
             pause: Duration::from_millis(500),
             most: 32 << 30,

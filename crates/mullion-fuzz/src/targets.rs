@@ -159,6 +159,7 @@ targets! {
     "certificate-request", 3000, PEM, mullion_kube::fuzz::certificate_request, "a node's certificate request";
     "api-server", 2000, JSON, mullion_kube::fuzz::api_server, "answers of the API server";
     "etcd-members", 3000, JSON, mullion_kube::fuzz::etcd_members, "the members that etcd lists";
+    "etcd-snapshot", 2000, JSON, mullion_kube::fuzz::etcd_snapshot, "the lines in which etcd sends a snapshot";
     "windows-path", 3000, PATHS, mullion_standin::fuzz::windows_path, "Windows paths and names of SFTP";
     "runtime-messages", 3000, PATHS, mullion_standin::fuzz::runtime_messages, "messages of the container runtime's interface";
     "stand-in-tables", 2000, &[], mullion_standin::fuzz::tables, "a stand-in's settings and table of images";

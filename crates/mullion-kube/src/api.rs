@@ -18,6 +18,7 @@ use crate::facts::{self, ClusterView};
 use crate::kubeconfig;
 use crate::look::Look;
 use crate::nodes::{self, Marks};
+use crate::owner::Owner;
 use crate::request::Serving;
 use crate::rollout::Workload;
 use crate::session::{Credentials, Session};
@@ -162,16 +163,11 @@ impl Api {
         })
     }
 
-    /// Everything that is to be known of the cluster, in one look. A node is ours when it carries the label of
-    /// `cluster`.
-    pub fn facts(&self, cluster: &ClusterName) -> Result<ClusterView, KubeError> {
+    /// Everything that is to be known of the cluster, in one look. A node is ours when it carries the labels of
+    /// `owner`.
+    pub fn facts(&self, owner: &Owner) -> Result<ClusterView, KubeError> {
         let answers = self.wait(self.session.answers())?;
-        Ok(facts::view(
-            &answers,
-            self.id.clone(),
-            &self.server,
-            cluster,
-        ))
+        Ok(facts::view(&answers, self.id.clone(), &self.server, owner))
     }
 
     /// Applies a set of objects: what others need first, side by side where nothing waits. What is no longer in the
@@ -255,15 +251,10 @@ impl Api {
         self.wait(self.session.approve_certificates(node, serving))
     }
 
-    /// Gives a node its labels and taints, the cluster's own label among them, and lets it take pods. Not yet, as
+    /// Gives a node its labels and taints, the cluster's own labels among them, and lets it take pods. Not yet, as
     /// long as the cluster does not know the node.
-    pub fn mark(
-        &self,
-        node: &str,
-        marks: &Marks<'_>,
-        cluster: &ClusterName,
-    ) -> Result<Look, KubeError> {
-        self.wait(self.session.mark(node, marks, cluster))
+    pub fn mark(&self, node: &str, marks: &Marks<'_>, owner: &Owner) -> Result<Look, KubeError> {
+        self.wait(self.session.mark(node, marks, owner))
     }
 
     /// Whether a node was registered by its kubelet. One that somebody else made lacks what a kubelet gives to it.
@@ -299,9 +290,9 @@ impl Api {
         self.wait(self.session.forget(node))
     }
 
-    /// Whether a node is Ready.
+    /// Whether a node is Ready. One that is not there was deleted: nobody waits for it.
     pub fn node_ready(&self, node: &str) -> Result<Look, KubeError> {
-        self.wait(self.session.look_at_node(node, conditions::ready))
+        self.wait(self.session.look_at_marked_node(node, conditions::ready))
     }
 
     /// What a node's kubelet has said last; none where the cluster does not know the node.
@@ -319,9 +310,9 @@ impl Api {
         self.wait(self.session.kubelet_serves(node))
     }
 
-    /// Whether a node's own network is up.
+    /// Whether a node's own network is up. One that is not there was deleted: nobody waits for it.
     pub fn node_network(&self, node: &str) -> Result<Look, KubeError> {
-        self.wait(self.session.look_at_node(node, conditions::network))
+        self.wait(self.session.look_at_marked_node(node, conditions::network))
     }
 }
 

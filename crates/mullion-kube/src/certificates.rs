@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use crate::error::KubeError;
-use crate::keys::{APPROVED, CERTIFICATES_ANNOTATION, CLUSTER_LABEL, MANAGER};
+use crate::keys::{APPROVED, CERTIFICATES_ANNOTATION, MANAGER};
 use crate::look::Look;
 use crate::nodes;
 use crate::request::{self, Serving, Taken, USER_PREFIX};
@@ -192,7 +192,7 @@ impl Session {
         let others = listed.items.iter().filter(|other| {
             let name = other.name_any();
             // The node of a machine that is no longer in the file goes, and its address may have another machine.
-            let is_ours = other.labels().get(CLUSTER_LABEL) == Some(&serving.cluster);
+            let is_ours = serving.owner.owns(other.labels());
             let is_left_over = is_ours && !serving.machines.contains(&name);
             name != node && !is_left_over
         });

@@ -131,6 +131,12 @@ pub enum KubeError {
         /// What was being done.
         doing: String,
     },
+    /// A node that the run has seen is not there any more.
+    #[error("node {node} was deleted from the cluster")]
+    NodeGone {
+        /// The node.
+        node: String,
+    },
     /// The system gave no threads.
     #[error("cannot start threads for connections")]
     Threads(#[source] std::io::Error),
@@ -158,6 +164,7 @@ impl KubeError {
             | Self::Object { .. }
             | Self::UnknownKind { .. }
             | Self::WrongRequest { .. }
+            | Self::NodeGone { .. }
             | Self::Threads(_)
             | Self::Random(_) => ErrorClass::Refused,
         }
@@ -170,6 +177,9 @@ impl KubeError {
                 "look at it with `mullion kubectl describe csr {request}`; `mullion kubectl certificate deny {request}` \
                  sends it away"
             )),
+            Self::NodeGone { .. } => {
+                Some("the next `mullion up` registers it again; find out what deletes it if it happens twice".into())
+            }
             Self::Untrusted { .. } => {
                 Some("compare the clocks, and see whether another cluster has this address".into())
             }

@@ -10,7 +10,7 @@ use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use k8s_openapi::api::core::v1::{self as core, ConfigMap, Node, Pod};
 use kube::api::ListParams;
 use mullion_plan::{ClusterFacts, ClusterId, NodeFacts};
-use mullion_spec::value::{ClusterName, Effect, MachineName, Taint};
+use mullion_spec::value::{Effect, MachineName, Taint};
 use mullion_spec::version::Patch;
 use mullion_wire::text::one_line;
 
@@ -18,8 +18,9 @@ use self::kubeadm::Kubeadm;
 use crate::certificates::{self, SIGNER};
 use crate::conditions;
 use crate::error::KubeError;
-use crate::keys::{APPROVED, CERTIFICATES_ANNOTATION, CLUSTER_LABEL, SET_ANNOTATION, SYSTEM};
+use crate::keys::{APPROVED, CERTIFICATES_ANNOTATION, SET_ANNOTATION, SYSTEM};
 use crate::nodes::{self, SetMarks};
+use crate::owner::Owner;
 use crate::record::{self, Record};
 use crate::session::Session;
 
@@ -116,7 +117,7 @@ pub(crate) fn view(
     answers: &Answers,
     id: ClusterId,
     server: &http::Uri,
-    cluster: &ClusterName,
+    owner: &Owner,
 ) -> ClusterView {
     let kubeadm = Kubeadm::of(answers.kubeadm.as_ref());
     let record = Record::of(answers.record.as_ref());
@@ -143,7 +144,7 @@ pub(crate) fn view(
         nodes: answers
             .nodes
             .iter()
-            .map(|node| (named(node), node_facts(node, &waiting, cluster)))
+            .map(|node| (named(node), node_facts(node, &waiting, owner)))
             .collect(),
         objects: record.fingerprints(),
         proven: record.proven,
@@ -179,11 +180,7 @@ fn is_of(request: &CertificateSigningRequest, node: &Node) -> bool {
         && certificates::is_since(request, born)
 }
 
-fn node_facts(
-    node: &Node,
-    waiting: &[&CertificateSigningRequest],
-    cluster: &ClusterName,
-) -> NodeFacts {
+fn node_facts(node: &Node, waiting: &[&CertificateSigningRequest], owner: &Owner) -> NodeFacts {
     let labels = node.metadata.labels.clone().unwrap_or_default();
     let annotation = |key: &str| {
         let annotations = node.metadata.annotations.as_ref()?;
@@ -197,7 +194,7 @@ fn node_facts(
         .map(|info| info.kubelet_version.as_str());
     let was_approved = annotation(CERTIFICATES_ANNOTATION) == Some(APPROVED);
     NodeFacts {
-        ours: labels.get(CLUSTER_LABEL).map(String::as_str) == Some(cluster.as_str()),
+        ours: owner.owns(&labels),
         ready: conditions::ready(node).is_so(),
         kubernetes: kubelet.and_then(release),
         address: address(node),

@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
 use crate::error::KubeError;
 use crate::facts::{node_view, reads_kubeadm};
 use crate::record::Record;
+use crate::snapshot::Snapshot;
 use crate::{conditions, etcd, kubeconfig, request};
 
 fn text_of(bytes: &[u8]) -> Result<&str, String> {
@@ -85,6 +86,19 @@ pub fn api_server(bytes: &[u8]) -> Result<(), String> {
         let is_plain = !text.contains(|letter: char| letter.is_control() && letter != '\t');
         assert!(is_plain, "{text:?}");
     }
+    Ok(())
+}
+
+/// The lines in which etcd sends a snapshot.
+pub fn etcd_snapshot(bytes: &[u8]) -> Result<(), String> {
+    let mut out = Vec::new();
+    let mut snapshot = Snapshot::new(&mut out);
+    for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+        let taken = snapshot.take(line);
+        taken.map_err(|cause| cause.to_string())?;
+    }
+    let size = snapshot.finish().map_err(|cause| cause.to_string())?;
+    assert_eq!(size, out.len() as u64, "a whole snapshot is written whole");
     Ok(())
 }
 

@@ -48,6 +48,7 @@ mod kinds;
 pub mod kubeconfig;
 mod look;
 mod nodes;
+mod owner;
 mod record;
 mod request;
 mod rollout;
@@ -67,11 +68,12 @@ pub use error::{Answer, Cause, KubeError};
 pub use etcd::{EtcdDoor, EtcdMember};
 pub use facts::{ClusterView, Condition, NodeView};
 pub use keys::{
-    CERTIFICATES_ANNOTATION, CLUSTER_LABEL, SET_ANNOTATION, SET_LABEL, TOKEN_DESCRIPTION,
+    CERTIFICATES_ANNOTATION, CLUSTER_LABEL, ID_LABEL, SET_ANNOTATION, SET_LABEL, TOKEN_DESCRIPTION,
 };
 pub use kubeconfig::KubeconfigError;
 pub use look::Look;
 pub use nodes::Marks;
+pub use owner::Owner;
 pub use request::{Serving, Taken, Unfit};
 pub use rollout::Workload;
 pub use sign::Sign;

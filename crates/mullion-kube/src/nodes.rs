@@ -5,14 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt as _;
 use kube::api::{DeleteParams, Patch, PatchParams};
-use mullion_spec::value::{ClusterName, Effect, Taint};
+use mullion_spec::value::{Effect, Taint};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::error::KubeError;
 use crate::facts;
-use crate::keys::{CERTIFICATES_ANNOTATION, CLUSTER_LABEL, DRAINED_ANNOTATION, SET_ANNOTATION};
+use crate::keys::{CERTIFICATES_ANNOTATION, DRAINED_ANNOTATION, SET_ANNOTATION};
 use crate::look::Look;
+use crate::owner::Owner;
 use crate::session::Session;
 use crate::{conditions, keys};
 
@@ -68,18 +69,30 @@ impl Session {
         })
     }
 
+    /// The same of a node that the run has marked before: one that is not there was deleted, and waiting is no use.
+    pub(crate) async fn look_at_marked_node(
+        &self,
+        name: &str,
+        condition: impl Fn(&Node) -> Look + Send,
+    ) -> Result<Look, KubeError> {
+        match self.find_node(name).await? {
+            Some(node) => Ok(condition(&node)),
+            None => Err(KubeError::NodeGone { node: name.into() }),
+        }
+    }
+
     pub(crate) async fn mark(
         &self,
         name: &str,
         marks: &Marks<'_>,
-        cluster: &ClusterName,
+        owner: &Owner,
     ) -> Result<Look, KubeError> {
         let mut attempt = 1;
         loop {
             let Some(node) = self.find_node(name).await? else {
                 return Ok(unknown(name));
             };
-            let Some(change) = marking(&node, marks, cluster)? else {
+            let Some(change) = marking(&node, marks, owner)? else {
                 return Ok(Look::So(()));
             };
             let doing = format!("set labels and taints of node {name}");
@@ -229,19 +242,13 @@ pub(crate) fn unknown<T>(name: &str) -> Look<T> {
 }
 
 /// The change that makes a node carry its marks and take pods; `None` where it is so already.
-fn marking(
-    node: &Node,
-    marks: &Marks<'_>,
-    cluster: &ClusterName,
-) -> Result<Option<Value>, KubeError> {
+fn marking(node: &Node, marks: &Marks<'_>, owner: &Owner) -> Result<Option<Value>, KubeError> {
     let name = conditions::name(node);
     let has = node.metadata.labels.clone().unwrap_or_default();
-    if let Some(owner) = has.get(CLUSTER_LABEL)
-        && owner != cluster.as_str()
-    {
+    if let Some(other) = owner.other(&has) {
         return Err(KubeError::NotOurs {
             what: format!("node {name}"),
-            owner: owner.clone(),
+            owner: other,
         });
     }
     let mut labels = Map::new();
@@ -252,10 +259,9 @@ fn marking(
     {
         labels.insert(key.clone(), Value::Null);
     }
-    let ours = [(CLUSTER_LABEL, cluster.as_str())];
     let wanted = marks.labels.iter();
     let wanted = wanted.map(|(key, value)| (key.as_str(), value.as_str()));
-    for (key, value) in wanted.chain(ours) {
+    for (key, value) in wanted.chain(owner.labels()) {
         labels.remove(key);
         if has.get(key).map(String::as_str) != Some(value) {
             labels.insert(key.into(), value.into());

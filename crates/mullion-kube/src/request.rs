@@ -11,6 +11,7 @@ use der::{Reader as _, SliceReader, Tag, TagNumber, Tagged as _};
 use k8s_openapi::api::certificates::v1::CertificateSigningRequestSpec;
 
 use crate::certificates::SIGNER;
+use crate::owner::Owner;
 
 /// The group of all nodes, and the organisation in their certificates.
 const NODES: &str = "system:nodes";
@@ -34,8 +35,8 @@ pub struct Serving {
     pub addresses: Vec<IpAddr>,
     /// Addresses and names of others. They win: an address that is among both is not the node's.
     pub taken: Vec<Taken>,
-    /// The cluster's name, which is the label of its Node objects.
-    pub cluster: String,
+    /// The cluster, by the labels of its Node objects.
+    pub owner: Owner,
     /// Machines of the cluster file. A Node object of ours whose machine is not among them is left over, and a machine
     /// of another name may have its address by now.
     pub machines: BTreeSet<String>,

@@ -9,15 +9,19 @@ mod tokens;
 use std::time::{Duration, Instant};
 
 use http::Method;
-use mullion_plan::ErrorClass;
+use mullion_plan::{ClusterUid, ErrorClass};
 use mullion_spec::value::ClusterName;
 use serde_json::{Value, json};
 
 use crate::fake::Fake;
-use crate::{Api, Look};
+use crate::{Api, Look, Owner};
 
 fn cluster() -> ClusterName {
     "demo".parse().unwrap()
+}
+
+fn owner() -> Owner {
+    Owner::new(&cluster(), Some(&ClusterUid::of(1)))
 }
 
 fn node(ready: &str) -> Value {
@@ -49,14 +53,14 @@ fn facts_of_a_running_cluster_are_one_look() {
             "spec": {"nodeName": "cp1", "containers": []},
         }),
     );
-    let view = fake.api().facts(&cluster()).unwrap();
+    let view = fake.api().facts(&owner()).unwrap();
     assert_eq!(view.facts.kubernetes.unwrap().to_string(), "1.36.4");
     assert!(view.facts.nodes["cp1"].ready && view.facts.nodes["cp1"].ours);
     assert!(!view.facts.nodes["lin1"].ready);
     assert_eq!(view.facts.members.len(), 1);
     assert_eq!(fake.made().len(), 6);
     assert!(fake.changes().is_empty());
-    assert_eq!(view, fake.api().facts(&cluster()).unwrap());
+    assert_eq!(view, fake.api().facts(&owner()).unwrap());
 }
 
 #[test]
@@ -131,7 +135,7 @@ fn nothing_at_the_address_is_told_as_such() {
         .unwrap()
     );
     let api = Api::connect(&kubeconfig, None).unwrap();
-    let error = api.facts(&cluster()).unwrap_err();
+    let error = api.facts(&owner()).unwrap_err();
     assert_eq!(error.class(), ErrorClass::Unreachable);
     let line = error.in_one_line();
     assert!(

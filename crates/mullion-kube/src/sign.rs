@@ -11,7 +11,6 @@ use k8s_openapi::api::core::v1::Node;
 use crate::conditions;
 use crate::error::KubeError;
 use crate::look::Look;
-use crate::nodes::unknown;
 use crate::session::Session;
 
 /// Where kubelets renew their leases.
@@ -83,7 +82,7 @@ impl Session {
 
     pub(crate) async fn ready_since(&self, name: &str, old: &Sign) -> Result<Look, KubeError> {
         Ok(match self.find_sign(name).await? {
-            None => unknown(name),
+            None => return Err(KubeError::NodeGone { node: name.into() }),
             Some((node, sign)) if old.is_before(&sign) => conditions::ready(&node),
             Some(_) => Look::not_yet(format!(
                 "the kubelet of {name} has not reported since it was started"

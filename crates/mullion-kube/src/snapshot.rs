@@ -18,6 +18,8 @@ use crate::error::Cause;
 const DIGEST: usize = 32;
 /// The database consists of pages, and every size of a page is a multiple of this.
 const PAGE: u64 = 512;
+/// The most bytes that a database may have: etcd's own advice is 8 GiB. Who sends more fills the disk.
+const MOST: u64 = 16 << 30;
 /// The longest line that is read. etcd sends parts of 32 KiB, which are 44 KiB in base64.
 const LONGEST: u64 = 4 << 20;
 /// The number at byte 16 of a database of etcd (bbolt), on machines of either kind of byte order.
@@ -90,6 +92,9 @@ impl<'a> Snapshot<'a> {
         let remaining: u64 = remaining
             .parse()
             .map_err(|_| Cause::words("a part does not say how many bytes follow"))?;
+        if remaining > MOST {
+            return Err(Cause::words("it is larger than any database of etcd"));
+        }
         match self.remaining {
             Some(0) if self.sent.is_none() && blob.len() == DIGEST && remaining == 0 => {
                 self.sent = Some(blob.clone());
@@ -212,6 +217,8 @@ mod tests {
         assert!(read(&lines(&[], 100)).is_err());
         let error = [json!({"error": {"message": "no leader"}}).to_string()];
         assert!(read(&error).unwrap_err().contains("no leader"));
+        let huge = json!({"result": {"remaining_bytes": (MOST + 1).to_string()}}).to_string();
+        assert!(read(&[huge]).unwrap_err().contains("larger than any"));
         for line in ["", "{}", "[]", r#"{"result":{"remaining_bytes":"-1"}}"#] {
             assert!(read(&[line.to_owned()]).is_err(), "{line}");
         }

@@ -51,6 +51,8 @@ pub struct Documents {
     pub sets: BTreeMap<String, Fingerprint>,
     /// What the file's patches for kubeadm hold, where there are any.
     pub patches: Option<Fingerprint>,
+    /// What the file's archives of images for Linux nodes hold, where there are any.
+    pub archives: Option<Fingerprint>,
 }
 
 /// What kind of file a part is.
@@ -336,7 +338,12 @@ impl Wanted<'_> {
                 format!("windows-{version}-{edition}-{face}-{driver}")
             }
         };
-        let images: Vec<_> = self.images_of(group).collect();
+        let mut images: Vec<_> = self.images_of(group).map(str::to_owned).collect();
+        if group.system.os() == Os::Linux {
+            // Clusters share templates: an archive of the same name may hold another image.
+            let archives = self.documents.archives.as_ref();
+            images.extend(archives.map(ToString::to_string));
+        }
         // Settings are laid down on each machine: groups that differ in nothing else share a template.
         let system = match &group.system {
             System::Linux { release } => (release.clone(), None),

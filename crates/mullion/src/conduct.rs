@@ -2,6 +2,7 @@
 
 use std::io::ErrorKind;
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -145,13 +146,20 @@ pub fn conduct(
             report
         });
         loop {
-            match events.recv_timeout(TICK) {
+            let event = events.recv_timeout(TICK);
+            // At once: the ledger has the digest already, so a run that is killed later never warns again.
+            if !hands.sources().notices.is_empty() {
+                painter.clear(console);
+                let _ = tell_notices(console, hands.sources());
+            }
+            match event {
                 Ok((at, event)) => {
                     painter.see(console, at, &event);
                     if let Event::RunEnded { report } = &event
                         && cancel.level() == Cancelled::Now
                     {
                         painter.clear(console);
+                        let _ = tell_saved(console, &hands.snapshots(), &hands.notes());
                         end_now(console, report, &errand.again);
                     }
                 }
@@ -182,20 +190,28 @@ pub fn conduct(
             report.journal = None;
         }
     }
-    if console.format == Format::Text {
-        for path in hands.snapshots() {
-            let path = path.display();
-            writeln!(console.err, "saved a snapshot of etcd: {path}")?;
-        }
-        for note in hands.notes() {
-            writeln!(console.err, "{note}")?;
-        }
-    }
-    tell_notices(console, hands.sources())?;
+    tell_saved(console, &hands.snapshots(), &hands.notes())?;
     // What later runs are estimated by; a run is not worse for lacking it.
     let kinds = MachineKinds::of(hands.model().cluster());
     let _ = timings::remember(&environment.state, &report, &kinds);
     Ok(report)
+}
+
+/// Names the snapshots that a run saved, and what else the user must see. Standard error, so also where a document is
+/// written.
+fn tell_saved(
+    console: &mut Console<'_>,
+    snapshots: &[PathBuf],
+    notes: &[String],
+) -> Result<(), Failure> {
+    for path in snapshots {
+        let path = path.display();
+        writeln!(console.err, "saved a snapshot of etcd: {path}")?;
+    }
+    for note in notes {
+        writeln!(console.err, "{note}")?;
+    }
+    Ok(())
 }
 
 /// How patient a run is: as it was said, or as this computer is busy.
@@ -367,6 +383,28 @@ mod tests {
     use mullion_spec::render::Colour;
 
     use super::*;
+
+    #[test]
+    fn promise_04_snapshots_are_named_in_every_format() {
+        for format in [Format::Text, Format::Json] {
+            let mut err = Vec::new();
+            let mut console = Console {
+                out: &mut std::io::sink(),
+                err: &mut err,
+                format,
+                out_colour: Colour::Plain,
+                err_colour: Colour::Plain,
+                presence: Presence::Unattended,
+            };
+            let saved = ["/state/snapshots/lab/1-before-cp1.db".into()];
+            tell_saved(&mut console, &saved, &["a note".into()]).unwrap();
+            let told = String::from_utf8(err).unwrap();
+            assert_eq!(
+                told,
+                "saved a snapshot of etcd: /state/snapshots/lab/1-before-cp1.db\na note\n"
+            );
+        }
+    }
 
     #[test]
     fn the_board_is_for_people_with_or_without_colours() {

@@ -31,6 +31,9 @@ const MOST_TEXT: u64 = 16 << 20;
 /// A file that is copied to machines is not larger: the whole of it is read for each plan.
 const MOST_COPIED: u64 = 4 << 30;
 
+/// An archive of images is not larger: the whole of it is read for each plan.
+const MOST_IMPORTED: u64 = 16 << 30;
+
 /// A patch for kubeadm, or a file of certificates, is not larger.
 const MOST_SETTINGS: u64 = 16 << 20;
 
@@ -91,7 +94,8 @@ pub fn archives(cluster: &Cluster, environment: &Environment) -> Vec<UserArchive
         .map(|archive| {
             let path = environment.path_of(archive);
             let opened = Opened::by_invoker(&path);
-            UserArchive { path, opened }
+            let opened = opened.and_then(|file| file.at_most(MOST_IMPORTED).map(|()| file));
+            UserArchive::new(path, opened)
         })
         .collect()
 }

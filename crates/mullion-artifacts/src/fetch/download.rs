@@ -147,7 +147,8 @@ impl Fetch<'_> {
                 Err(error) => return Err(error),
             };
             let now = file_length(path);
-            if now > farthest {
+            // Less is no progress: a server that sends a few bytes each time would never be given up.
+            if now >= farthest.saturating_add(patience.least) {
                 farthest = now;
                 times = 0;
                 pause = patience.pause;

@@ -11,6 +11,7 @@ use ureq::{Agent, Timeout};
 
 use super::{Fetch, FetchError, shown};
 use crate::digest::Stopped;
+use crate::sources::Patience;
 
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 const PIECE: usize = 128 * 1024;
@@ -45,6 +46,42 @@ pub(crate) struct Answer<'a> {
     attendant: &'a dyn Attend,
     rest: io::Cursor<Vec<u8>>,
     ended: bool,
+    pace: Pace,
+}
+
+/// How fast a body must come.
+struct Pace {
+    window: Duration,
+    least: u64,
+    /// How long this window has lasted. Only waiting counts: who writes to a slow disk does not accuse the server.
+    waited: Duration,
+    /// What came in this window.
+    came: u64,
+}
+
+impl Pace {
+    const fn new(patience: Patience) -> Self {
+        Self {
+            window: patience.window,
+            least: patience.least,
+            waited: Duration::ZERO,
+            came: 0,
+        }
+    }
+
+    /// Refuses a server that sent too little in a window that is over.
+    fn check(&mut self) -> io::Result<()> {
+        if self.waited < self.window {
+            return Ok(());
+        }
+        if self.came < self.least {
+            let (least, window) = (self.least, self.window);
+            let words = format!("fewer than {least} bytes came within {window:?}");
+            return Err(io::Error::new(io::ErrorKind::TimedOut, words));
+        }
+        (self.waited, self.came) = (Duration::ZERO, 0);
+        Ok(())
+    }
 }
 
 impl Answer<'_> {
@@ -97,9 +134,18 @@ impl Read for Answer<'_> {
             if read > 0 || self.ended || buffer.is_empty() {
                 return Ok(read);
             }
-            match self.pieces.recv_timeout(LOOK_AGAIN) {
-                Ok(Piece::Data(data)) => self.rest = io::Cursor::new(data),
-                Ok(Piece::End) => self.ended = true,
+            let asked = Instant::now();
+            let piece = self.pieces.recv_timeout(LOOK_AGAIN);
+            self.pace.waited += asked.elapsed();
+            match piece {
+                Ok(Piece::Data(data)) => {
+                    self.pace.came += data.len() as u64;
+                    self.rest = io::Cursor::new(data);
+                }
+                Ok(Piece::End) => {
+                    self.ended = true;
+                    return Ok(0);
+                }
                 Ok(Piece::Failed(failure)) => return Err(failure.into_io()),
                 Ok(Piece::Head(..)) | Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
@@ -109,6 +155,7 @@ impl Read for Answer<'_> {
             if self.attendant.is_called_off() {
                 return Err(io::Error::other(Stopped));
             }
+            self.pace.check()?;
         }
     }
 }
@@ -231,6 +278,7 @@ impl<'a> Fetch<'a> {
                         attendant: self.attendant,
                         rest: io::Cursor::new(Vec::new()),
                         ended: false,
+                        pace: Pace::new(self.sources.patience),
                     }));
                 }
                 Ok(Piece::Failed(failure)) => return Ok(Err(failure)),

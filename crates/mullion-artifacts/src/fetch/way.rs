@@ -70,6 +70,7 @@ fn agent(sources: &Sources, proxy: Option<&str>) -> Result<Agent, FetchError> {
         .timeout_resolve(Some(patience.connect))
         .timeout_connect(Some(patience.connect))
         .timeout_per_read(Some(patience.stall))
+        .timeout_recv_response(Some(patience.window))
         .user_agent(concat!("mullion/", env!("CARGO_PKG_VERSION")))
         .build();
     Ok(config.new_agent())

@@ -592,3 +592,38 @@ fn promise_10_a_server_that_always_makes_it_begin_anew_is_given_up() {
     assert!(words.contains("broke off"), "{words}");
     assert!(server.seen().len() < 20, "{}", server.seen().len());
 }
+
+#[test]
+fn promise_10_a_server_that_dribbles_is_given_up() {
+    let pause = Duration::from_millis(25);
+    for manner in [Manner::Slow(1, pause), Manner::SlowHead(pause)] {
+        let server = Server::start(move |_, request| {
+            Reply::file(request, &content(2000), "\"a\"").sent(manner)
+        });
+        let ground = Ground::new();
+        let mut sources = sources();
+        sources.patience.window = Duration::from_millis(500);
+        sources.patience.least = 200;
+        let begun = Instant::now();
+        let error = ground.read(&kubeadm(&server, Digest::Unknown), &wanted(), &sources);
+        let words = told(&error.unwrap_err());
+        assert!(words.contains("broke off"), "{words}");
+        assert!(begun.elapsed() < Duration::from_secs(10), "{manner:?}");
+    }
+}
+
+#[test]
+fn a_slow_server_that_keeps_the_least_pace_is_waited_for() {
+    let body = content(400);
+    let server = Server::start(|_, request| {
+        let manner = Manner::Slow(20, Duration::from_millis(25));
+        Reply::file(request, &content(400), "\"a\"").sent(manner)
+    });
+    let ground = Ground::new();
+    let mut sources = sources();
+    sources.patience.window = Duration::from_millis(250);
+    sources.patience.least = 20;
+    let artifacts = kubeadm(&server, Digest::Unknown);
+    assert_eq!(ground.read(&artifacts, &wanted(), &sources).unwrap(), body);
+    assert_eq!(server.seen().len(), 1);
+}

@@ -152,6 +152,23 @@ fn promise_10_a_mirror_over_plain_http_never_vouches_for_itself() {
 }
 
 #[test]
+fn promise_10_what_comes_from_a_mirror_is_recorded_so_whatever_the_mirror_says() {
+    for origin in ["upstream", "build"] {
+        let mirror = hostile_mirror(origin);
+        let ground = Ground::new();
+        let mut listed = ground.listing(&[("kubectl", SCRIPT)]);
+        listed.mirror = Some(mirror.address(""));
+        let artifacts = [program("kubectl", None)];
+        let _ = ground.read(&artifacts, &kubectl(), &listed).unwrap();
+        let record = ground.store.record(&Item::Part(kubectl())).unwrap();
+        let Origin::Mirror { witness, .. } = record.origin else {
+            panic!("{record:?}");
+        };
+        assert_eq!(witness, Witness::DigestList);
+    }
+}
+
+#[test]
 fn promise_10_an_image_of_a_mirror_is_asked_for_by_the_digest_that_upstream_has() {
     let manifest = |text: &str| {
         let config = Sha256Digest::of(text.as_bytes());

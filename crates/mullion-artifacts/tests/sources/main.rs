@@ -156,6 +156,8 @@ pub(crate) fn sources() -> Sources {
         patience: Patience {
             connect: Duration::from_secs(2),
             stall: Duration::from_millis(400),
+            window: Duration::from_mins(1),
+            least: 1,
             attempts: 3,
             pause: Duration::from_millis(10),
             most: 8 << 20,

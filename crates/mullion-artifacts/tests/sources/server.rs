@@ -34,6 +34,8 @@ pub(crate) enum Manner {
     Endless,
     /// In pieces of that size, with a pause after each.
     Slow(usize, Duration),
+    /// The head already byte by byte, with a pause after each.
+    SlowHead(Duration),
 }
 
 #[derive(Debug, Clone)]
@@ -175,9 +177,16 @@ fn answer(mut stream: &TcpStream, reply: &Reply) -> std::io::Result<()> {
         let _ = write!(head, "content-length: {}\r\n", reply.body.len());
     }
     head.push_str("\r\n");
-    stream.write_all(head.as_bytes())?;
+    if let Manner::SlowHead(pause) = reply.manner {
+        for byte in head.as_bytes().chunks(1) {
+            stream.write_all(byte)?;
+            thread::sleep(pause);
+        }
+    } else {
+        stream.write_all(head.as_bytes())?;
+    }
     match reply.manner {
-        Manner::Whole => stream.write_all(&reply.body),
+        Manner::Whole | Manner::SlowHead(_) => stream.write_all(&reply.body),
         Manner::Endless => loop {
             stream.write_all(&reply.body)?;
         },

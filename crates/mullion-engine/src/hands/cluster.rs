@@ -5,13 +5,14 @@ use std::net::{IpAddr, ToSocketAddrs as _};
 use std::sync::Arc;
 use std::time::Duration;
 
-use mullion_kube::{Api, ClusterView, KubeError, Look, Marks, Serving, Taken, Workload};
+use mullion_kube::{Api, ClusterView, KubeError, Look, Marks, Owner, Serving, Taken, Workload};
 use mullion_plan::{Attend, ErrorClass, Fingerprint, Membership, StepError};
 use mullion_render::objects;
 use mullion_spec::value::{MachineName, Taint};
 use mullion_wire::{Kubeadm, Request};
 
 use super::starts::Before;
+use super::state::StateError;
 use super::{Hands, lock, settings};
 
 /// How long the API server has for one answer to the question whether it is there.
@@ -90,13 +91,19 @@ impl Hands<'_> {
         }
     }
 
+    /// By what nodes of this cluster are known.
+    pub(super) fn owner(&self) -> Result<Owner, StateError> {
+        let id = self.own_id()?;
+        Ok(Owner::new(&self.cluster().name, id.as_ref()))
+    }
+
     /// What the API server says of the cluster now; none where it does not answer.
     pub fn cluster_view(&self) -> Option<ClusterView> {
         let api = self.api().ok()?;
         if !api.answers(ANSWER) {
             return None;
         }
-        api.facts(&self.cluster().name).ok()
+        api.facts(&self.owner().ok()?).ok()
     }
 
     pub(super) fn await_api(
@@ -202,7 +209,7 @@ impl Hands<'_> {
         Ok(Serving {
             addresses: vec![own],
             taken,
-            cluster: self.cluster().name.to_string(),
+            owner: Owner::new(&self.cluster().name, Some(&self.identity()?.id)),
             machines: self
                 .cluster()
                 .machines()
@@ -260,9 +267,11 @@ impl Hands<'_> {
             drop_labels,
             drop_taints,
         };
+        // The first mark may make the id.
+        let owner = Owner::new(&self.cluster().name, Some(&self.identity()?.id));
         let look = self
             .api()?
-            .mark(machine.as_str(), &marks, &self.cluster().name)
+            .mark(machine.as_str(), &marks, &owner)
             .map_err(|error| refused(&format!("{machine} could not be marked"), &error))?;
         seen(look)
     }

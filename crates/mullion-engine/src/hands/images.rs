@@ -1,7 +1,8 @@
 //! Images for machines that exist already: those that we make have them from their template.
 
-use std::io;
-use std::path::Path;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use mullion_artifacts::part_of;
 use mullion_catalog::ArtifactKind;
@@ -62,8 +63,9 @@ impl Hands<'_> {
             archives.push((archive.map_err(|error| unread(&path, &error))?, file));
         }
         for file in &self.outfit.images {
+            let known = file.digest().cloned();
             let file = file.opened()?;
-            let archive = look_at(file, None, None);
+            let archive = look_at(file, None, known);
             let archive = archive.map_err(|error| unread(file.path(), &error))?;
             archives.push((archive, file.clone()));
         }
@@ -89,6 +91,28 @@ fn look_at(
 }
 
 impl super::UserArchive {
+    /// An archive at a path, or why it cannot be read.
+    pub fn new(path: PathBuf, opened: io::Result<Opened>) -> Self {
+        Self {
+            path,
+            opened,
+            digest: OnceLock::new(),
+        }
+    }
+
+    /// Its digest. One that cannot be read has none: the step that needs it says why.
+    pub(super) fn digest(&self) -> Option<&Sha256Digest> {
+        let digest = self.digest.get_or_init(|| {
+            let opened = self.opened.as_ref().ok()?;
+            // One that grows meanwhile is cut.
+            let whole = opened.reader().take(opened.size());
+            Sha256Digest::of_reader(whole)
+                .ok()
+                .map(|(sha256, _)| sha256)
+        });
+        digest.as_ref()
+    }
+
     /// The archive, where it could be opened.
     pub(super) fn opened(&self) -> Result<&Opened, StepError> {
         self.opened

@@ -224,8 +224,9 @@ impl Hands<'_> {
             }
             return Some(facts);
         }
-        let found = api.facts(&self.cluster().name);
-        let mut facts = found.map_or_else(|_| silent(id), |view| view.facts);
+        // An id that cannot be read was told before.
+        let found = self.owner().ok().and_then(|owner| api.facts(&owner).ok());
+        let mut facts = found.map_or_else(|| silent(id), |view| view.facts);
         if !facts.answers {
             facts.members = members(observed);
         }

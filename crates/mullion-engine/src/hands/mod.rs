@@ -175,6 +175,8 @@ pub struct UserArchive {
     pub path: PathBuf,
     /// The file itself, as it was opened with the user's rights, or why it could not be.
     pub opened: std::io::Result<Opened>,
+    /// Its digest, once it was needed; none where it cannot be read.
+    digest: OnceLock<Option<Sha256Digest>>,
 }
 
 /// Why there are no hands.

@@ -165,6 +165,11 @@ impl Hands<'_> {
             let contents = patches.iter().map(|patch| setting.contents.get(patch));
             Fingerprint::of(&contents.collect::<Vec<_>>())
         });
+        let archives = &self.outfit.images;
+        documents.archives = (!archives.is_empty()).then(|| {
+            let digests = archives.iter().map(super::UserArchive::digest);
+            Fingerprint::of(&digests.collect::<Vec<_>>())
+        });
         for set in SETS {
             if let Ok(Some(objects)) = objects(&setting, set) {
                 documents

@@ -1,3 +1,4 @@
+use mullion_spec::value::ClusterName;
 use serde_json::json;
 
 use super::*;
@@ -118,7 +119,12 @@ fn answers() -> Answers {
 
 fn seen(answers: &Answers) -> ClusterView {
     let server = http::Uri::from_static("https://10.99.0.11:6443");
-    view(answers, ClusterId("id".into()), &server, &cluster())
+    view(
+        answers,
+        ClusterId("id".into()),
+        &server,
+        &Owner::new(&cluster(), None),
+    )
 }
 
 #[test]

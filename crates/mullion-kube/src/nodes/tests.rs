@@ -34,7 +34,7 @@ impl Wish {
             drop_taints: &self.drop_taints,
         };
         let node = serde_json::from_value(node.clone()).unwrap();
-        marking(&node, &marks, &"demo".parse().unwrap())
+        marking(&node, &marks, &Owner::new(&"demo".parse().unwrap(), None))
     }
 }
 

@@ -30,7 +30,7 @@ fn own(pem: &[u8]) -> Value {
 fn known() -> Serving {
     Serving {
         addresses: vec!["10.99.0.12".parse().unwrap()],
-        cluster: "demo".into(),
+        owner: owner(),
         machines: ["lin1".to_owned(), "lin2".to_owned()].into(),
         ..Serving::default()
     }
@@ -70,7 +70,7 @@ fn a_slow_kubelet_is_waited_for_and_then_approved() {
     assert!(is_noted(&fake));
     let approved = fake.at(&format!("{FOLDER}/csr-1")).unwrap();
     assert_eq!(approved["status"]["conditions"][0]["type"], "Approved");
-    assert!(api.facts(&cluster()).unwrap().facts.nodes["lin1"].certificates);
+    assert!(api.facts(&owner()).unwrap().facts.nodes["lin1"].certificates);
 
     fake.forget_requests();
     assert_eq!(
@@ -89,7 +89,7 @@ fn a_slow_kubelet_is_waited_for_and_then_approved() {
 fn a_renewal_long_after_the_node_was_made_is_seen_and_approved() {
     let fake = with(&[("csr-1", own(fixture!("lin1")))]);
     let api = fake.api();
-    let is_settled = || api.facts(&cluster()).unwrap().facts.nodes["lin1"].certificates;
+    let is_settled = || api.facts(&owner()).unwrap().facts.nodes["lin1"].certificates;
     let approve = || api.approve_certificates("lin1", &known()).unwrap();
     assert_eq!(approve(), Look::So(1));
     fake.forget_requests();
@@ -193,7 +193,7 @@ fn a_request_of_a_node_that_is_gone_stops_nobody() {
         api.approve_certificates("lin1", &known()).unwrap(),
         Look::So(1)
     );
-    assert!(api.facts(&cluster()).unwrap().facts.nodes["lin1"].certificates);
+    assert!(api.facts(&owner()).unwrap().facts.nodes["lin1"].certificates);
 }
 
 #[test]

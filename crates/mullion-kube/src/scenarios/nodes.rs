@@ -12,7 +12,7 @@ fn mark(api: &Api) -> Result<Look, crate::KubeError> {
         drop_labels: &BTreeSet::new(),
         drop_taints: &BTreeSet::new(),
     };
-    api.mark("lin1", &marks, &cluster())
+    api.mark("lin1", &marks, &owner())
 }
 
 #[test]
@@ -25,7 +25,7 @@ fn a_marked_node_is_seen_as_marked_and_not_changed_again() {
     fake.put("/api/v1/nodes/lin1", new);
     let api = fake.api();
     assert!(mark(&api).unwrap().is_so());
-    let facts = api.facts(&cluster()).unwrap().facts;
+    let facts = api.facts(&owner()).unwrap().facts;
     let lin1 = &facts.nodes["lin1"];
     assert!(lin1.ours && !lin1.cordoned);
     assert_eq!(lin1.labels["tier"], "gold");
@@ -34,6 +34,31 @@ fn a_marked_node_is_seen_as_marked_and_not_changed_again() {
     assert_eq!(fake.changes().len(), 1);
     assert!(mark(&api).unwrap().is_so());
     assert_eq!(fake.changes().len(), 1);
+}
+
+#[test]
+fn promise_09_a_node_of_another_cluster_of_the_same_name_is_not_ours() {
+    let fake = Fake::default();
+    let mut others = node("True");
+    let other = ClusterUid::of(2);
+    others["metadata"]["labels"] =
+        json!({"mullion.dev/cluster": "demo", "mullion.dev/cluster-id": other.as_str()});
+    fake.put("/api/v1/nodes/lin1", others);
+    let api = fake.api();
+    let is_ours = |owner: &Owner| api.facts(owner).unwrap().facts.nodes["lin1"].ours;
+    assert!(!is_ours(&owner()));
+    assert!(!is_ours(&Owner::new(&cluster(), None)));
+    assert!(is_ours(&Owner::new(&cluster(), Some(&other))));
+    let error = mark(&api).unwrap_err();
+    assert_eq!(error.class(), ErrorClass::NotOurs);
+    assert!(error.to_string().contains(other.as_str()), "{error}");
+    // A node of an older version has no id: the name decides, and the mark adds the id.
+    let mut older = node("True");
+    older["metadata"]["labels"] = json!({"mullion.dev/cluster": "demo"});
+    fake.put("/api/v1/nodes/lin1", older);
+    assert!(is_ours(&owner()) && is_ours(&Owner::new(&cluster(), Some(&other))));
+    assert!(mark(&api).unwrap().is_so());
+    assert!(is_ours(&owner()) && !is_ours(&Owner::new(&cluster(), Some(&other))));
 }
 
 #[test]
@@ -54,8 +79,27 @@ fn a_node_that_changes_all_the_time_is_marked_in_the_end() {
 #[test]
 fn a_node_that_is_not_there_yet_is_waited_for() {
     let api = Fake::default().api();
-    for look in [mark(&api), api.node_ready("lin1"), api.node_network("lin1")] {
-        assert_eq!(words(look.unwrap()), "the cluster knows no node lin1 yet");
+    assert_eq!(
+        words(mark(&api).unwrap()),
+        "the cluster knows no node lin1 yet"
+    );
+}
+
+#[test]
+fn promise_04_a_node_that_is_deleted_during_a_run_is_not_waited_for() {
+    let fake = Fake::default();
+    fake.put("/api/v1/nodes/lin1", node("False"));
+    let api = fake.api();
+    let old = api.node_sign("lin1").unwrap().unwrap();
+    api.forget("lin1").unwrap();
+    for look in [
+        api.node_ready("lin1"),
+        api.node_ready_since("lin1", &old),
+        api.node_network("lin1"),
+    ] {
+        let error = look.unwrap_err();
+        assert_eq!(error.class(), ErrorClass::Refused, "{error:?}");
+        assert!(error.hint().unwrap().contains("mullion up"));
     }
 }
 
@@ -94,7 +138,7 @@ fn what_somebody_else_cordoned_stays_so() {
     assert!(mark(&api).unwrap().is_so());
     let node = fake.at("/api/v1/nodes/lin1").unwrap();
     assert_eq!(node["spec"]["unschedulable"], true);
-    assert!(!api.facts(&cluster()).unwrap().facts.nodes["lin1"].cordoned);
+    assert!(!api.facts(&owner()).unwrap().facts.nodes["lin1"].cordoned);
 }
 
 const LIN1: &str = "/api/v1/nodes/lin1";

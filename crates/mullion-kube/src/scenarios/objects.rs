@@ -39,7 +39,7 @@ fn apply(api: &Api, version: u8, objects: &[Value]) -> Result<Look, KubeError> {
 }
 
 fn fingerprint(api: &Api) -> Option<Fingerprint> {
-    let facts = api.facts(&cluster()).unwrap().facts;
+    let facts = api.facts(&owner()).unwrap().facts;
     facts.objects.get("network-flannel").cloned()
 }
 
@@ -110,7 +110,7 @@ fn an_object_that_another_set_took_over_is_not_pruned() {
     assert!(taken.unwrap().is_so());
     assert!(apply(&api, 2, &flannel()[..1]).unwrap().is_so());
     assert!(fake.at(SETTINGS).is_some(), "it is the other set's now");
-    let objects = api.facts(&cluster()).unwrap().facts.objects;
+    let objects = api.facts(&owner()).unwrap().facts.objects;
     assert_eq!(objects.len(), 2, "each set has its own place: {objects:?}");
 }
 
@@ -312,7 +312,7 @@ fn sets_that_are_applied_at_once_do_not_meet() {
             });
         }
     });
-    assert_eq!(api.facts(&cluster()).unwrap().facts.objects.len(), 8);
+    assert_eq!(api.facts(&owner()).unwrap().facts.objects.len(), 8);
 }
 
 #[test]
@@ -323,7 +323,7 @@ fn proofs_last_until_they_are_forgotten() {
     assert!(apply(&api, 1, &flannel()).unwrap().is_so());
     api.prove("smoke", &cluster()).unwrap();
     api.prove("network", &cluster()).unwrap();
-    let proven = |api: &Api| api.facts(&cluster()).unwrap().facts.proven;
+    let proven = |api: &Api| api.facts(&owner()).unwrap().facts.proven;
     assert_eq!(
         proven(&api).into_iter().collect::<Vec<_>>(),
         ["network", "smoke"]

@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use mullion_kube::{Api, KubeError, Look, Marks, Serving, Workload, kubeconfig};
+use mullion_kube::{Api, KubeError, Look, Marks, Owner, Serving, Workload, kubeconfig};
 use mullion_plan::{ErrorClass, Fingerprint, Unattended};
 use mullion_spec::value::ClusterName;
 use mullion_wire::Sha256Digest;
@@ -27,6 +27,10 @@ use server::{KUBELET, Server};
 
 fn cluster() -> ClusterName {
     "demo".parse().unwrap()
+}
+
+fn owner() -> Owner {
+    Owner::new(&cluster(), None)
 }
 
 /// A part of the test, on what the parts before it left.
@@ -96,7 +100,7 @@ fn strangers(server: &Server, _: &Api) {
         .collect();
     let error = Api::connect(&kubeconfig, None)
         .unwrap()
-        .facts(&cluster())
+        .facts(&owner())
         .unwrap_err();
     assert!(matches!(error, KubeError::Untrusted { .. }), "{error:?}");
     assert_eq!(error.class(), ErrorClass::Refused);
@@ -142,14 +146,14 @@ fn nodes(server: &Server, api: &Api) {
         drop_labels: &none,
         drop_taints: &no_taints,
     };
-    assert!(api.mark("lin1", &marks, &cluster()).unwrap().is_so());
+    assert!(api.mark("lin1", &marks, &owner()).unwrap().is_so());
     let version = |name: &str| server.get(&["node", name])["metadata"]["resourceVersion"].clone();
     let before = version("lin1");
-    assert!(api.mark("lin1", &marks, &cluster()).unwrap().is_so());
+    assert!(api.mark("lin1", &marks, &owner()).unwrap().is_so());
     assert_eq!(version("lin1"), before, "a second time changes nothing");
-    assert!(!api.mark("nobody", &marks, &cluster()).unwrap().is_so());
+    assert!(!api.mark("nobody", &marks, &owner()).unwrap().is_so());
 
-    let lin1 = api.facts(&cluster()).unwrap().facts.nodes["lin1"].clone();
+    let lin1 = api.facts(&owner()).unwrap().facts.nodes["lin1"].clone();
     assert!(lin1.ours && !lin1.cordoned && !lin1.ready);
     assert_eq!(lin1.labels["tier"], "gold");
     assert_eq!(lin1.set_taints, taints);
@@ -167,14 +171,14 @@ fn nodes(server: &Server, api: &Api) {
         drop_labels: &lin1.set_labels,
         drop_taints: &lin1.set_taints,
     };
-    assert!(api.mark("lin1", &dropping, &cluster()).unwrap().is_so());
-    let lin1 = api.facts(&cluster()).unwrap().facts.nodes["lin1"].clone();
+    assert!(api.mark("lin1", &dropping, &owner()).unwrap().is_so());
+    let lin1 = api.facts(&owner()).unwrap().facts.nodes["lin1"].clone();
     assert!(!lin1.labels.contains_key("tier") && lin1.taints.is_disjoint(&taints));
 
     let mut best = Duration::MAX;
     for _ in 0..5 {
         let begun = Instant::now();
-        api.facts(&cluster()).unwrap();
+        api.facts(&owner()).unwrap();
         best = best.min(begun.elapsed());
     }
     println!("facts: {} ms", best.as_millis());
@@ -223,7 +227,7 @@ fn objects(server: &Server, api: &Api) {
     let daemons = server.get(&[&place[..], &["daemonset", "flannel"]].concat());
     assert_eq!(daemons["metadata"]["labels"]["mullion.dev/set"], set);
     assert_eq!(daemons["metadata"]["generation"], 1);
-    assert_eq!(api.facts(&cluster()).unwrap().facts.objects[set], one);
+    assert_eq!(api.facts(&owner()).unwrap().facts.objects[set], one);
     assert!(
         !api.rolled_out(Workload::DaemonSet, "kube-flannel", "flannel")
             .unwrap()
@@ -251,30 +255,24 @@ fn objects(server: &Server, api: &Api) {
             .is_so()
     );
     assert!(!server.exists(&[&place[..], &["configmap", "flannel"]].concat()));
-    assert_eq!(api.facts(&cluster()).unwrap().facts.objects[set], two);
+    assert_eq!(api.facts(&owner()).unwrap().facts.objects[set], two);
 
     // What is invalid is refused in the server's words, and the set is not taken for whole.
     let mut wrong = fewer.clone();
     wrong[0]["spec"]["template"]["spec"]["containers"] = json!([]);
     let error = api.apply_set(set, &one, &wrong, &cluster()).unwrap_err();
     assert_eq!(error.class(), ErrorClass::Refused, "{error:?}");
-    assert!(api.facts(&cluster()).unwrap().facts.objects[set] != one);
+    assert!(api.facts(&owner()).unwrap().facts.objects[set] != one);
 
     api.prove("smoke", &cluster()).unwrap();
-    assert!(
-        api.facts(&cluster())
-            .unwrap()
-            .facts
-            .proven
-            .contains("smoke")
-    );
+    assert!(api.facts(&owner()).unwrap().facts.proven.contains("smoke"));
     api.forget_proofs().unwrap();
-    assert!(api.facts(&cluster()).unwrap().facts.proven.is_empty());
+    assert!(api.facts(&owner()).unwrap().facts.proven.is_empty());
 
     until("removing the set", || api.remove_set(set).unwrap());
     assert!(!server.exists(&["namespace", "kube-flannel"]));
     assert!(!server.exists(&["clusterrole", "flannel"]));
-    assert!(api.facts(&cluster()).unwrap().facts.objects.is_empty());
+    assert!(api.facts(&owner()).unwrap().facts.objects.is_empty());
 }
 
 /// A set that teaches the API server the kind of its own objects.
@@ -362,12 +360,12 @@ fn certificates(server: &Server, api: &Api) {
         server.kubectl(&as_node, &request.to_string());
     };
     ask("good", include_bytes!("../requests/lin1.pem"));
-    assert!(!api.facts(&cluster()).unwrap().facts.nodes["lin1"].certificates);
+    assert!(!api.facts(&owner()).unwrap().facts.nodes["lin1"].certificates);
     assert_eq!(
         api.approve_certificates("lin1", &known).unwrap(),
         Look::So(1)
     );
-    assert!(api.facts(&cluster()).unwrap().facts.nodes["lin1"].certificates);
+    assert!(api.facts(&owner()).unwrap().facts.nodes["lin1"].certificates);
     until("the certificate", || {
         let request = server.get(&["csr", "good"]);
         match request["status"]["certificate"].as_str() {
@@ -381,7 +379,7 @@ fn certificates(server: &Server, api: &Api) {
     );
 
     ask("bad", include_bytes!("../requests/foreign-address.pem"));
-    assert!(!api.facts(&cluster()).unwrap().facts.nodes["lin1"].certificates);
+    assert!(!api.facts(&owner()).unwrap().facts.nodes["lin1"].certificates);
     let error = api.approve_certificates("lin1", &known).unwrap_err();
     assert!(matches!(error, KubeError::WrongRequest { .. }), "{error:?}");
     assert!(server.get(&["csr", "bad"])["status"]["conditions"].is_null());
@@ -405,7 +403,7 @@ fn certificates(server: &Server, api: &Api) {
         api.approve_certificates("lin2", &both).unwrap(),
         Look::So(0)
     );
-    assert!(api.facts(&cluster()).unwrap().facts.nodes["lin2"].certificates);
+    assert!(api.facts(&owner()).unwrap().facts.nodes["lin2"].certificates);
     api.forget("lin2").unwrap();
 }
 
@@ -451,7 +449,7 @@ fn drain(server: &Server, api: &Api) {
         }
     });
     println!("{words}");
-    assert!(api.facts(&cluster()).unwrap().facts.nodes["lin1"].cordoned);
+    assert!(api.facts(&owner()).unwrap().facts.nodes["lin1"].cordoned);
     server.kubectl(&["delete", "pdb", "web"], "");
     until("eviction", || {
         match api.drain("lin1", &Unattended).unwrap() {
@@ -482,8 +480,8 @@ fn drain(server: &Server, api: &Api) {
         drop_labels: &nothing.1,
         drop_taints: &nothing.2,
     };
-    assert!(api.mark("lin1", &marks, &cluster()).unwrap().is_so());
-    assert!(!api.facts(&cluster()).unwrap().facts.nodes["lin1"].cordoned);
+    assert!(api.mark("lin1", &marks, &owner()).unwrap().is_so());
+    assert!(!api.facts(&owner()).unwrap().facts.nodes["lin1"].cordoned);
     api.forget("lin1").unwrap();
-    assert!(api.facts(&cluster()).unwrap().facts.nodes.is_empty());
+    assert!(api.facts(&owner()).unwrap().facts.nodes.is_empty());
 }

@@ -34,6 +34,7 @@ mod place;
 mod process;
 mod quota;
 mod record;
+mod replace;
 mod seed;
 mod share;
 mod unit;

@@ -5,8 +5,6 @@ use std::net::Ipv4Addr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use fs_err::File;
-use fs_err::os::unix::fs::OpenOptionsExt as _;
 use ipnet::Ipv4Net;
 use mullion_plan::{Identity, Size, TemplateId, Trouble};
 use mullion_spec::value::{ClusterName, MachineName};
@@ -14,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::erase::erase;
 pub(super) use super::erase::erase as remove;
+use super::replace::replace;
 use crate::error::DriverError;
 use crate::record::read_record;
 
@@ -294,22 +293,11 @@ impl Home {
         }
     }
 
-    /// Puts the label on the machine: the old one or the new one is there, never half of one.
+    /// Puts the label on the machine.
     pub(super) fn put_label(&self, label: &Label) -> Result<(), DriverError> {
         let text = serde_json::to_vec_pretty(label).map_err(std::io::Error::from)?;
-        let draft = self.folder.join(DRAFT);
-        // What is there was left by a process that was killed, or leads elsewhere.
-        erase(&draft)?;
-        let mut options = fs_err::OpenOptions::new();
-        let mut file = options
-            .write(true)
-            .create_new(true)
-            .mode(0o644)
-            .open(&draft)?;
-        file.write_all(&text)?;
-        file.sync_all()?;
-        fs_err::rename(&draft, self.folder.join(LABEL))?;
-        Ok(File::open(&self.folder)?.sync_all()?)
+        let (label, draft) = (self.folder.join(LABEL), self.folder.join(DRAFT));
+        replace(&label, &draft, 0o644, |file| file.write_all(&text))
     }
 
     /// Refuses where something is mounted in the folder: its removal would not be one of the machine's alone.

@@ -4,6 +4,7 @@
 //! as one object; such a record names no cluster and no network namespace.
 
 use std::collections::BTreeMap;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use mullion_spec::value::ClusterName;
@@ -11,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::kernel;
 use super::place::remove;
+use super::replace::replace;
 use crate::error::DriverError;
 use crate::record::read_record;
 
@@ -96,9 +98,7 @@ impl Record {
     /// Writes it, whole or not at all.
     pub(super) fn write(&self, path: &Path) -> Result<(), DriverError> {
         let text = serde_json::to_vec(self).map_err(std::io::Error::from)?;
-        let draft = draft(path);
-        fs_err::write(&draft, text)?;
-        Ok(fs_err::rename(&draft, path)?)
+        replace(path, &draft(path), 0o644, |file| file.write_all(&text))
     }
 
     /// Writes it where there was one.

@@ -16,13 +16,13 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use fs_err::File;
-use fs_err::os::unix::fs::OpenOptionsExt as _;
 use mullion_plan::Identity;
 use mullion_spec::value::{ClusterName, MachineName};
 
 use super::erase::erase;
 use super::exec;
 use super::names;
+use super::replace::replace;
 use super::unit::{network_service, quoted};
 use crate::error::DriverError;
 use crate::quirks::{Init, quirks};
@@ -261,19 +261,11 @@ impl Units {
         fs_err::create_dir_all(&folder)?;
         // Whatever the caller's mask is: root runs what is in it.
         fs_err::set_permissions(&folder, std::fs::Permissions::from_mode(0o755))?;
-        let draft = self.draft();
-        erase(&draft)?;
-        let mut options = fs_err::OpenOptions::new();
-        let mut file = options
-            .write(true)
-            .create_new(true)
-            .mode(0o755)
-            .open(&draft)?;
-        std::io::copy(&mut source, &mut file)?;
-        file.set_permissions(std::fs::Permissions::from_mode(0o755))?;
-        file.file().set_modified(meta.modified()?)?;
-        file.sync_all()?;
-        fs_err::rename(&draft, &copy)?;
+        replace(&copy, &self.draft(), 0o755, |file| {
+            std::io::copy(&mut source, file)?;
+            file.set_permissions(std::fs::Permissions::from_mode(0o755))?;
+            file.file().set_modified(meta.modified()?)
+        })?;
         Ok(copy)
     }
 
@@ -340,17 +332,8 @@ impl Units {
             Whose::Nobodys | Whose::Ours(_) => {}
         }
         fs_err::create_dir_all(&self.folder)?;
-        let draft = self.unit_draft(unit);
-        erase(&draft)?;
-        let mut options = fs_err::OpenOptions::new();
-        let mut file = options
-            .write(true)
-            .create_new(true)
-            .mode(0o644)
-            .open(&draft)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs_err::rename(&draft, self.folder.join(unit))?;
+        let (path, draft) = (self.folder.join(unit), self.unit_draft(unit));
+        replace(&path, &draft, 0o644, |file| file.write_all(text.as_bytes()))?;
         Ok(true)
     }
 

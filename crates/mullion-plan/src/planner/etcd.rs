@@ -15,14 +15,13 @@ use crate::step::Step;
 pub(super) fn endangered(observed: &Observed, steps: &[Step]) -> BTreeSet<Obstacle> {
     let mut obstacles = BTreeSet::new();
     let Some(cluster) = &observed.cluster else {
-        // No cluster was found. One that was damaged is an obstacle of its own. A machine that has run and that nobody
-        // could look into may hold all of etcd.
-        let removed = steps
+        // No cluster was found, perhaps because the kubeconfig is lost. Nobody can ask etcd then.
+        let emptied = steps
             .iter()
-            .filter(|step| matches!(step.action, Action::RemoveMachine))
+            .filter(|step| matches!(step.action, Action::Reset { .. } | Action::RemoveMachine))
             .filter_map(|step| step.machine.clone());
-        let unseen = removed.filter(|machine| may_hold_etcd(observed, machine));
-        return unseen
+        let unknown = emptied.filter(|machine| may_hold_etcd(observed, machine));
+        return unknown
             .map(|machine| Obstacle::EtcdUnknown { machine })
             .collect();
     };
@@ -49,10 +48,16 @@ pub(super) fn endangered(observed: &Observed, steps: &[Step]) -> BTreeSet<Obstac
     obstacles
 }
 
+/// Whether a machine may hold all of etcd: a control plane of a cluster, or one that has run and that nobody could look
+/// into. A control plane that kubeadm did not finish has joined no cluster yet.
 fn may_hold_etcd(observed: &Observed, machine: &MachineName) -> bool {
     let facts = observed.machines.get(machine);
     facts.is_some_and(|facts| {
-        facts.ours && facts.whole && facts.inside.is_none() && facts.power != Power::New
+        let may_hold = match &facts.inside {
+            Some(inside) => inside.control_plane && inside.joined.is_some(),
+            None => facts.power != Power::New,
+        };
+        facts.ours && facts.whole && may_hold
     })
 }
 
@@ -73,6 +78,8 @@ struct Etcd<'a> {
     cluster: &'a ClusterFacts,
     /// Not known where etcd could not be asked.
     facts: Option<EtcdFacts>,
+    /// Whether etcd itself listed them. Otherwise the machines did, and health is not known.
+    is_asked: bool,
     /// Machines that were emptied, each judged once.
     gone: BTreeSet<MachineName>,
 }
@@ -80,13 +87,13 @@ struct Etcd<'a> {
 impl<'a> Etcd<'a> {
     fn new(cluster: &'a ClusterFacts) -> Self {
         let mut facts = cluster.etcd.clone();
+        let is_asked = facts.is_some();
         if !cluster.answers {
-            // Such a plan waits for the API server first, which answers when a majority of etcd is back. Until then the
-            // machines tell who its members are. Before anything is emptied, etcd is asked again.
-            let by_machines = || EtcdFacts {
-                members: cluster.members.iter().map(healthy).collect(),
+            // The plan waits for the API server first. Only machines that it starts or repairs before count as healthy.
+            let unknown = || EtcdFacts {
+                members: cluster.members.iter().map(unhealthy).collect(),
             };
-            let said = facts.get_or_insert_with(by_machines);
+            let said = facts.get_or_insert_with(unknown);
             for member in said.members.values_mut() {
                 // What it waits for is what the plan waits for. Any other word of etcd's stands.
                 if member.health == Health::Leaderless {
@@ -97,6 +104,7 @@ impl<'a> Etcd<'a> {
         Self {
             cluster,
             facts,
+            is_asked,
             gone: BTreeSet::new(),
         }
     }
@@ -138,6 +146,9 @@ impl<'a> Etcd<'a> {
         match verdict {
             Ok(()) => None,
             Err(Risk::Last) => Some(Obstacle::LastMember { machine }),
+            Err(Risk::NoMajority { .. }) if !self.is_asked => {
+                Some(Obstacle::EtcdUnknown { machine })
+            }
             Err(Risk::NoMajority { healthy, others }) => Some(Obstacle::NoMajority {
                 machine,
                 healthy,
@@ -158,11 +169,19 @@ impl<'a> Etcd<'a> {
 
 /// A healthy member on a machine, under an id that etcd gives to none.
 fn healthy(machine: &MachineName) -> (String, MemberFacts) {
+    member(machine, Health::Healthy)
+}
+
+fn unhealthy(machine: &MachineName) -> (String, MemberFacts) {
+    member(machine, Health::Unhealthy)
+}
+
+fn member(machine: &MachineName, health: Health) -> (String, MemberFacts) {
     let member = MemberFacts {
         name: machine.to_string(),
         machine: Some(machine.clone()),
         voting: true,
-        health: Health::Healthy,
+        health,
     };
     (format!("of {machine}"), member)
 }

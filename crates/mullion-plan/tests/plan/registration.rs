@@ -353,6 +353,39 @@ fn promise_04_a_silent_api_server_does_not_make_sick_members_healthy() {
 }
 
 #[test]
+fn promise_04_members_that_nobody_could_ask_do_not_count_as_healthy() {
+    let (mut sketch, world) = three();
+    sketch.seats.count = 2;
+    let mut observed = look(&world, &sketch);
+    let cluster = observed.cluster.as_mut().unwrap();
+    (cluster.answers, cluster.etcd) = (false, None);
+    cluster.nodes.clear();
+    cluster.objects.clear();
+    let machine = name("cp3");
+    let unknown = Obstacle::EtcdUnknown { machine };
+    assert_eq!(only_obstacle(&planned(&sketch, &observed)), &unknown);
+    let by_command = plan_reset(&observed, &name("cp2"));
+    let machine = name("cp2");
+    assert_eq!(
+        only_obstacle(&by_command),
+        &Obstacle::EtcdUnknown { machine }
+    );
+    // Nothing is emptied, nothing to fear.
+    sketch.seats.count = 3;
+    assert_eq!(planned(&sketch, &observed).obstacles(), []);
+    // The plan starts the other two first, and etcd is asked again before the reset.
+    sketch.seats.count = 2;
+    for seat in ["cp1", "cp2"] {
+        world.strike(&name(seat), Blow::PowerLoss);
+    }
+    world.hide_etcd(true);
+    let observed = look(&world, &sketch);
+    assert!(!observed.cluster.as_ref().unwrap().answers);
+    world.hide_etcd(false);
+    run_whole(&planned(&sketch, &observed), &world);
+}
+
+#[test]
 fn promise_04_a_member_that_fits_no_machine_keeps_control_planes_from_being_emptied() {
     let (sketch, world) = three();
     let mut observed = look(&world, &sketch);

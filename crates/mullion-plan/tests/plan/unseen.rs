@@ -306,3 +306,20 @@ fn promise_04_a_machine_that_may_hold_the_only_etcd_is_not_removed_unseen() {
     let is_it = |obstacle: &Obstacle| matches!(obstacle, Obstacle::EtcdUnknown { .. });
     assert!(plan.obstacles().iter().any(is_it), "{:?}", plan.obstacles());
 }
+
+#[test]
+fn promise_04_a_control_plane_is_not_emptied_where_the_kubeconfig_is_lost() {
+    let begun = Sketch::small();
+    let world = up(&begun);
+    let mut observed = look(&world, &begun);
+    observed.cluster = None;
+    let machine = "cp1".parse().unwrap();
+    let is_it = |obstacle: &Obstacle| matches!(obstacle, Obstacle::EtcdUnknown { .. });
+    let by_command = mullion_plan::plan_reset(&observed, &machine);
+    assert!(by_command.obstacles().iter().any(is_it), "{by_command:?}");
+    // The file calls the control plane by another name.
+    let facts = observed.machines.remove(&machine).unwrap();
+    observed.machines.insert("old1".parse().unwrap(), facts);
+    let plan = planned(&begun, &observed);
+    assert!(plan.obstacles().iter().any(is_it), "{:?}", plan.obstacles());
+}

@@ -208,9 +208,10 @@ fn get_everything(
                 let _ = writeln!(console.err, "{line}");
                 let _ = console.err.flush();
             }
+            // At once: the ledger has the digest already, so a run that is killed later never warns again.
+            let _ = tell_notices(console, &errand.sources);
         },
     );
-    tell_notices(console, &errand.sources)?;
     let rows: Vec<_> = stock
         .items
         .iter()

@@ -1,10 +1,12 @@
 //! The files and environment variables that a run reads because the cluster file names them, and the variables that lead
 //! downloads elsewhere.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use mullion_engine::hands::{ClusterState, Taken};
 use mullion_spec::cluster::{Carrier, Cluster, ControlPlane, Licence, MediaPlace, Origin, System};
-use mullion_spec::value::{Secret, SecretRef};
+use mullion_spec::value::{MachineName, Secret, SecretRef};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -81,7 +83,12 @@ pub fn reads(cluster: &Cluster, environment: &Environment) -> Vec<ReadRow> {
             file(path, format!("installation media of `{name}`"));
         }
     }
-    if let Some(purpose) = agent_use(cluster).filter(|_| environment.ssh_agent().is_some()) {
+    // Machines that left the file are logged in to until they are given back. State that cannot be read stops a run.
+    let state = ClusterState::find(&environment.state, &cluster.name);
+    let taken = state.and_then(|state| state.taken().ok());
+    let taken = taken.unwrap_or_default();
+    if let Some(purpose) = agent_use(cluster, &taken).filter(|_| environment.ssh_agent().is_some())
+    {
         rows.push(ReadRow {
             kind: ReadKind::Variable,
             name: "SSH_AUTH_SOCK".into(),
@@ -98,7 +105,14 @@ pub fn reads(cluster: &Cluster, environment: &Environment) -> Vec<ReadRow> {
             });
         }
     }
-    for (place, purpose) in secrets(cluster) {
+    let named = secrets(cluster);
+    let left = taken.iter().filter_map(|(machine, taken)| {
+        let key = taken.login.key.as_ref()?;
+        let is_named = named.iter().any(|(place, _)| *place == key);
+        let purpose = format!("the login key of machine `{machine}`, which an earlier file named");
+        (!is_named).then_some((key, purpose))
+    });
+    for (place, purpose) in named.iter().cloned().chain(left) {
         let (kind, name) = match place {
             SecretRef::File(path) => {
                 let path = environment.path_of(path);
@@ -137,18 +151,26 @@ fn ways_out() -> impl Iterator<Item = (&'static str, &'static str)> {
     proxies.into_iter().chain(direct).chain(go)
 }
 
-/// What the user's SSH agent is asked for: machines whose login names no key.
-fn agent_use(cluster: &Cluster) -> Option<String> {
-    let groups = cluster.groups.iter();
-    let names: Vec<_> = groups
-        .filter(|group| match &group.carrier {
-            Carrier::Existing { login, .. } => login.key.is_none(),
-            Carrier::Made { .. } => false,
-        })
-        .map(|group| format!("`{}`", group.name))
-        .collect();
+/// What the user's SSH agent is asked for: machines and hosts whose login names no key.
+fn agent_use(cluster: &Cluster, taken: &BTreeMap<MachineName, Taken>) -> Option<String> {
+    let groups = cluster.groups.iter().filter_map(|group| {
+        let Carrier::Existing { login, .. } = &group.carrier else {
+            return None;
+        };
+        let name = format!("machines of `{}`", group.name);
+        login.key.is_none().then_some(name)
+    });
+    let hosts = cluster.hosts.iter();
+    let hosts = hosts.filter(|host| host.login.key.is_none());
+    let hosts = hosts.map(|host| format!("host `{}`", host.name));
+    let in_file: Vec<_> = cluster.machines().map(|machine| machine.name).collect();
+    let left = taken.iter();
+    let left = left.filter(|(machine, _)| !in_file.contains(machine));
+    let left = left.filter(|(_, taken)| taken.login.key.is_none());
+    let left = left.map(|(machine, _)| format!("machine `{machine}`"));
+    let names: Vec<_> = groups.chain(hosts).chain(left).collect();
     let names = names.join(", ");
-    (!names.is_empty()).then(|| format!("your SSH agent logs in to machines of {names}"))
+    (!names.is_empty()).then(|| format!("your SSH agent logs in to {names}"))
 }
 
 /// Every place that the file says holds a secret, and what the secret is for.
@@ -279,5 +301,41 @@ mod tests {
         assert!(!more.contains("`HTTP_PROXY`"), "{more}");
         assert_eq!(printable("a\u{1b}[2Jb\n"), "a\\u{1b}[2Jb\\n");
         assert_eq!(printable("k\u{202e}x"), "k\\u{202e}x");
+    }
+
+    #[test]
+    fn promise_02_keys_of_machines_that_left_the_file_are_listed() {
+        let home = tempfile::tempdir().unwrap();
+        let yaml = "metadata: {name: lab}\n\
+            machines:\n- {name: cp, role: control-plane, addresses: [192.0.2.1]}\n";
+        let draft = Draft::read(Source::new("f", yaml), &Surroundings::default());
+        let model = mullion_catalog::Catalog::builtin().judge(draft).model;
+        let model = model.unwrap();
+        let folder = home.path().to_owned();
+        let environment = Environment::new("/work".into(), |name| match name {
+            "HOME" => Some(folder.clone().into()),
+            "SSH_AUTH_SOCK" => Some("/run/agent".into()),
+            _ => None,
+        });
+        let taken = |key| {
+            serde_json::json!({
+                "address": "192.0.2.9",
+                "login": {"user": "root", "key": key, "port": 22, "jump": null, "host_key": null, "host_keys": {}},
+            })
+        };
+        let taken = serde_json::json!({
+            "old1": taken(serde_json::json!({"file": "old-key"})),
+            "old2": taken(serde_json::Value::Null),
+        });
+        let kept = ClusterState::of(&environment.state, &model.cluster().name);
+        fs_err::create_dir_all(kept.folder()).unwrap();
+        fs_err::write(kept.folder().join("taken.json"), taken.to_string()).unwrap();
+        let lines = text(&reads(model.cluster(), &environment));
+        for line in [
+            "file `/work/old-key`: the login key of machine `old1`",
+            "variable `SSH_AUTH_SOCK`: your SSH agent logs in to machines of `cp`, machine `old2`",
+        ] {
+            assert!(lines.contains(line), "{line}\n{lines}");
+        }
     }
 }

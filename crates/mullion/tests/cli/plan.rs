@@ -255,3 +255,35 @@ fn promise_12_what_a_file_says_cannot_steer_the_terminal() {
         }
     }
 }
+
+#[test]
+fn promise_10_a_template_depends_on_what_is_in_an_archive_of_images() {
+    let bench = Bench::new();
+    let text = "metadata: {name: demo}\nmachines: {linux: 1}\nimages: [{ref: \"registry.example/app:1\", archive: app.tar}]\n";
+    bench.write("cluster.yaml", text);
+    let template = |content: &str| {
+        bench.write("app.tar", content);
+        let ran = bench.run(&["plan", "--json"]);
+        assert_eq!(ran.code, 0, "{}", ran.err);
+        let document: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+        let steps = document["steps"].as_array().unwrap();
+        let mut ids = steps.iter().filter_map(|step| step["id"].as_str());
+        let id = ids.find(|id| id.starts_with("template/"));
+        id.unwrap().to_owned()
+    };
+    let first = template("one");
+    assert_ne!(template("two"), first);
+    assert_eq!(template("one"), first);
+}
+
+#[test]
+fn promise_02_facts_that_are_a_pipe_are_refused_and_not_waited_for() {
+    let bench = Bench::new();
+    bench.write("cluster.yaml", FILE);
+    let pipe = bench.path().join("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.unwrap().success());
+    let ran = bench.run(&["plan", "--facts", "pipe"]);
+    assert_eq!(ran.code, 2, "{}", ran.err);
+    assert!(ran.err.contains("a pipe, not a file"), "{}", ran.err);
+}

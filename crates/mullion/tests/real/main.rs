@@ -26,6 +26,8 @@ mod killed;
 mod kube;
 mod lab;
 mod labels;
+mod mirror;
+mod namespace;
 mod network;
 mod offline;
 mod outage;

@@ -1,63 +1,35 @@
 //! A cluster from one file, where nothing else can be reached.
 
 use std::path::Path;
-use std::process::Command;
 
 use crate::lab::{BUILT_IN, Lab};
-use crate::ran::tool;
+use crate::namespace::NetworkNamespace;
 use crate::trial::Trial;
 
 const NODES: [&str; 3] = ["cp1", "lin1", "win1"];
 
-/// A network name space with nothing but a loopback in it.
-struct Island(&'static str);
-
-impl Island {
-    fn new(name: &'static str) -> Self {
-        tool("ip", &["netns", "add", name]);
-        let island = Self(name);
-        tool("ip", &["-netns", name, "link", "set", "lo", "up"]);
-        assert_eq!(tool("ip", &["-netns", name, "route"]), "");
-        island
-    }
-
-    /// Where the kernel shows it. Entered by this alone: what else `ip netns exec` changes is in a machine's way.
-    fn path(&self) -> String {
-        format!("--net=/run/netns/{}", self.0)
-    }
-
-    /// How many packets had nowhere to go: of its own, of its machines, and of IPv6.
-    fn refused(&self) -> [u64; 3] {
-        let read = |file: &str| tool("nsenter", &[&self.path(), "cat", file]);
-        let count = |file: &str, row: &str, column: &str| -> u64 {
-            let text = read(file);
-            let mut lines = text.lines().filter(|line| line.starts_with(row));
-            let (names, values) = (lines.next().unwrap(), lines.next().unwrap());
-            let mut pairs = names.split(' ').zip(values.split(' '));
-            let (_, value) = pairs.find(|(name, _)| *name == column).unwrap();
-            value.parse().unwrap()
-        };
-        let own = count("/proc/net/snmp", "Ip:", "OutNoRoutes");
-        let passed_on = count("/proc/net/netstat", "IpExt:", "InNoRoutes");
-        // There is no such file where the kernel has no IPv6, and then nobody can try it.
-        let six = if Path::new("/proc/net/snmp6").exists() {
-            let text = read("/proc/net/snmp6");
-            let mut lines = text.lines();
-            let count = lines.find_map(|line| line.strip_prefix("Ip6OutNoRoutes"));
-            count.unwrap().trim().parse().unwrap()
-        } else {
-            0
-        };
-        [own, passed_on, six]
-    }
-}
-
-impl Drop for Island {
-    fn drop(&mut self) {
-        let _ = Command::new("ip")
-            .args(["netns", "delete", self.0])
-            .status();
-    }
+/// How many packets had nowhere to go: of its own, of its machines, and of IPv6.
+fn refused(island: &NetworkNamespace) -> [u64; 3] {
+    let count = |file: &str, row: &str, column: &str| -> u64 {
+        let text = island.read(file);
+        let mut lines = text.lines().filter(|line| line.starts_with(row));
+        let (names, values) = (lines.next().unwrap(), lines.next().unwrap());
+        let mut pairs = names.split(' ').zip(values.split(' '));
+        let (_, value) = pairs.find(|(name, _)| *name == column).unwrap();
+        value.parse().unwrap()
+    };
+    let own = count("/proc/net/snmp", "Ip:", "OutNoRoutes");
+    let passed_on = count("/proc/net/netstat", "IpExt:", "InNoRoutes");
+    // There is no such file where the kernel has no IPv6, and then nobody can try it.
+    let six = if Path::new("/proc/net/snmp6").exists() {
+        let text = island.read("/proc/net/snmp6");
+        let mut lines = text.lines();
+        let count = lines.find_map(|line| line.strip_prefix("Ip6OutNoRoutes"));
+        count.unwrap().trim().parse().unwrap()
+    } else {
+        0
+    };
+    [own, passed_on, six]
 }
 
 #[test]
@@ -69,7 +41,8 @@ fn a_bundle_is_all_that_is_needed() {
         .prefix("mullion-island-")
         .tempdir_in("/var/tmp")
         .unwrap();
-    let island = Island::new("mullion-island");
+    let island = NetworkNamespace::new("mullion-island");
+    assert_eq!(island.ip("route"), "");
     let mut lab = Lab::built_in("island");
     let bundle = store.path().join("bundle");
     let _ = lab
@@ -99,17 +72,17 @@ fn a_bundle_is_all_that_is_needed() {
         bundle.display()
     );
     lab.write(&format!("{BUILT_IN}{offline}"));
-    lab.through = vec!["nsenter".into(), island.path()];
+    lab.through = island.enter();
     let _ = lab.up();
     trial.lap("up, with no cache and no template");
     lab.is_up(&NODES);
     lab.all_pods_run();
     let _ = lab.has_nothing_to_do();
-    assert_eq!(island.refused(), [0, 0, 0], "somebody looked for a way out");
+    assert_eq!(refused(&island), [0, 0, 0], "somebody looked for a way out");
     trial.lap("all Ready, and nobody looked for a way out");
     let _ = lab.down();
     assert!(!lab.machine("").exists(), "machines are left");
-    let links = tool("ip", &["-netns", "mullion-island", "-brief", "link"]);
+    let links = island.ip("-brief link");
     assert_eq!(links.lines().count(), 1, "{links}");
     drop(lab);
     drop(island);

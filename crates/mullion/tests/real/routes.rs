@@ -1,64 +1,38 @@
 //! A cluster on a company's network: private ranges that this computer has routes to, as by a VPN.
 
-use std::process::Command;
-
 use serde_json::Value;
 
 use crate::lab::Lab;
+use crate::namespace::NetworkNamespace;
 use crate::network::services_are_reached;
-use crate::ran::tool;
 use crate::trial::Trial;
 
 const NODES: [&str; 2] = ["cp1", "lin1"];
 
-/// A network name space whose way out has routes to 10.0.0.0/8 and 172.16.0.0/12.
-struct Company(&'static str);
-
-impl Company {
-    fn new(name: &'static str) -> Self {
-        tool("ip", &["netns", "add", name]);
-        let company = Self(name);
-        company.ip("link set lo up");
-        company.ip("link add vpn0 type veth peer name far0");
-        company.ip("address add 198.51.100.1/24 dev vpn0");
-        company.ip("link set vpn0 up");
-        company.ip("link set far0 up");
-        for network in ["10.0.0.0/8", "172.16.0.0/12"] {
-            company.ip(&format!("route add {network} via 198.51.100.2"));
-        }
-        company
+/// A network namespace whose way out has routes to 10.0.0.0/8 and 172.16.0.0/12.
+fn company() -> NetworkNamespace {
+    let company = NetworkNamespace::new("mullion-company");
+    for line in [
+        "link add vpn0 type veth peer name far0",
+        "address add 198.51.100.1/24 dev vpn0",
+        "link set vpn0 up",
+        "link set far0 up",
+        "route add 10.0.0.0/8 via 198.51.100.2",
+        "route add 172.16.0.0/12 via 198.51.100.2",
+    ] {
+        company.ip(line);
     }
-
-    fn ip(&self, line: &str) -> String {
-        let words: Vec<_> = ["-netns", self.0]
-            .into_iter()
-            .chain(line.split(' '))
-            .collect();
-        tool("ip", &words)
-    }
-
-    /// Where the kernel shows it. Entered by this alone: what else `ip netns exec` changes is in a machine's way.
-    fn path(&self) -> String {
-        format!("--net=/run/netns/{}", self.0)
-    }
-}
-
-impl Drop for Company {
-    fn drop(&mut self) {
-        let _ = Command::new("ip")
-            .args(["netns", "delete", self.0])
-            .status();
-    }
+    company
 }
 
 #[test]
 #[ignore = "needs root and real machines; cargo xtask test runs it"]
-fn promise_12_a_cluster_comes_up_beside_routes_to_private_networks() {
-    let mut trial = Trial::begin("promise_12_a_cluster_comes_up_beside_routes_to_private_networks");
-    let company = Company::new("mullion-company");
+fn a_cluster_comes_up_beside_routes_to_private_networks() {
+    let mut trial = Trial::begin("a_cluster_comes_up_beside_routes_to_private_networks");
+    let company = company();
     // The file names no network at all.
     let mut lab = Lab::new("routes", "metadata: {name: NAME}\nmachines: {linux: 1}\n");
-    lab.through = vec!["nsenter".into(), company.path()];
+    lab.through = company.enter();
     let kept = lab.kept().join("networks.json");
 
     let chosen =

@@ -1,0 +1,47 @@
+//! Whose a node is, by its labels.
+
+use std::collections::BTreeMap;
+
+use mullion_plan::ClusterUid;
+use mullion_spec::value::ClusterName;
+
+use crate::keys::{CLUSTER_LABEL, ID_LABEL};
+
+/// A cluster file's own cluster. Two of one name can have nodes in one existing cluster: the id tells them apart.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Owner {
+    cluster: String,
+    id: Option<String>,
+}
+
+impl Owner {
+    /// The cluster of that name, with its id where it has one already.
+    pub fn new(cluster: &ClusterName, id: Option<&ClusterUid>) -> Self {
+        Self {
+            cluster: cluster.to_string(),
+            id: id.map(ToString::to_string),
+        }
+    }
+
+    /// The labels that say so.
+    pub(crate) fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
+        let id = self.id.as_deref().map(|id| (ID_LABEL, id));
+        std::iter::once((CLUSTER_LABEL, self.cluster.as_str())).chain(id)
+    }
+
+    /// Who else a node with these labels belongs to, in words; none where it is this cluster's or nobody's.
+    pub(crate) fn other(&self, labels: &BTreeMap<String, String>) -> Option<String> {
+        let cluster = labels.get(CLUSTER_LABEL)?;
+        if *cluster != self.cluster {
+            return Some(cluster.clone());
+        }
+        // Older versions wrote no id: then the name decides.
+        let id = labels.get(ID_LABEL)?;
+        (self.id.as_ref() != Some(id)).then(|| format!("{cluster} with the id {id}"))
+    }
+
+    /// Whether a node with these labels is this cluster's.
+    pub(crate) fn owns(&self, labels: &BTreeMap<String, String>) -> bool {
+        labels.contains_key(CLUSTER_LABEL) && self.other(labels).is_none()
+    }
+}
