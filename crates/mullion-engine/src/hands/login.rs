@@ -220,7 +220,7 @@ impl Hands<'_> {
         let answer = talk::ask(
             &session,
             (machine.as_str(), self.os(machine)),
-            request,
+            (request, *lock(&self.patience)),
             attendant,
         );
         if matches!(&answer, Err(error) if error.class == ErrorClass::Unreachable) {
