@@ -39,6 +39,7 @@ mod share;
 mod unit;
 mod units;
 
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use mullion_plan::{Attend, News, Power, Trouble};
@@ -639,6 +640,21 @@ impl Driver for Nspawn {
             return Ok(());
         }
         inside.write(seed::HOSTS, &wanted, 0o644)
+    }
+
+    fn set_dns(
+        &self,
+        cluster: &ClusterName,
+        machine: &MachineName,
+        servers: &[IpAddr],
+    ) -> Result<(), DriverError> {
+        let (home, label) = self.whole(cluster, machine)?;
+        let inside = inside(&home, &label)?;
+        let found = inside.read(seed::RESOLVER)?;
+        match seed::resolver_after(&found, &seed::resolver(servers)?) {
+            Some(wanted) => inside.write(seed::RESOLVER, &wanted, 0o644),
+            None => Ok(()),
+        }
     }
 }
 
