@@ -145,6 +145,15 @@ fn no_kind_of_cluster_ignores_a_field_in_silence() {
 /// Effects that a cluster which is up has to be changed for.
 const LASTING: [&str; 5] = ["blueprint", "kubeadm", "objects", "plan", "templates"];
 
+/// Another name is another cluster, the world in memory has no host that starts machines, and what a command did is not
+/// taken back.
+const WITHOUT_STEPS: [&str; 4] = [
+    "metadata.name",
+    "machines[].autostart",
+    "machines[].before[].os",
+    "machines[].after[].os",
+];
+
 #[test]
 fn a_cluster_that_is_up_is_not_left_as_it_is_when_a_field_changes() {
     let table = table();
@@ -162,11 +171,12 @@ fn a_cluster_that_is_up_is_not_left_as_it_is_when_a_field_changes() {
             let value = row.values.get(base).unwrap_or(&row.value);
             walk::set(&mut after, &row.path, value.clone());
             if Scene::later(&before, &after) == Some(false) {
-                ignored.push(format!("{} in {base}", row.path));
+                ignored.push(row.path.as_str());
             }
         }
     }
-    assert!(ignored.is_empty(), "{ignored:#?}");
+    ignored.dedup();
+    assert_eq!(ignored, WITHOUT_STEPS);
 }
 
 #[test]
