@@ -264,11 +264,13 @@ impl End {
             serde_json::from_slice(&first),
             serde_json::from_slice(&last),
         ) {
-            (Ok(Line::Run { .. }), Ok(Line::Close { outcome, .. }))
-                if outcome == RunOutcome::Done =>
-            {
-                Self::Good
-            }
+            (
+                Ok(Line::Run { .. }),
+                Ok(Line::Close {
+                    outcome: RunOutcome::Done,
+                    ..
+                }),
+            ) => Self::Good,
             (Ok(Line::Run { opening, .. }), _) => Self::Bad {
                 cluster: opening.cluster,
             },

@@ -649,12 +649,7 @@ impl Driver for Nspawn {
         servers: &[IpAddr],
     ) -> Result<(), DriverError> {
         let (home, label) = self.whole(cluster, machine)?;
-        let inside = inside(&home, &label)?;
-        let found = inside.read(seed::RESOLVER)?;
-        match seed::resolver_after(&found, &seed::resolver(servers)?) {
-            Some(wanted) => inside.write(seed::RESOLVER, &wanted, 0o644),
-            None => Ok(()),
-        }
+        inside(&home, &label)?.set_dns(servers)
     }
 }
 

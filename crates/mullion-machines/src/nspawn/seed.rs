@@ -22,7 +22,7 @@ pub(super) const KEYS: &str = "root/.ssh/authorized_keys";
 pub(super) const HOSTS: &str = "etc/hosts";
 
 /// The file of servers that a machine asks for names, below its root.
-pub(super) const RESOLVER: &str = "etc/resolv.conf";
+const RESOLVER: &str = "etc/resolv.conf";
 
 /// What it begins with as long as it is ours.
 const OURS: &str = "# Laid down by Mullion.\n";
@@ -116,7 +116,7 @@ fn lines(lines: &[String]) -> String {
 ///
 /// A server on this computer's own loopback cannot be reached from a machine: where systemd's is one, the
 /// servers behind it are taken.
-pub(super) fn resolver(servers: &[IpAddr]) -> Result<String, DriverError> {
+fn resolver(servers: &[IpAddr]) -> Result<String, DriverError> {
     let mut servers = servers.to_vec();
     for file in ["/etc/resolv.conf", "/run/systemd/resolve/resolv.conf"] {
         if servers.is_empty() {
@@ -136,7 +136,7 @@ pub(super) fn resolver(servers: &[IpAddr]) -> Result<String, DriverError> {
 
 /// What a machine's resolver becomes, where it does not stay. Without a server it stays: a computer that has none just
 /// now has some later.
-pub(super) fn resolver_after(found: &str, wanted: &str) -> Option<String> {
+fn resolver_after(found: &str, wanted: &str) -> Option<String> {
     let is_ours = found.starts_with(OURS);
     (is_ours && wanted != OURS && found != wanted).then(|| wanted.to_owned())
 }
@@ -252,6 +252,14 @@ impl Inside {
             }
         }
         Ok(String::new())
+    }
+
+    /// Has the machine ask these servers for names, or this computer's where there are none.
+    pub(super) fn set_dns(&self, servers: &[IpAddr]) -> Result<(), DriverError> {
+        match resolver_after(&self.read(RESOLVER)?, &resolver(servers)?) {
+            Some(wanted) => self.write(RESOLVER, &wanted, 0o644),
+            None => Ok(()),
+        }
     }
 
     /// Writes a file anew.

@@ -16,7 +16,7 @@ const TARGETS: [&str; 5] = [
     "kube-scheduler",
     "kubeletconfiguration",
 ];
-/// What kubeadm patches elsewhere: CoreDNS is Mullion's own here.
+/// What kubeadm patches elsewhere: the DNS server is Mullion's own here.
 const OUR_OWN: &str = "corednsdeployment";
 /// How kubeadm patches.
 const KINDS: [&str; 3] = ["json", "merge", "strategic"];

@@ -60,7 +60,7 @@ rules! {
         e.g. "machines: {linux: 1}\nwindows: {rdp: true}\n";
     PATCH_NAME "E0213" "patch-name" Error
         "kubeadm would ignore the patch"
-        why "kubeadm reads from a patch's name what it changes and how: `kube-apiserver+merge.yaml`. It passes over a file of any other name without an error."
+        why "kubeadm reads from the first part of a patch's name what it changes, and from the second, such as `+merge`, how. It passes over a file of any other name without an error."
         do "name the file after what it changes: etcd, kube-apiserver, kube-controller-manager, kube-scheduler or kubeletconfiguration"
         e.g. "machines: {linux: 1}\nkubernetes: {patches: [./kubelet.yaml]}\n";
 }
