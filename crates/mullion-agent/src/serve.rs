@@ -3,7 +3,7 @@
 use std::io::{BufRead, Read as _, Write};
 use std::time::Duration;
 
-use mullion_wire::{Event, Request, RequestError, read_request};
+use mullion_wire::{Event, Patience, Request, RequestError, read_patience, read_request};
 
 use crate::entry::entry;
 use crate::failure::AgentError;
@@ -36,7 +36,10 @@ pub fn serve(
 ) -> Outcome {
     let mut report = Report::new(events);
     let request = match read(requests) {
-        Ok(request) => request,
+        Ok((request, patience)) => {
+            system.be_patient(patience);
+            request
+        }
         Err(error) => {
             report.tell(&error.event());
             return Outcome::Failed;
@@ -71,7 +74,7 @@ pub(crate) fn conclude(
     outcome
 }
 
-fn read(requests: &mut dyn BufRead) -> Result<Request, AgentError> {
+fn read(requests: &mut dyn BufRead) -> Result<(Request, Patience), AgentError> {
     let mut line = Vec::new();
     requests
         .take(LONGEST + 1)
@@ -84,7 +87,7 @@ fn read(requests: &mut dyn BufRead) -> Result<Request, AgentError> {
     if line.trim().is_empty() {
         return Err(AgentError::NoRequest);
     }
-    read_request(&line).map_err(|error| match error {
+    let request = read_request(&line).map_err(|error| match error {
         RequestError::Newer { found, known } => AgentError::Newer {
             what: "request",
             found,
@@ -92,7 +95,8 @@ fn read(requests: &mut dyn BufRead) -> Result<Request, AgentError> {
             agent: crate::VERSION,
         },
         error => AgentError::Unreadable(error),
-    })
+    })?;
+    Ok((request, read_patience(&line)))
 }
 
 /// Fulfils a request; gives back why the machine has to be started anew, where it has.

@@ -12,7 +12,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use mullion_wire::{Blueprint, Facts, File, Firewall, Package, Service, Sha256Digest};
+use mullion_wire::{Blueprint, Facts, File, Firewall, Package, Patience, Service, Sha256Digest};
 
 mod account;
 mod answers;
@@ -370,6 +370,10 @@ pub trait System: Files + Services + Settings + Packages + Programs + OnlyWindow
     fn host_name(&self) -> Result<String, SystemError>;
     /// The system's half of the facts; what the agent itself knows is left empty.
     fn describe(&self) -> Result<Facts, SystemError>;
+    /// Makes every deadline here longer or shorter.
+    fn be_patient(&self, patience: Patience);
+    /// How patient it is.
+    fn patience(&self) -> Patience;
     /// Whether the system waits for a reboot, and why.
     fn reboot_pending(&self) -> Option<String>;
     /// Takes the lock that keeps agents apart, until this value is gone. `words` tell others who holds it.

@@ -15,8 +15,8 @@ use mullion_agent::system::{
 };
 use mullion_agent::{Outcome, serve};
 use mullion_wire::{
-    Blueprint, Content, Event, File, Firewall, Mark, OpenPort, Package, Protocol, Request, Service,
-    ServiceState, Sha256Digest, read_event, write_line,
+    Blueprint, Content, Event, File, Firewall, Mark, OpenPort, Package, Patience, Protocol,
+    Request, Service, ServiceState, Sha256Digest, read_event, write_line,
 };
 
 /// A machine in a folder, with scripts in place of programs that would change this computer.
@@ -289,6 +289,15 @@ fn a_program_that_takes_too_long_is_ended_with_its_children() {
         SystemError::TooLong { tail, .. } => assert_eq!(tail, ["begun"]),
         other => panic!("{other}"),
     }
+}
+
+#[test]
+fn who_asks_with_patience_gives_programs_more_time() {
+    let (scratch, program) = shell("sleep 0.6");
+    let linux = scratch.linux();
+    linux.be_patient(Patience::of_hundredths(10_000));
+    let (ended, _) = run(&linux, &program.within(Duration::from_millis(300)));
+    assert!(ended.unwrap().is_well());
 }
 
 #[test]

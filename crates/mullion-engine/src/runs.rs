@@ -1,13 +1,14 @@
 //! The runs of a state folder: which there are, and what each did.
 
 use std::collections::BTreeMap;
-use std::io;
+use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use mullion_machines::{open_record, read_record};
 use rustix::fs::{FlockOperation, flock};
 
-use crate::record::{RecordError, RunRecord, RunState};
+use crate::line::Line;
+use crate::record::{RecordError, RunRecord};
 use crate::report::RunOutcome;
 use crate::run_id::RunId;
 
@@ -174,14 +175,10 @@ impl Runs {
         let mut removed = Vec::new();
         let mut failures: BTreeMap<String, usize> = BTreeMap::new();
         for id in self.ids()?.into_iter().skip(keep) {
-            if is_alive(&self.journal(&id)) == Alive::Yes {
-                continue;
-            }
-            let cluster = match self.read(&id) {
-                Ok(record) if record.state == RunState::Ended(RunOutcome::Done) => None,
-                Ok(record) => Some(record.cluster),
-                // Nobody can tell whose it was or how it ended; such runs are counted together.
-                Err(_) => Some(String::new()),
+            let cluster = match End::of(&self.journal(&id)) {
+                End::None => continue,
+                End::Good => None,
+                End::Bad { cluster } => Some(cluster),
             };
             if let Some(cluster) = cluster {
                 let count = failures.entry(cluster).or_default();
@@ -220,11 +217,78 @@ impl Runs {
 
 /// Whether somebody keeps that journal: a run holds its lock as long as it lives.
 fn is_alive(journal: &Path) -> Alive {
-    let Ok(Some(file)) = open_record(journal) else {
-        return Alive::No;
-    };
-    match flock(&file, FlockOperation::NonBlockingLockShared) {
-        Err(rustix::io::Errno::WOULDBLOCK) => Alive::Yes,
+    match open_record(journal) {
+        Ok(Some(file)) if is_held(&file) => Alive::Yes,
         _ => Alive::No,
     }
+}
+
+fn is_held(journal: &fs_err::File) -> bool {
+    let lock = flock(journal, FlockOperation::NonBlockingLockShared);
+    lock == Err(rustix::io::Errno::WOULDBLOCK)
+}
+
+/// The longest first line: it names the machines that stand in for Windows.
+const LONGEST_FIRST: u64 = 4 << 20;
+/// More than the longest last line.
+const LAST: u64 = 4 << 10;
+
+/// How a run ended, as far as pruning asks.
+#[derive(Debug, PartialEq, Eq)]
+enum End {
+    /// It goes on.
+    None,
+    /// Everything was done.
+    Good,
+    /// It failed or was cut off. Nobody knows the cluster of a journal that cannot be read; such runs are counted
+    /// together.
+    Bad { cluster: String },
+}
+
+impl End {
+    /// By the first line of a journal and the last: between them a long run has megabytes.
+    fn of(journal: &Path) -> Self {
+        let unknown = Self::Bad {
+            cluster: String::new(),
+        };
+        let Ok(Some(mut file)) = open_record(journal) else {
+            return unknown;
+        };
+        if is_held(&file) {
+            return Self::None;
+        }
+        let Ok((first, last)) = first_and_last(&mut file) else {
+            return unknown;
+        };
+        match (
+            serde_json::from_slice(&first),
+            serde_json::from_slice(&last),
+        ) {
+            (
+                Ok(Line::Run { .. }),
+                Ok(Line::Close {
+                    outcome: RunOutcome::Done,
+                    ..
+                }),
+            ) => Self::Good,
+            (Ok(Line::Run { opening, .. }), _) => Self::Bad {
+                cluster: opening.cluster,
+            },
+            _ => unknown,
+        }
+    }
+}
+
+/// The first line of a file and the last; the last is empty where it was torn.
+fn first_and_last(file: &mut fs_err::File) -> io::Result<(Vec<u8>, Vec<u8>)> {
+    let mut first = Vec::new();
+    let mut begin = BufReader::new(&mut *file).take(LONGEST_FIRST);
+    begin.read_until(b'\n', &mut first)?;
+    let length = file.metadata()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(LAST)))?;
+    let mut end = Vec::new();
+    file.take(LAST).read_to_end(&mut end)?;
+    let whole = end.strip_suffix(b"\n").unwrap_or_default();
+    let last = whole.rsplit(|byte| *byte == b'\n').next();
+    Ok((first, last.unwrap_or_default().to_vec()))
 }

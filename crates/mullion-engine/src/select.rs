@@ -53,7 +53,8 @@ pub fn machines_of<'a>(
     Ok(chosen)
 }
 
-/// The steps of those machines, and everything that they need.
+/// The steps of those machines, and everything that they need. Where nothing else was to be done, the suites too: then
+/// the cluster is what the file says, and can be proven.
 pub fn only(plan: &Plan, machines: &BTreeSet<MachineName>) -> Result<Selection, PlanError> {
     let is_chosen = |step: &Step| {
         let machine = step.machine.as_ref();
@@ -66,6 +67,11 @@ pub fn only(plan: &Plan, machines: &BTreeSet<MachineName>) -> Result<Selection, 
             needed.insert(&step.id);
             needed.extend(&step.needs);
         }
+    }
+    let is_suite = |step: &Step| step.stage == Stage::Verify;
+    let mut changes = plan.steps().iter().filter(|step| !is_suite(step));
+    if !needed.is_empty() && changes.all(|step| needed.contains(&step.id)) {
+        needed.extend(plan.steps().iter().map(|step| &step.id));
     }
     part(plan, |step| needed.contains(&step.id))
 }
@@ -155,6 +161,19 @@ mod tests {
             ids(&chosen.left_out),
             ["start/lin1", "drain/lin1", "verify/smoke"]
         );
+    }
+
+    #[test]
+    fn only_the_machines_that_differ_are_all_that_is_to_be_done_and_can_be_proven() {
+        let all = ["cp1", "lin1", "lin2"].map(|name| name.parse().unwrap());
+        let chosen = only(&sample(), &all.into()).unwrap();
+        assert_eq!(chosen.plan, sample());
+        let suite = Action::Verify {
+            suite: "smoke".into(),
+        };
+        let due = Plan::new(vec![step(Stage::Verify, suite, None, &[])]).unwrap();
+        let chosen = only(&due, &["lin1".parse().unwrap()].into()).unwrap();
+        assert!(chosen.plan.is_empty(), "nothing is to be done for lin1");
     }
 
     #[test]

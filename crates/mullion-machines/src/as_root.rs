@@ -1,5 +1,7 @@
 //! Gives a driver root's file rights while it works, and only then.
 
+use std::net::IpAddr;
+
 use mullion_plan::Attend;
 use mullion_rights::as_root;
 use mullion_spec::value::{ClusterName, MachineName};
@@ -117,5 +119,15 @@ impl<D: Driver> Driver for AsRoot<D> {
     ) -> Result<(), DriverError> {
         let _rights = as_root();
         self.0.set_hosts(cluster, machine, hosts)
+    }
+
+    fn set_dns(
+        &self,
+        cluster: &ClusterName,
+        machine: &MachineName,
+        servers: &[IpAddr],
+    ) -> Result<(), DriverError> {
+        let _rights = as_root();
+        self.0.set_dns(cluster, machine, servers)
     }
 }

@@ -147,6 +147,7 @@ impl Suite<'_> {
                 "set_hosts",
                 driver.set_hosts(cluster, one, &Hosts::default()),
             ),
+            ("set_dns", driver.set_dns(cluster, one, &[])),
             ("door", driver.door(cluster, one).map(|_| ())),
         ];
         for (verb, result) in refused {
@@ -410,6 +411,7 @@ impl Suite<'_> {
                         "set_hosts",
                         driver.set_hosts(cluster, name, &Hosts::default()),
                     ),
+                    ("set_dns", driver.set_dns(cluster, name, &[])),
                     ("door", driver.door(cluster, name).map(|_| ())),
                 ];
                 for (verb, result) in refused {

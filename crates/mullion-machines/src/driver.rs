@@ -29,6 +29,8 @@
 //! - **Time.** No verb waits for what a machine does inside: [`Driver::start`] ends when the machine runs.
 //!   Whether it can be logged in to is for the caller to try.
 
+use std::net::IpAddr;
+
 use mullion_plan::Attend;
 use mullion_spec::value::{ClusterName, MachineName};
 
@@ -166,5 +168,14 @@ pub trait Driver: Look {
         cluster: &ClusterName,
         machine: &MachineName,
         hosts: &Hosts,
+    ) -> Result<(), DriverError>;
+
+    /// The machine asks these servers for names, or this computer's where there are none, whether it runs or not. A
+    /// resolver's file that its owner wrote stays.
+    fn set_dns(
+        &self,
+        cluster: &ClusterName,
+        machine: &MachineName,
+        servers: &[IpAddr],
     ) -> Result<(), DriverError>;
 }

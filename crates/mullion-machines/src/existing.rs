@@ -4,6 +4,7 @@
 //! inside it, and found by whoever logs in.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use mullion_plan::{Attend, Power};
 use mullion_spec::value::{Address, ClusterName, MachineName};
@@ -170,5 +171,14 @@ impl Driver for Existing {
         _hosts: &Hosts,
     ) -> Result<(), DriverError> {
         Err(DriverError::Cannot("put names into machines"))
+    }
+
+    fn set_dns(
+        &self,
+        _cluster: &ClusterName,
+        _machine: &MachineName,
+        _servers: &[IpAddr],
+    ) -> Result<(), DriverError> {
+        Err(DriverError::Cannot("put name servers into machines"))
     }
 }

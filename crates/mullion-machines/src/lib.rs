@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! Look    find · door · console_tail            reads; discovery holds nothing else
-//! Driver  make_network · make · start · set_autostart · stop · remove · remove_network · authorize · set_hosts
+//! Driver  make_network · make · start · set_autostart · stop · remove · remove_network · authorize · set_hosts ·
+//!         set_dns
 //! ```
 //!
 //! The contract stands in [`driver`], and [`conform`] holds every driver to it: the one in memory, the one for

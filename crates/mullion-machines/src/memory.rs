@@ -1,6 +1,7 @@
 //! Machines in memory: they refuse what real ones refuse, and cost nothing. For tests of whoever drives machines.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ipnet::Ipv4Net;
@@ -421,6 +422,18 @@ impl Driver for Memory {
     ) -> Result<(), DriverError> {
         self.with(cluster, machine, |machine, _| {
             machine.wish.hosts = hosts.clone();
+            Ok(())
+        })
+    }
+
+    fn set_dns(
+        &self,
+        cluster: &ClusterName,
+        machine: &MachineName,
+        servers: &[IpAddr],
+    ) -> Result<(), DriverError> {
+        self.with(cluster, machine, |machine, _| {
+            machine.wish.dns = servers.to_vec();
             Ok(())
         })
     }

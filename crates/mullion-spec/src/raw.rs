@@ -452,7 +452,7 @@ pub struct RawProxy {
     pub http: Option<String>,
     /// For HTTPS.
     pub https: Option<String>,
-    /// What goes without it: addresses, networks, names.
+    /// What else goes without it, besides the cluster's own networks and names: addresses, networks, names.
     pub no: Vec<String>,
 }
 

@@ -23,6 +23,7 @@ mod blueprint;
 mod digest;
 mod known;
 mod message;
+mod patience;
 mod secret;
 pub mod text;
 mod windows;
@@ -36,8 +37,10 @@ pub use digest::{DigestError, Sha256Digest};
 pub use known::{KNOWN_FILES, KnownFile, KnownFiles};
 pub use message::{
     Certificate, Certificates, Disk, Event, Facts, ImageArchive, Kubeadm, KubeadmDone,
-    KubeadmPhase, Mark, Request, RequestError, UserCommand, read_event, read_request, write_line,
+    KubeadmPhase, Mark, Request, RequestError, UserCommand, read_event, read_patience,
+    read_request, write_line, write_request,
 };
+pub use patience::Patience;
 pub use secret::Secret;
 pub use windows::{
     AdapterChoice, Definition, DynamicPorts, Exclusions, OverlayNetwork, PageFile, Recovery,

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::blueprint::Blueprint;
 use crate::digest::Sha256Digest;
+use crate::patience::Patience;
 use crate::secret::Secret;
 use crate::text::one_line;
 use crate::windows_facts::WindowsFacts;
@@ -385,6 +386,21 @@ struct OnlyVersion {
     version: u32,
 }
 
+/// Beside the request, and not a part of it: agents of earlier versions pass over it.
+#[derive(Serialize)]
+struct Asked<'a> {
+    #[serde(skip_serializing_if = "Patience::is_usual")]
+    patience: Patience,
+    #[serde(flatten)]
+    request: &'a Request,
+}
+
+#[derive(Deserialize)]
+struct OnlyPatience {
+    #[serde(default)]
+    patience: Patience,
+}
+
 /// A request or an event as one line, its version in front, its end of line included.
 pub fn write_line(message: &impl Serialize) -> Result<String, RequestError> {
     let line = Versioned {
@@ -396,9 +412,20 @@ pub fn write_line(message: &impl Serialize) -> Result<String, RequestError> {
     Ok(text)
 }
 
+/// A request as one line, with how patient whoever asks is.
+pub fn write_request(request: &Request, patience: Patience) -> Result<String, RequestError> {
+    write_line(&Asked { patience, request })
+}
+
 /// The request in a line.
 pub fn read_request(line: &str) -> Result<Request, RequestError> {
     read(line)
+}
+
+/// How patient whoever asks is; as usual where the line does not say so.
+pub fn read_patience(line: &str) -> Patience {
+    let asked = serde_json::from_str(line);
+    asked.map_or_else(|_| Patience::USUAL, |asked: OnlyPatience| asked.patience)
 }
 
 /// The event in a line. Words for people have no control sequences and no line ends: whoever has the machine writes them.
@@ -489,6 +516,17 @@ fn read<T: serde::de::DeserializeOwned>(line: &str) -> Result<T, RequestError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn patience_stands_beside_a_request_and_only_where_it_is_not_the_usual() {
+        let usual = write_request(&Request::Revert, Patience::USUAL).unwrap();
+        assert_eq!(usual, write_line(&Request::Revert).unwrap());
+        assert_eq!(read_patience(&usual), Patience::USUAL);
+        let patient = Patience::of_hundredths(300);
+        let line = write_request(&Request::Revert, patient).unwrap();
+        assert_eq!(read_request(&line).unwrap(), Request::Revert);
+        assert_eq!(read_patience(&line), patient);
+    }
 
     #[test]
     fn promise_12_words_of_an_agent_have_no_control_sequences() {

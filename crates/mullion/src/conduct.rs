@@ -121,7 +121,9 @@ pub fn conduct(
             Failure::new(Class::ThisComputer, "the run's journal cannot be written").because(&error)
         })?;
     let journal_path = journal.path();
-    let mut options = Options::for_this_computer().patient(patience(console, errand)?);
+    let patience = patience(console, errand)?;
+    hands.be_patient(patience);
+    let mut options = Options::for_this_computer().patient(patience);
     options.places = places(hands.model().cluster());
     options.builds = hands.builds(plan);
     options.again.clone_from(&errand.again);

@@ -116,7 +116,8 @@ fn restart(work: &mut Work<'_, '_>) -> Result<(), AgentError> {
             continue;
         }
         restart_kubelet(work)?;
-        if !work.system.await_static_pod(program, PATIENCE)? {
+        let patience = work.system.patience().times(PATIENCE);
+        if !work.system.await_static_pod(program, patience)? {
             return Err(AgentError::StaticPod {
                 program,
                 tail: super::complaints(work.system),

@@ -1,6 +1,6 @@
 //! Linux with systemd, and Debian's packages where packages are asked for.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fs::{File, TryLockError};
 use std::io::{ErrorKind, Read as _, Seek as _, Write as _};
 use std::os::unix::fs::MetadataExt as _;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use fs_err::os::unix::fs::OpenOptionsExt as _;
-use mullion_wire::Facts;
+use mullion_wire::{Facts, Patience};
 
 use super::{Family, OnlyWindows, Paths, Starved, System, SystemError};
 
@@ -35,6 +35,7 @@ pub struct Linux {
     paths: Paths,
     /// The lock, once it is taken.
     lock: RefCell<Option<File>>,
+    patience: Cell<Patience>,
 }
 
 impl Default for Linux {
@@ -65,6 +66,7 @@ impl Linux {
                 container_socket: "unix:///run/containerd/containerd.sock".to_owned(),
             },
             lock: RefCell::new(None),
+            patience: Cell::default(),
         }
     }
 
@@ -108,6 +110,14 @@ impl System for Linux {
 
     fn describe(&self) -> Result<Facts, SystemError> {
         describe::describe(self)
+    }
+
+    fn be_patient(&self, patience: Patience) {
+        self.patience.set(patience);
+    }
+
+    fn patience(&self) -> Patience {
+        self.patience.get()
     }
 
     fn reboot_pending(&self) -> Option<String> {

@@ -1,12 +1,12 @@
 //! A system in memory, for tests: it counts every operation that changes something, and can be killed at any of them.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
-use mullion_wire::{Definition, Disk, Facts, Firewall};
+use mullion_wire::{Definition, Disk, Facts, Firewall, Patience};
 
 use super::registry::Value;
 use super::{
@@ -103,6 +103,7 @@ impl MemoryService {
 pub struct Memory {
     family: Family,
     paths: Paths,
+    patience: Cell<Patience>,
     inner: RefCell<Inner>,
 }
 
@@ -182,6 +183,7 @@ impl Memory {
         let memory = Self {
             family,
             paths,
+            patience: Cell::default(),
             inner: RefCell::new(Inner {
                 host_name: host_name.to_owned(),
                 nodes: BTreeMap::new(),
@@ -408,6 +410,14 @@ impl System for Memory {
             },
             ..Facts::default()
         })
+    }
+
+    fn be_patient(&self, patience: Patience) {
+        self.patience.set(patience);
+    }
+
+    fn patience(&self) -> Patience {
+        self.patience.get()
     }
 
     fn reboot_pending(&self) -> Option<String> {

@@ -7,6 +7,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use mullion_wire::Patience;
 use mullion_wire::text::one_line;
 
 use super::{LockWhile, Program, SystemError, Tail};
@@ -100,12 +101,14 @@ const AFTERWARDS: Duration = Duration::from_millis(500);
 /// it started.
 pub(super) fn watch(
     program: &Program,
+    patience: Patience,
     mut child: Child,
     lines: &Receiver<String>,
     end: &mut dyn FnMut(&mut Child),
     on_line: &mut dyn FnMut(&str),
 ) -> Result<ExitStatus, SystemError> {
-    let until = Instant::now() + program.deadline;
+    let deadline = patience.times(program.deadline);
+    let until = Instant::now() + deadline;
     let mut tail = Tail::default();
     let mut ended: Option<(ExitStatus, Instant)> = None;
     let mut is_open = true;
@@ -135,7 +138,7 @@ pub(super) fn watch(
                 let _ = child.wait();
                 return Err(SystemError::TooLong {
                     program: program.name.clone(),
-                    deadline: program.deadline,
+                    deadline,
                     tail: tail.into_lines(),
                 });
             }

@@ -1,10 +1,10 @@
 //! Requests that are refused, and what facts tell.
 
-use mullion_wire::{Event, Facts, Request, UserCommand, write_line};
+use mullion_wire::{Event, Facts, Patience, Request, UserCommand, write_line, write_request};
 
 use super::fixtures::*;
 use crate::system::memory::{Memory, Node};
-use crate::system::{Ended, Owner};
+use crate::system::{Ended, Owner, System as _};
 
 fn facts(machine: &Memory) -> Facts {
     let (_, events) = ask_well(machine, &Request::Facts);
@@ -132,6 +132,15 @@ impl std::io::Write for Lost {
     fn flush(&mut self) -> std::io::Result<()> {
         Ok(())
     }
+}
+
+#[test]
+fn an_agent_is_as_patient_as_who_asks() {
+    let machine = machine();
+    let patient = Patience::of_hundredths(300);
+    let line = write_request(&Request::Facts, patient).unwrap();
+    ask_line(&machine, &line);
+    assert_eq!(machine.patience(), patient);
 }
 
 #[test]

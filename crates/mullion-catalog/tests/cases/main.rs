@@ -146,6 +146,52 @@ fn the_way_around_is_not_advised_to_who_took_it() {
 }
 
 #[test]
+fn what_has_no_effect_is_told_and_defaults_are_not() {
+    let old = "machines: [{name: cp, role: control-plane, addresses: [192.0.2.1]}]\n";
+    let made =
+        "machines:\n  - {name: cp, role: control-plane}\n  - {name: a, os: windows, taint: none}\n";
+    for (text, words) in [
+        (
+            format!("{old}network: {{machineAccess: lan}}\n"),
+            "every machine exists already",
+        ),
+        (
+            format!("{old}access: {{sshKey: {{file: ./id}}}}\n"),
+            "every machine exists already",
+        ),
+        (
+            "machines: {linux: 1}\nnetwork: {backend: host-gw, vni: 7}\n".into(),
+            "`host-gw` has no VXLAN",
+        ),
+        (
+            format!("{made}windows: {{taint: \"a=b:NoSchedule\"}}\n"),
+            "has its own `taint`",
+        ),
+    ] {
+        found(&text, &["E0212"]);
+        assert!(told(&text).contains(words), "{}", told(&text));
+    }
+    found(&format!("{old}network: {{machineAccess: host}}\n"), &[]);
+    found("machines: {linux: 1}\nwindows: {rdp: false}\n", &[]);
+    found(
+        "machines: {windows: 1}\nwindows: {runtimeClasses: false}\n",
+        &[],
+    );
+}
+
+#[test]
+fn patches_have_names_that_kubeadm_takes_each_once() {
+    let file =
+        |patches: &str| format!("machines: {{linux: 1}}\nkubernetes: {{patches: [{patches}]}}\n");
+    found(&file("a/etcd.yaml, b/etcd1.yaml"), &[]);
+    found(&file("a/etcd.yaml, b/etcd.yaml"), &["E0213"]);
+    found(
+        &file("kubelet.yaml, corednsdeployment.yaml"),
+        &["E0213", "E0213"],
+    );
+}
+
+#[test]
 fn one_mistake_is_told_once() {
     found(
         "machines:\n  - {name: cp, role: controlplane}\n",
@@ -160,7 +206,7 @@ fn one_mistake_is_told_once() {
     let hosts = "machines:\n  - {name: cp, role: control-plane}\n  - {name: old, driver: ssh, addresses: [192.0.2.10]}\n";
     found(
         &format!("{hosts}network: {{cni: none, backend: host-gw}}\n"),
-        &[],
+        &["E0212"],
     );
     found(
         &format!("{hosts}network: {{cni: flanel, backend: host-gw}}\n"),
@@ -203,7 +249,7 @@ fn an_update_that_is_known_to_be_bad_is_told_with_its_remedy() {
     assert!(told(&file("KB5040437", "none")).contains("KB5044281"));
     found(
         "machines: {linux: 1}\nwindows: {updates: [KB5040437]}\n",
-        &[],
+        &["E0212"],
     );
     // Two groups that share the list are told once; a group's own list is where its mistake stands.
     found(

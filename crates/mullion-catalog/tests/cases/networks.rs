@@ -1,6 +1,6 @@
 //! Networks and addresses.
 
-use super::{codes, existing, found, told};
+use super::{existing, found, told};
 
 /// A cluster of two workers with a network.
 fn network(fields: &str) -> String {
@@ -64,26 +64,11 @@ fn networks_are_written_as_go_reads_them_and_are_ordinary() {
 }
 
 #[test]
-fn proxy_exceptions_cover_what_the_cluster_has() {
-    let file = |machines: &str, no: &str| {
-        format!(
-            "machines:\n{machines}proxy: {{https: \"http://proxy.example:3128\", no: [{no}]}}\n"
-        )
-    };
-    let made = "  - {name: cp, role: control-plane}\n";
-    let old = "  - {name: cp, role: control-plane, driver: ssh, addresses: [192.0.2.10, node.example]}\ncontrolPlane: {endpoint: \"api.example:6443\"}\n";
-    found(&file(made, "\"*\""), &[]);
-    assert!(told(&file(made, "\"*.other\"")).contains("add 10.244.0.0/16, 10.96.0.0/16"));
-    assert!(told(&file(made, "")).contains("10.99.0.0/24"));
-    let message = told(&file(old, ""));
-    assert!(!message.contains("10.99.0.0/24"), "{message}");
-    assert!(
-        message.contains("192.0.2.10, node.example, api.example"),
-        "{message}"
+fn a_proxy_needs_no_exceptions_for_the_cluster_itself() {
+    found(
+        "machines: {linux: 1, windows: 1}\nproxy: {https: \"http://proxy.example:3128\"}\n",
+        &[],
     );
-    let cluster = "10.244.0.0/16, 10.96.0.0/16, localhost, 127.0.0.1, .cluster.local";
-    let mended = file(old, &format!("{cluster}, 192.0.2.0/24, .example"));
-    assert!(!codes(&mended).contains(&"E0412"), "{}", told(&mended));
 }
 
 /// The usual networks, written: only a network that the file leaves out moves.

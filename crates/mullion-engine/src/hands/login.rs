@@ -220,7 +220,7 @@ impl Hands<'_> {
         let answer = talk::ask(
             &session,
             (machine.as_str(), self.os(machine)),
-            request,
+            (request, *lock(&self.patience)),
             attendant,
         );
         if matches!(&answer, Err(error) if error.class == ErrorClass::Unreachable) {
@@ -272,7 +272,7 @@ pub(super) fn existing_driver(cluster: &Cluster, taken: &BTreeMap<MachineName, T
         port: login.port,
         user: login.user.clone(),
         host_key: {
-            let pinned = login.host_keys.get(&address);
+            let pinned = pinned(login, &address);
             pinned.or(login.host_key.as_ref()).cloned()
         },
         address,
@@ -306,11 +306,16 @@ fn jump(wish: &LoginWish, key: Key) -> Option<Login> {
     let mut through = Login::new(user, &host, key)
         .port(jump.port.unwrap_or(22))
         .sudo(Sudo::Never);
+    through.host_key = pinned(wish, &host).cloned();
+    Some(through)
+}
+
+/// The host key that the file gives for an address.
+fn pinned<'a>(wish: &'a LoginWish, address: &str) -> Option<&'a String> {
     let mut keys = wish.host_keys.iter();
     // Names are the same in upper and lower case.
-    let of_host = keys.find(|(name, _)| name.eq_ignore_ascii_case(&host));
-    through.host_key = of_host.map(|(_, key)| key.clone());
-    Some(through)
+    let of_address = keys.find(|(name, _)| name.eq_ignore_ascii_case(address));
+    of_address.map(|(_, key)| key)
 }
 
 fn unkept(error: &StateError) -> StepError {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use mullion_plan::{Action, Attend, News, Step, StepError};
 use mullion_spec::value::MachineName;
 use mullion_ssh::Session;
-use mullion_wire::Request;
+use mullion_wire::{Patience, Request};
 
 use super::talk::{self, lost};
 use super::{Hands, lock};
@@ -103,7 +103,12 @@ impl Hands<'_> {
                 Some(session) => session,
                 None => ssh.connect(&login).map_err(|error| lost(&place, &error))?,
             };
-            let told = talk::ask(&session, (&place, os), &Request::KubeletLog, &until)?;
+            let told = talk::ask(
+                &session,
+                (&place, os),
+                (&Request::KubeletLog, Patience::USUAL),
+                &until,
+            )?;
             Ok(told.lines)
         })
     }

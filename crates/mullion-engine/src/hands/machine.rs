@@ -203,11 +203,30 @@ impl Hands<'_> {
         self.drivers
             .get(driver)
             .and_then(|driver| {
-                // Others may have come and gone since it was up.
+                // Others may have come and gone since it was up, and this computer may ask other servers.
                 driver.set_hosts(cluster, machine, &hosts)?;
+                driver.set_dns(cluster, machine, &self.cluster().network.upstream_dns)?;
                 driver.start(cluster, machine, attendant)
             })
             .map_err(|error| failed(format!("{machine} could not be started"), &error))
+    }
+
+    /// A machine that we made asks the servers of the file for names, also where the file has others since.
+    fn set_dns(&self, machine: &MachineName) -> Result<(), StepError> {
+        let is_made = |group: &Group| group.carrier.is_made();
+        if !self.group(machine).is_some_and(is_made) {
+            return Ok(());
+        }
+        let servers = &self.cluster().network.upstream_dns;
+        self.drivers
+            .get(self.driver_of(machine)?)
+            .and_then(|driver| driver.set_dns(&self.cluster().name, machine, servers))
+            .map_err(|error| {
+                failed(
+                    format!("{machine} could not be told its DNS servers"),
+                    &error,
+                )
+            })
     }
 
     pub(super) fn set_autostart(
@@ -300,6 +319,7 @@ impl Hands<'_> {
         attendant: &dyn Attend,
     ) -> Result<(), StepError> {
         self.is_back(machine)?;
+        self.set_dns(machine)?;
         self.find_ground(machine)?;
         let document = self.blueprint(machine)?;
         self.bring_contents(machine, &document, attendant)?;

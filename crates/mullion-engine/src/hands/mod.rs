@@ -59,7 +59,7 @@ use mullion_spec::value::{ClusterName, MachineName, SecretRef};
 use mullion_spec::words::{self, Os};
 use mullion_ssh::{Key, Session, Ssh};
 use mullion_template::Templates;
-use mullion_wire::{Content, Secret, Sha256Digest};
+use mullion_wire::{Content, Patience, Secret, Sha256Digest};
 
 use drivers::Drivers;
 use grounds::Grounds;
@@ -231,6 +231,8 @@ pub struct Hands<'a> {
     registered: Mutex<BTreeSet<MachineName>>,
     /// Whether this run forgot what suites had proven before; held while it does.
     changes: Mutex<Changes>,
+    /// How long agents may take.
+    patience: Mutex<Patience>,
     /// Held while the login key is read or made: machines are made side by side.
     login_key: Mutex<Option<LoginKey>>,
 }
@@ -268,6 +270,7 @@ impl<'a> Hands<'a> {
             notes: Mutex::default(),
             registered: Mutex::default(),
             changes: Mutex::default(),
+            patience: Mutex::default(),
             login_key: Mutex::default(),
             taken: Mutex::new(taken),
             state,
@@ -284,6 +287,11 @@ impl<'a> Hands<'a> {
     /// The cluster's name.
     pub fn cluster_name(&self) -> &'a ClusterName {
         &self.model.cluster().name
+    }
+
+    /// Lets agents take so many hundredths of the usual time.
+    pub fn be_patient(&self, hundredths: u32) {
+        *lock(&self.patience) = Patience::of_hundredths(hundredths);
     }
 
     /// What must never be shown.

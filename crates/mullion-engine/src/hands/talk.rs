@@ -6,7 +6,7 @@ use mullion_plan::{Attend, ErrorClass, News, StepError, Unattended};
 use mullion_spec::words::Os;
 use mullion_ssh::{Command, NO_PROGRAM, Probe, ReadTransport, Stream, Transport, TransportError};
 use mullion_wire::{
-    Event, Facts, KubeadmDone, Request, Secret, Sha256Digest, read_event, write_line,
+    Event, Facts, KubeadmDone, Patience, Request, Secret, Sha256Digest, read_event, write_request,
 };
 
 /// Where the agent is on a machine.
@@ -38,8 +38,8 @@ pub(super) struct Answer {
 }
 
 /// The agent's command, with a request on its standard input.
-pub(super) fn command(os: Os, request: &Request) -> Result<Command, StepError> {
-    let line = write_line(request).map_err(|error| {
+pub(super) fn command(os: Os, request: &Request, patience: Patience) -> Result<Command, StepError> {
+    let line = write_request(request, patience).map_err(|error| {
         StepError::new(ErrorClass::Refused, "the request cannot be written").because(&error)
     })?;
     Ok(Command::new(agent(os)).arg("serve").stdin(line))
@@ -138,13 +138,13 @@ impl Ear {
 pub(super) fn ask(
     transport: &dyn Transport,
     (machine, os): (&str, Os),
-    request: &Request,
+    (request, patience): (&Request, Patience),
     attendant: &dyn Attend,
 ) -> Result<Answer, StepError> {
     let mut ear = Ear::default();
     let exit = transport
         .run(
-            &command(os, request)?,
+            &command(os, request, patience)?,
             attendant,
             &mut |stream, line| match stream {
                 Stream::Out => ear.hear(line, attendant),
@@ -234,7 +234,7 @@ mod tests {
     use super::*;
 
     fn line(event: &Event) -> String {
-        write_line(event).unwrap()
+        mullion_wire::write_line(event).unwrap()
     }
 
     #[test]

@@ -214,6 +214,11 @@ fn runs_that_did_not_end_well_outlast_those_that_did() {
     let damaged = ended(folder.path(), &plan, "one", &at(1, 2), true);
     fs_err::write(runs.journal(&damaged), "no JSON\n{}\n").unwrap();
     let well = ended(folder.path(), &plan, "one", &at(1, 3), true);
+    // Only the first line and the last are read: a long run has megabytes between them.
+    let text = fs_err::read_to_string(runs.journal(&well)).unwrap();
+    let (first, rest) = text.split_once('\n').unwrap();
+    let long = "no JSON\n".repeat(10_000);
+    fs_err::write(runs.journal(&well), format!("{first}\n{long}{rest}")).unwrap();
     for minute in 0..KEPT {
         ended(folder.path(), &plan, "two", &at(2, minute), true);
     }

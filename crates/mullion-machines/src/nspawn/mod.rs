@@ -40,6 +40,7 @@ mod share;
 mod unit;
 mod units;
 
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use mullion_plan::{Attend, News, Power, Trouble};
@@ -640,6 +641,16 @@ impl Driver for Nspawn {
             return Ok(());
         }
         inside.write(seed::HOSTS, &wanted, 0o644)
+    }
+
+    fn set_dns(
+        &self,
+        cluster: &ClusterName,
+        machine: &MachineName,
+        servers: &[IpAddr],
+    ) -> Result<(), DriverError> {
+        let (home, label) = self.whole(cluster, machine)?;
+        inside(&home, &label)?.set_dns(servers)
     }
 }
 

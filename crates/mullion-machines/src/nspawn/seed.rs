@@ -21,6 +21,12 @@ pub(super) const KEYS: &str = "root/.ssh/authorized_keys";
 /// Where a machine has the names of others.
 pub(super) const HOSTS: &str = "etc/hosts";
 
+/// The file of servers that a machine asks for names, below its root.
+const RESOLVER: &str = "etc/resolv.conf";
+
+/// What it begins with as long as it is ours.
+const OURS: &str = "# Laid down by Mullion.\n";
+
 /// The machine's adapter.
 const ADAPTER: &str = "host0";
 
@@ -69,7 +75,7 @@ pub(super) fn seed(
     upper.put("etc/hostname", &format!("{}\n", wish.name), 0o644)?;
     upper.put("etc/machine-id", &id, 0o444)?;
     upper.put(HOSTS, &wish.hosts.file(), 0o644)?;
-    upper.put("etc/resolv.conf", &resolv(&wish.dns)?, 0o644)?;
+    upper.put(RESOLVER, &resolver(&wish.dns)?, 0o644)?;
     upper.put("etc/ssh/ssh_host_ed25519_key", host_key.0, 0o600)?;
     upper.put(
         "etc/ssh/ssh_host_ed25519_key.pub",
@@ -110,7 +116,7 @@ fn lines(lines: &[String]) -> String {
 ///
 /// A server on this computer's own loopback cannot be reached from a machine: where systemd's is one, the
 /// servers behind it are taken.
-fn resolv(servers: &[IpAddr]) -> Result<String, DriverError> {
+fn resolver(servers: &[IpAddr]) -> Result<String, DriverError> {
     let mut servers = servers.to_vec();
     for file in ["/etc/resolv.conf", "/run/systemd/resolve/resolv.conf"] {
         if servers.is_empty() {
@@ -121,11 +127,18 @@ fn resolv(servers: &[IpAddr]) -> Result<String, DriverError> {
             }
         }
     }
-    let mut text = String::from("# Laid down by Mullion.\n");
+    let mut text = OURS.to_owned();
     for server in servers {
         let _ = writeln!(text, "nameserver {server}");
     }
     Ok(text)
+}
+
+/// What a machine's resolver becomes, where it does not stay. Without a server it stays: a computer that has none just
+/// now has some later.
+fn resolver_after(found: &str, wanted: &str) -> Option<String> {
+    let is_ours = found.starts_with(OURS);
+    (is_ours && wanted != OURS && found != wanted).then(|| wanted.to_owned())
 }
 
 /// The servers of a resolver's file that a machine can reach.
@@ -241,6 +254,14 @@ impl Inside {
         Ok(String::new())
     }
 
+    /// Has the machine ask these servers for names, or this computer's where there are none.
+    pub(super) fn set_dns(&self, servers: &[IpAddr]) -> Result<(), DriverError> {
+        match resolver_after(&self.read(RESOLVER)?, &resolver(servers)?) {
+            Some(wanted) => self.write(RESOLVER, &wanted, 0o644),
+            None => Ok(()),
+        }
+    }
+
     /// Writes a file anew.
     pub(super) fn write(&self, path: &str, text: &str, mode: u32) -> Result<(), DriverError> {
         match self {
@@ -331,6 +352,16 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
+
+    #[test]
+    fn a_resolver_follows_the_file_unless_the_owner_wrote_it() {
+        let of = |server: &str| resolver(&[server.parse().unwrap()]).unwrap();
+        let (old, new) = (of("192.0.2.1"), of("192.0.2.2"));
+        assert_eq!(resolver_after(&old, &new), Some(new.clone()));
+        assert_eq!(resolver_after(&new, &new), None);
+        assert_eq!(resolver_after(&old, OURS), None, "no server is known");
+        assert_eq!(resolver_after("nameserver 192.0.2.1\n", &new), None);
+    }
 
     #[test]
     fn servers_on_the_computers_own_loopback_are_not_given_to_machines() {

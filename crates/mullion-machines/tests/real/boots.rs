@@ -238,6 +238,12 @@ fn keys_and_names_reach_a_machine_whether_it_runs_or_not() {
         let (second, public) = ground.another_key("second");
         driver.authorize(cluster, name, &public).unwrap();
         driver.set_hosts(cluster, name, &hosts).unwrap();
+        let server = "192.0.2.53";
+        driver
+            .set_dns(cluster, name, &[server.parse().unwrap()])
+            .unwrap();
+        let resolver = login_with(&ground, &door, &second, "cat /etc/resolv.conf");
+        assert!(resolver.contains(server), "{resolver}");
         let names = login_with(&ground, &door, &second, "cat /etc/hosts");
         assert!(
             names.contains("10.0.0.7 win1") && !names.contains("lin1"),

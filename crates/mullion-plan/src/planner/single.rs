@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use mullion_spec::value::MachineName;
 
-use super::{Sheet, etcd};
+use super::{Mark, Sheet, etcd};
 use crate::action::{Action, Membership, SnapshotBefore};
 use crate::observed::Observed;
 use crate::obstacle::{Obstacle, left_alone_in};
@@ -22,7 +22,7 @@ pub fn plan_reset(observed: &Observed, machine: &MachineName) -> Plan {
         return blocked;
     }
     let Some(facts) = observed.machines.get(machine).filter(|facts| facts.ours) else {
-        return Sheet::default().single(machine, Vec::new(), "");
+        return Sheet::default().finish();
     };
     let cluster = observed.cluster.as_ref();
     let cluster = cluster.filter(|cluster| cluster.answers);
@@ -60,15 +60,15 @@ pub fn plan_reset(observed: &Observed, machine: &MachineName) -> Plan {
 }
 
 /// What starts a machine anew and waits until it is back: a control plane until its API server answers, a node until it
-/// is Ready.
+/// is Ready. Those of `suites` that were proven before are proven again; one that was not may fail for another reason.
 ///
 /// Pure and total, as [`crate::plan()`] is. A machine that was not found gives an empty plan.
-pub fn plan_reboot(observed: &Observed, machine: &MachineName) -> Plan {
+pub fn plan_reboot(observed: &Observed, machine: &MachineName, suites: &[String]) -> Plan {
     if let Some(blocked) = blocked(observed, machine) {
         return blocked;
     }
     let Some(facts) = observed.machines.get(machine).filter(|facts| facts.ours) else {
-        return Sheet::default().single(machine, Vec::new(), "");
+        return Sheet::default().finish();
     };
     let address = facts.address.map(|address| address.to_string());
     let address = address.unwrap_or_default();
@@ -95,7 +95,18 @@ pub fn plan_reboot(observed: &Observed, machine: &MachineName) -> Plan {
     if cluster.is_some_and(is_node) {
         actions.push((Stage::Settle, Action::AwaitReady));
     }
-    Sheet::default().single(machine, actions, "is to be started anew")
+    let mut sheet = Sheet::default();
+    let tail = sheet.chain(machine, actions, "is to be started anew");
+    let proven = cluster.map(|cluster| &cluster.proven);
+    for suite in suites.iter().collect::<BTreeSet<_>>() {
+        if proven.is_some_and(|proven| proven.contains(suite)) {
+            let suite = suite.clone();
+            let action = Action::Verify { suite };
+            let reason = format!("it passed before {machine} was started anew");
+            sheet.push(Stage::Verify, None, action, reason, tail);
+        }
+    }
+    sheet.finish()
 }
 
 /// The plan where the machine must be left as it is.
@@ -106,18 +117,19 @@ fn blocked(observed: &Observed, machine: &MachineName) -> Option<Plan> {
 }
 
 impl Sheet {
-    /// One step after another.
-    fn single(mut self, machine: &MachineName, actions: Vec<(Stage, Action)>, why: &str) -> Plan {
-        self.chain(machine, actions, why);
-        self.finish()
-    }
-
-    fn chain(&mut self, machine: &MachineName, actions: Vec<(Stage, Action)>, why: &str) {
+    /// One step after another; gives the last.
+    fn chain(
+        &mut self,
+        machine: &MachineName,
+        actions: Vec<(Stage, Action)>,
+        why: &str,
+    ) -> Option<Mark> {
         let mut tail = None;
         for (stage, action) in actions {
             let reason = format!("{machine} {why}");
             tail = Some(self.push(stage, Some(machine), action, reason, tail));
         }
+        tail
     }
 
     fn finish(self) -> Plan {
@@ -192,7 +204,7 @@ mod tests {
     }
 
     fn reboot(observed: &Observed, name: &str) -> Plan {
-        plan_reboot(observed, &name.parse().unwrap())
+        plan_reboot(observed, &name.parse().unwrap(), &["smoke".into()])
     }
 
     #[test]
@@ -289,5 +301,18 @@ mod tests {
         let balancer = reboot(&world(true, true), "lb1");
         assert_eq!(ids(&balancer), ["reboot/lb1", "reach/lb1"]);
         assert!(reboot(&Observed::default(), "lin1").is_empty());
+    }
+
+    #[test]
+    fn what_was_proven_before_a_machine_is_started_anew_is_proven_again() {
+        let mut world = world(true, true);
+        let proven = ["other".to_owned(), "smoke".to_owned()];
+        world.cluster.as_mut().unwrap().proven = proven.into();
+        let plan = reboot(&world, "lin1");
+        let steps = ["reboot/lin1", "reach/lin1", "ready/lin1", "verify/smoke"];
+        assert_eq!(ids(&plan), steps);
+        assert_eq!(plan.steps()[3].needs.len(), 1, "after the others");
+        let balancer = reboot(&world, "lb1");
+        assert_eq!(ids(&balancer), ["reboot/lb1", "reach/lb1", "verify/smoke"]);
     }
 }

@@ -54,10 +54,15 @@ impl Checker<'_> {
         } else {
             self.host(raw, place, hosts);
         }
+        let addresses = self.existing(raw, place);
+        let at = place.field("ssh");
+        if let Some(ssh) = &raw.ssh {
+            self.idle_host_keys(&at, ssh, &addresses);
+        }
         Carrier::Existing {
             driver,
-            addresses: self.existing(raw, place),
-            login: self.login(&place.field("ssh"), raw.ssh.as_ref(), os),
+            addresses,
+            login: self.login(&at, raw.ssh.as_ref(), os),
         }
     }
 

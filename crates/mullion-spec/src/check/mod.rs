@@ -8,8 +8,10 @@ mod addresses;
 mod carriers;
 mod choice;
 mod groups;
+mod idle;
 mod network;
 mod nodes;
+mod patches;
 mod proxy;
 mod roster;
 mod secrets;
@@ -168,18 +170,13 @@ impl<'a> Checker<'a> {
             &control_plane,
             &surroundings,
         );
-        let endpoint = match &control_plane {
-            ControlPlane::Made { endpoint } => endpoint.as_ref(),
-            ControlPlane::Existing { .. } => None,
-        };
-        let proxy = self.proxy(&raw.proxy, &network, &groups, endpoint);
         let cluster = Cluster {
             name,
             kubernetes,
             control_plane,
             hosts,
             runtime_classes: raw.windows.runtime_classes,
-            proxy,
+            proxy: self.proxy(&raw.proxy),
             trust: self.trust(&raw.trust),
             artifacts: self.artifacts(&raw.artifacts),
             images: self.images(&raw.images),
@@ -190,6 +187,7 @@ impl<'a> Checker<'a> {
             network,
             groups,
         };
+        self.idle(raw, &cluster.groups, &places);
         Ok(Outcome {
             cluster,
             groups: places,
@@ -224,12 +222,7 @@ impl<'a> Checker<'a> {
             &raw.version,
             VersionWish::Latest,
         );
-        let patches = raw
-            .patches
-            .iter()
-            .enumerate()
-            .map(|(index, patch)| self.text(&at.key("patches").index(index), patch).into())
-            .collect();
+        let patches = self.patches(&at.key("patches"), &raw.patches);
         for gate in raw.feature_gates.keys() {
             // Every component refuses to start with a gate that it does not know; a name that no gate
             // can have would even be read as two settings.

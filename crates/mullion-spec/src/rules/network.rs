@@ -58,11 +58,6 @@ rules! {
         why "Kubernetes refuses a network that is written by one of its addresses."
         do "write the network's first address"
         e.g. "machines: {linux: 1}\nnetwork: {podCIDR: 10.244.1.0/16}\n";
-    PROXY_NO "E0412" "proxy-no" Warning
-        "the proxy would be asked for the cluster's own addresses"
-        why "Without an exception, kubelet, containerd and kubeadm send what is meant for the cluster itself to the proxy, which cannot reach it."
-        do "add the cluster's networks, machines and domain to `proxy.no`"
-        e.g. "machines: {linux: 1}\nproxy: {https: \"http://proxy.example:3128\"}\n";
     TAKEN "E0413" "network-taken" Error
         "the network is in use on this computer"
         why "A route of this computer leads to the same addresses. A network that lies inside the cluster's would be cut off from here, which is an error; of a wider one a part would be, which is a warning. Networks that the file leaves out move to a free range by themselves."

@@ -53,4 +53,14 @@ rules! {
         why "Anybody on the way can change what comes over plain HTTP, and the checksum beside it as well. Root runs what comes."
         do "write `https://`, or add `artifacts.digests` with a list that `sha256sum` wrote where you trust the files"
         e.g. "machines: {linux: 1}\nartifacts: {mirror: \"http://mirror.example/\"}\n";
+    IDLE "E0212" "no-effect" Warning
+        "the setting has no effect in this cluster"
+        why "The setting is about machines or programs that this cluster does not have, so that it would silently be ignored."
+        do "remove the setting, or add what it is about"
+        e.g. "machines: {linux: 1}\nwindows: {rdp: true}\n";
+    PATCH_NAME "E0213" "patch-name" Error
+        "kubeadm would ignore the patch"
+        why "kubeadm reads from the first part of a patch's name what it changes, and from the second, such as `+merge`, how. It passes over a file of any other name without an error."
+        do "name the file after what it changes: etcd, kube-apiserver, kube-controller-manager, kube-scheduler or kubeletconfiguration"
+        e.g. "machines: {linux: 1}\nkubernetes: {patches: [./kubelet.yaml]}\n";
 }

@@ -60,6 +60,8 @@ pub struct MachineStatus {
     pub address: Option<String>,
     /// Whether somebody could log in.
     pub answers: bool,
+    /// Whether it starts when its host does; nothing where its host starts no machines, or nobody made it.
+    pub autostart: Option<bool>,
     /// What waits for its next start; for a node that is as wanted a run makes none.
     pub next_start: Option<String>,
     /// Until when the certificates of its control plane are good.
@@ -204,6 +206,7 @@ fn machine_status(
             .map(|address| address.to_string())
             .or(given.map(ToString::to_string)),
         answers: facts.is_some_and(|facts| facts.inside.is_some()),
+        autostart: facts.and_then(|facts| facts.autostart),
         next_start: facts
             .and_then(|facts| facts.inside.as_ref())
             .and_then(|inside| inside.next_start.clone()),
@@ -449,6 +452,15 @@ fn text(document: &StatusDocument, now: Timestamp) -> String {
         }
     }
     let _ = writeln!(out);
+    let is_left = |machine: &MachineStatus| {
+        ["running", "off"].contains(&machine.machine) && machine.autostart.is_none()
+    };
+    if document.machines.iter().any(is_left) {
+        let _ = writeln!(
+            out,
+            "no machine starts with this computer, whose first process is not systemd: after a restart, `mullion up` starts them"
+        );
+    }
     if let Some(run) = &document.run {
         let _ = writeln!(out, "under way: {run}");
     }
@@ -614,17 +626,27 @@ mod tests {
             "the API server does not answer",
         ];
         assert_eq!(down(&observed), words);
-        let document = StatusDocument {
+        let mut document = StatusDocument {
             cluster: "c".into(),
             kubernetes: "1.36.4".into(),
             api_server: "silent",
             endpoint: None,
-            machines: Vec::new(),
+            machines: vec![machine_status(
+                &"cp1".parse().unwrap(),
+                None,
+                &observed,
+                None,
+                Timestamp::UNIX_EPOCH,
+            )],
             down: down(&observed),
             differences: vec!["start cp1: cp1 is off".into()],
             run: None,
         };
+        let by_hand = "no machine starts with this computer";
+        assert!(text(&document, Timestamp::UNIX_EPOCH).contains(by_hand));
+        document.machines[0].autostart = Some(false);
         let text = text(&document, Timestamp::UNIX_EPOCH);
+        assert!(!text.contains(by_hand), "{text}");
         let told = "down: the API server does not answer\n`mullion up` brings back what is down\n";
         assert!(text.contains(told), "{text}");
         // One that never ran is not down, and neither is a network that is there.
@@ -649,6 +671,7 @@ mod tests {
             stand_in: false,
             address: None,
             answers: true,
+            autostart: None,
             next_start: Some("files are renamed at the next start".into()),
             certificates: None,
             node: None,

@@ -170,9 +170,10 @@ fn make_so(
             return Ok(Attempt::Ended(obstructed(&whole)));
         }
         keep_networks(hands, model)?;
-        let total = whole.steps().len();
+        let (total, all_suites) = (whole.steps().len(), suites(&whole));
         let plan = selected(model, whole, wishes)?;
         part.left_out = total - plan.steps().len();
+        part.leaves_suites = suites(&plan) < all_suites;
         if plan.is_empty() {
             break;
         }
@@ -270,6 +271,12 @@ fn removals(plan: &Plan) -> String {
     let removals = steps.filter(|step| step.stage == Stage::Retire);
     let removals: Vec<_> = removals.map(mullion_plan::Step::title).collect();
     removals.join(", ")
+}
+
+/// How many suites a plan runs.
+fn suites(plan: &Plan) -> usize {
+    let steps = plan.steps().iter();
+    steps.filter(|step| step.stage == Stage::Verify).count()
 }
 
 /// Whether a look after the run may find more: something could not be looked at before.

@@ -246,7 +246,7 @@ mod tests {
     #[test]
     fn promise_02_every_file_and_variable_that_the_file_names_is_listed() {
         let yaml = "\
-            kubernetes: {patches: [patches/kubelet.yaml]}\n\
+            kubernetes: {patches: [patches/kubeletconfiguration.yaml]}\n\
             trust: [{file: /etc/ssl/private/ca.pem}]\n\
             artifacts: {bundle: ~/all.bundle, digests: SHA256SUMS}\n\
             images: [{ref: example.com/app:1, archive: app.tar}]\n\
@@ -269,7 +269,7 @@ mod tests {
         let rows = reads(model.cluster(), &environment);
         let lines = text(&rows);
         for line in [
-            "file `/work/patches/kubelet.yaml`: a patch",
+            "file `/work/patches/kubeletconfiguration.yaml`: a patch",
             "file `/etc/ssl/private/ca.pem`: certificates",
             "file `/home/user/all.bundle`: the bundle",
             "file `/work/SHA256SUMS`: the digests",

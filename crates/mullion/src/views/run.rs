@@ -47,6 +47,8 @@ pub struct Part<'a> {
     pub until: Option<Stage>,
     /// How many steps were left out.
     pub left_out: usize,
+    /// Whether suites are among them.
+    pub leaves_suites: bool,
     /// Whether the steps look, and change nothing.
     pub only_looks: bool,
 }
@@ -57,6 +59,7 @@ impl Part<'_> {
         only: &[],
         until: None,
         left_out: 0,
+        leaves_suites: false,
         only_looks: false,
     };
 
@@ -77,7 +80,12 @@ impl Part<'_> {
     fn rest(&self, again: &str) -> String {
         let verb = if self.left_out == 1 { "was" } else { "were" };
         let steps = plural(self.left_out, "step");
-        format!("{steps} {verb} left out: `{again}` goes on")
+        let unproven = if self.leaves_suites && !self.only_looks {
+            ", and the cluster is not proven"
+        } else {
+            ""
+        };
+        format!("{steps} {verb} left out{unproven}: `{again}` goes on")
     }
 }
 
@@ -462,12 +470,13 @@ mod tests {
             only: &only,
             until: Some(Stage::Machines),
             left_out: 14,
+            leaves_suites: true,
             only_looks: false,
         };
         assert_eq!(
             done_after(&["mullion", "up"], part),
             "worked on cluster `lab` for lin1, win only, as far as stage `machines`, in 1 min 15 s\n\
-             14 steps were left out: `mullion up` goes on\n\nnext:\n\
+             14 steps were left out, and the cluster is not proven: `mullion up` goes on\n\nnext:\n\
              \x20 mullion up      go on with the rest\n\
              \x20 mullion status  machines, nodes and what differs from the file\n\
              \x20 mullion down    remove everything again\n"
@@ -476,6 +485,7 @@ mod tests {
             only: &[],
             until: Some(Stage::Inspect),
             left_out: 1,
+            leaves_suites: true,
             only_looks: true,
         };
         let text = done_after(&["mullion", "up"], looked);

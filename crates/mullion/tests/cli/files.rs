@@ -132,10 +132,13 @@ fn the_environment_may_name_the_file_and_the_flag_wins() {
     assert!(crate::ran(output.unwrap()).out.contains("`bbb`"));
 }
 
+/// A name that kubeadm takes for a patch.
+const SPARSE: &str = "kubeletconfiguration-sparse.yaml";
+
 #[test]
 fn promise_02_a_file_that_is_too_large_is_refused_by_name_size_and_limit() {
     let bench = Bench::new();
-    let sparse = fs_err::File::create(bench.path().join("sparse")).unwrap();
+    let sparse = fs_err::File::create(bench.path().join(SPARSE)).unwrap();
     sparse.set_len(20 << 30).unwrap();
     let cluster = |of_machine: &str, rest: &str| {
         format!(
@@ -144,22 +147,27 @@ fn promise_02_a_file_that_is_too_large_is_refused_by_name_size_and_limit() {
     };
     let limits = (4_u64 << 30, 16 << 20, 1 << 20);
     for (text, limit) in [
-        (cluster("files: [{from: sparse, to: /srv/x}]", ""), limits.0),
-        (cluster("", "kubernetes: {patches: [sparse]}"), limits.1),
-        (cluster("", "trust: [{file: sparse}]"), limits.1),
-        (cluster("ssh: {key: {file: sparse}}", ""), limits.1),
+        (cluster("files: [{from: SPARSE, to: /srv/x}]", ""), limits.0),
+        (cluster("", "kubernetes: {patches: [SPARSE]}"), limits.1),
+        (cluster("", "trust: [{file: SPARSE}]"), limits.1),
+        (cluster("ssh: {key: {file: SPARSE}}", ""), limits.1),
         (String::new(), limits.2),
     ] {
+        let text = text.replace("SPARSE", SPARSE);
         bench.write("cluster.yaml", &text);
         let arguments = if text.is_empty() {
-            &["plan", "--file", "sparse"][..]
+            &["plan", "--file", SPARSE][..]
         } else {
             &["plan"]
         };
         let begun = std::time::Instant::now();
         let ran = bench.run(arguments);
         assert_eq!(ran.code, 3, "{text}{}", ran.err);
-        for word in ["sparse`", "21474836480 bytes", &format!("at most {limit} ")] {
+        for word in [
+            &format!("{SPARSE}`")[..],
+            "21474836480 bytes",
+            &format!("at most {limit} "),
+        ] {
             assert!(ran.err.contains(word), "{word}: {}", ran.err);
         }
         assert!(begun.elapsed() < std::time::Duration::from_secs(10));

@@ -7,17 +7,19 @@ use mullion::environment::Environment;
 use mullion::workshop;
 use mullion_catalog::{Catalog, Model};
 use mullion_engine::hands::{Agent, Hands, Outfit, chosen_address};
-use mullion_plan::{Observed, Wanted, plan};
+use mullion_plan::{
+    Dice, Discover as _, Documents, Fingerprint, Observed, Until, Wanted, World, plan, run,
+};
 use mullion_render::{
     Cgroups, Footing, Ground, InitKeys, JoinKeys, Place, Setting, Stored, init_config, join_config,
     load_balancer_blueprint, node_blueprint, objects, stand_in_containerd, windows_blueprint,
 };
-use mullion_spec::cluster::{ControlPlane, Duty};
+use mullion_spec::cluster::{ControlPlane, Duty, Machine};
 use mullion_spec::draft::{Draft, Surroundings};
 use mullion_spec::finding::Severity;
 use mullion_spec::source::Source;
 use mullion_spec::words::Os;
-use mullion_wire::{Content, Secret, Sha256Digest};
+use mullion_wire::{Blueprint, Content, Secret, Sha256Digest};
 use serde_json::Value;
 
 /// Texts by kind, or the codes of the rules that refuse the file.
@@ -91,6 +93,35 @@ impl Scene {
         Ok(effects)
     }
 
+    /// Whether something is to be done, or is in the way, once the file of a cluster that is up is another; nothing
+    /// where one of the two is refused.
+    pub(crate) fn later(before: &Value, after: &Value) -> Option<bool> {
+        let (before, after) = (judged(before)?, judged(after)?);
+        let mut world = World::default();
+        for machine in before.cluster().machines() {
+            let address = machine.given_address().map(ToString::to_string);
+            if let Some(address) = address.and_then(|address| address.parse().ok()) {
+                let group = machine.group;
+                let (driver, os) = (group.carrier.driver(), group.system.os());
+                world = world.with_machine(&machine.name, driver, os, address);
+            }
+        }
+        let planned = |model: &Model| {
+            let observed = world.observe(model.cluster()).unwrap();
+            plan(&wanted(model), &observed)
+        };
+        let outcome = run(&planned(&before), &world, Until::End, &mut Dice::new(7));
+        assert!(outcome.failed.is_empty(), "{:?}", outcome.failed);
+        let again = planned(&before);
+        assert!(
+            again.is_empty(),
+            "{:?} {:?}",
+            again.steps(),
+            again.obstacles()
+        );
+        Some(!planned(&after).is_empty())
+    }
+
     /// Where parts come from, and where they are kept.
     fn sources(&self, model: &Model) -> String {
         let cluster = model.cluster();
@@ -128,6 +159,44 @@ impl Scene {
     }
 }
 
+fn judged(file: &Value) -> Option<Model> {
+    let source = Source::new("cluster.yaml", file.to_string());
+    let draft = Draft::read(source, &Surroundings::default());
+    Catalog::builtin().judge(draft).model
+}
+
+/// What planning is given: the file, and the fingerprints of what is rendered from it.
+fn wanted(model: &Model) -> Wanted<'_> {
+    let setting = setting(model);
+    let mut documents = Documents::default();
+    for machine in model.cluster().machines() {
+        let blueprint = blueprint(&setting, &machine);
+        let name = machine.group.name.clone();
+        let first = documents.groups.entry(name);
+        first.or_insert_with(|| Fingerprint::of(&blueprint));
+    }
+    for set in SETS {
+        if let Some(objects) = objects(&setting, set).unwrap() {
+            let fingerprint = Fingerprint::of(&objects);
+            documents.sets.insert((*set).into(), fingerprint);
+        }
+    }
+    Wanted {
+        documents,
+        ..Wanted::of(model)
+    }
+}
+
+fn blueprint(setting: &Setting<'_>, machine: &Machine<'_>) -> Blueprint {
+    let name = &machine.name;
+    let blueprint = match (machine.group.duty, machine.group.system.os()) {
+        (Duty::LoadBalancer, _) => load_balancer_blueprint(setting, name),
+        (_, Os::Windows) => windows_blueprint(setting, name),
+        (_, Os::Linux) => node_blueprint(setting, name),
+    };
+    blueprint.unwrap()
+}
+
 /// Blueprints, kubeadm's configurations and objects.
 fn documents(model: &Model) -> BTreeMap<&'static str, String> {
     let setting = setting(model);
@@ -135,12 +204,8 @@ fn documents(model: &Model) -> BTreeMap<&'static str, String> {
     let token = || Secret::new("abcdef.0123456789abcdef");
     for machine in model.cluster().machines() {
         let (name, group) = (&machine.name, machine.group);
-        let blueprint = match (group.duty, group.system.os()) {
-            (Duty::LoadBalancer, _) => load_balancer_blueprint(&setting, name),
-            (_, Os::Windows) => windows_blueprint(&setting, name),
-            (_, Os::Linux) => node_blueprint(&setting, name),
-        };
-        blueprints.push(serde_json::to_string(&blueprint.unwrap()).unwrap());
+        let blueprint = blueprint(&setting, &machine);
+        blueprints.push(serde_json::to_string(&blueprint).unwrap());
         match group.duty {
             Duty::LoadBalancer => {}
             Duty::ControlPlane => {

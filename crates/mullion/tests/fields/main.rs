@@ -106,6 +106,96 @@ fn another_value_of_any_field_changes_what_the_table_says() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
+/// The clusters that every field of the whole cluster is tried in, beside those that the table names.
+const KINDS: [&str; 7] = [
+    "cluster",
+    "host-gw",
+    "linux-only",
+    "no-plugin",
+    "short",
+    "ssh-linux",
+    "ssh-windows",
+];
+
+#[test]
+fn no_kind_of_cluster_ignores_a_field_in_silence() {
+    let table = table();
+    let scene = Scene::new();
+    let mut ignored = Vec::new();
+    let rows = table.field.iter();
+    for row in rows.filter(|row| !row.path.starts_with("machines")) {
+        for base in KINDS {
+            let mut before = table.base[base].clone();
+            for (path, value) in &row.with {
+                walk::set(&mut before, path, value.clone());
+            }
+            let mut after = before.clone();
+            let value = row.values.get(base).unwrap_or(&row.value);
+            walk::set(&mut after, &row.path, value.clone());
+            let effects = (scene.effects(&before), scene.effects(&after));
+            // What is wrong with the file before is about another field.
+            if before != after && told(&effects.0, &effects.1).is_ok_and(|told| told.is_empty()) {
+                ignored.push(format!("{} in {base}", row.path));
+            }
+        }
+    }
+    assert!(ignored.is_empty(), "{ignored:#?}");
+}
+
+/// Effects that a cluster which is up has to be changed for.
+const LASTING: [&str; 5] = ["blueprint", "kubeadm", "objects", "plan", "templates"];
+
+/// Another name is another cluster, the world in memory has no host that starts machines, and what a command did is not
+/// taken back.
+const WITHOUT_STEPS: [&str; 4] = [
+    "metadata.name",
+    "machines[].autostart",
+    "machines[].before[].os",
+    "machines[].after[].os",
+];
+
+#[test]
+fn a_cluster_that_is_up_is_not_left_as_it_is_when_a_field_changes() {
+    let table = table();
+    let mut ignored = Vec::new();
+    for row in &table.field {
+        for (base, acts) in &row.acts {
+            if !acts.split(' ').any(|kind| LASTING.contains(&kind)) {
+                continue;
+            }
+            let mut before = table.base[base].clone();
+            for (path, value) in &row.with {
+                walk::set(&mut before, path, value.clone());
+            }
+            let mut after = before.clone();
+            let value = row.values.get(base).unwrap_or(&row.value);
+            walk::set(&mut after, &row.path, value.clone());
+            if Scene::later(&before, &after) == Some(false) {
+                ignored.push(row.path.as_str());
+            }
+        }
+    }
+    ignored.dedup();
+    assert_eq!(ignored, WITHOUT_STEPS);
+}
+
+#[test]
+fn a_host_key_is_that_of_a_name_in_whatever_letters_and_of_nobody_else() {
+    let scene = Scene::new();
+    let with = |name: &str| {
+        let key =
+            "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAILagOJFgwaMNhBWQINinKOXmqS4Gh5NgxgriXwdOoINJ";
+        let ssh = json!({"key": {"file": "id"}, "hostKeys": {name: key}});
+        let machine =
+            json!({"name": "cp", "role": "control-plane", "addresses": ["Node1.example"]});
+        let mut file = json!({"machines": [machine]});
+        file["machines"][0]["ssh"] = ssh;
+        scene.effects(&file)
+    };
+    let found = told(&with("other.example"), &with("node1.Example"));
+    assert_eq!(found.unwrap(), "findings logins");
+}
+
 #[test]
 fn a_field_that_does_nothing_would_be_found() {
     let scene = Scene::new();

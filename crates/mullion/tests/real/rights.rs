@@ -350,6 +350,9 @@ fn promise_02_root_reads_no_file_that_the_user_could_not() {
     let secret = bench.outside().join("secret");
     let secret = secret.to_str().unwrap();
     symlink(secret, bench.repository().join("link")).unwrap();
+    // kubeadm knows patches by their names.
+    let patch = "kubeletconfiguration.yaml";
+    symlink(secret, bench.repository().join(patch)).unwrap();
     let files = |from: &str| cluster(&format!("  files: [{{from: \"{from}\", to: /srv/x}}]\n"));
     let key = |file: &str| cluster("").replace("file: id", &format!("file: \"{file}\""));
     for (text, what) in [
@@ -361,7 +364,7 @@ fn promise_02_root_reads_no_file_that_the_user_could_not() {
             "trust",
         ),
         (
-            cluster(&format!("kubernetes: {{patches: [\"{secret}\"]}}\n")),
+            cluster(&format!("kubernetes: {{patches: [{patch}]}}\n")),
             "patches",
         ),
     ] {

@@ -72,7 +72,7 @@ impl Programs for Linux {
             // The group may have ended this very moment.
             let _ = kill_process_group(Pid::from_child(child), Signal::KILL);
         };
-        let status = watch(program, child, &lines, end, on_line)?;
+        let status = watch(program, self.patience.get(), child, &lines, end, on_line)?;
         Ok(match (status.code(), status.signal()) {
             (Some(status), _) => Ended::Status(status),
             (None, signal) => Ended::Signal(signal.unwrap_or_default()),

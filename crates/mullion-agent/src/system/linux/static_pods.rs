@@ -29,11 +29,11 @@ struct Process {
 pub(super) fn end(linux: &Linux, program: &str) -> Result<(), SystemError> {
     let old = find(linux, program)?;
     signal(linux, program, &old, Signal::TERM)?;
-    if is_gone(linux, program, &old, TO_END)? {
+    if is_gone(linux, program, &old, linux.patience.get().times(TO_END))? {
         return Ok(());
     }
     signal(linux, program, &old, Signal::KILL)?;
-    if is_gone(linux, program, &old, TO_DIE)? {
+    if is_gone(linux, program, &old, linux.patience.get().times(TO_DIE))? {
         return Ok(());
     }
     Err(SystemError::Nonsense(format!("{program} does not end")))

@@ -1,6 +1,6 @@
 //! The Windows that the agent runs on.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Seek as _, Write as _};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use mullion_wire::{
     Blueprint, Definition, DynamicPorts, Facts, Feature, Firewall, OverlayNetwork, Package,
-    Protocol, Sha256Digest,
+    Patience, Protocol, Sha256Digest,
 };
 use windows::Win32::Foundation::{
     ERROR_ACCESS_DENIED, ERROR_SHARING_VIOLATION, GENERIC_READ, GENERIC_WRITE,
@@ -66,6 +66,7 @@ pub struct Windows {
     pub(super) lock: RefCell<Option<File>>,
     /// So long a service may take to stop.
     pub(super) stopping: Duration,
+    pub(super) patience: Cell<Patience>,
 }
 
 impl Default for Windows {
@@ -81,6 +82,7 @@ impl Windows {
             paths: Paths::of_windows(),
             lock: RefCell::new(None),
             stopping: STOPPING,
+            patience: Cell::default(),
         }
     }
 
@@ -126,6 +128,14 @@ impl System for Windows {
 
     fn describe(&self) -> Result<Facts, SystemError> {
         describe::describe(self)
+    }
+
+    fn be_patient(&self, patience: Patience) {
+        self.patience.set(patience);
+    }
+
+    fn patience(&self) -> Patience {
+        self.patience.get()
     }
 
     fn reboot_pending(&self) -> Option<String> {
@@ -212,7 +222,8 @@ impl System for Windows {
         on_line: &mut dyn FnMut(&str),
     ) -> Result<(), SystemError> {
         // One that runs on keeps no network from going: it is told.
-        let shims = Processes::shims_of_pods().and_then(|shims| shims.end(self.stopping));
+        let shims = Processes::shims_of_pods()
+            .and_then(|shims| shims.end(self.patience().times(self.stopping)));
         match shims {
             Ok(ended) if ended.is_empty() => {}
             Ok(ended) => on_line(&format!("ended {}", ended.join(", "))),

@@ -130,7 +130,7 @@ impl Programs for Windows {
         }
         let lines = listen(output).map_err(not_started)?;
         let end = &mut |child: &mut Child| end(job.as_ref(), child);
-        watch(program, child, &lines, end, on_line).map(ended)
+        watch(program, self.patience.get(), child, &lines, end, on_line).map(ended)
     }
 
     fn shell(&self, line: &str) -> Program {

@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use mullion_wire::{Definition, Recovery, Start};
+use mullion_wire::{Definition, Patience, Recovery, Start};
 use windows::Win32::Foundation::{
     ERROR_INVALID_LEVEL, ERROR_MORE_DATA, ERROR_SERVICE_ALREADY_RUNNING,
     ERROR_SERVICE_DOES_NOT_EXIST, ERROR_SERVICE_MARKED_FOR_DELETE, ERROR_SERVICE_NOT_ACTIVE,
@@ -308,8 +308,9 @@ impl Control {
         verb: &str,
         wanted: SERVICE_STATUS_CURRENT_STATE,
         way: SERVICE_STATUS_CURRENT_STATE,
+        deadline: Duration,
     ) -> Result<(), SystemError> {
-        let until = Instant::now() + DEADLINE;
+        let until = Instant::now() + deadline;
         loop {
             let status = self.status()?;
             if status.dwCurrentState == wanted {
@@ -324,7 +325,7 @@ impl Control {
             if Instant::now() >= until {
                 return Err(SystemError::TooLong {
                     program: self.name.clone(),
-                    deadline: DEADLINE,
+                    deadline,
                     tail: Vec::new(),
                 });
             }
@@ -332,14 +333,15 @@ impl Control {
         }
     }
 
-    pub(super) fn start(&self) -> Result<(), SystemError> {
+    pub(super) fn start(&self, patience: Patience) -> Result<(), SystemError> {
         match unsafe { StartServiceW(self.handle.0, None) } {
             Err(error) if !is(&error, ERROR_SERVICE_ALREADY_RUNNING) => {
                 return Err(self.failed("StartService")(error));
             }
             _ => {}
         }
-        self.wait("started", SERVICE_RUNNING, SERVICE_START_PENDING)
+        let deadline = patience.times(DEADLINE);
+        self.wait("started", SERVICE_RUNNING, SERVICE_START_PENDING, deadline)
     }
 
     /// Stops it, and waits until none of its processes runs: their files are replaced next. Gives back those that
@@ -347,7 +349,7 @@ impl Control {
     pub(super) fn stop(&self, within: Duration) -> Result<Vec<String>, SystemError> {
         // One that is being started takes no word until it runs or has failed.
         if self.status()?.dwCurrentState == SERVICE_START_PENDING {
-            let _ = self.wait("started", SERVICE_RUNNING, SERVICE_START_PENDING);
+            let _ = self.wait("started", SERVICE_RUNNING, SERVICE_START_PENDING, DEADLINE);
         }
         let processes = Processes::of_service(self.status()?.dwProcessId, &self.config()?.command)?;
         let mut status = SERVICE_STATUS::default();
@@ -411,7 +413,7 @@ impl Control {
                 SetServiceStatus(SERVICE_STATUS_HANDLE(service.handle.0.0), &raw const status)
             };
         }
-        self.wait("stopped", SERVICE_STOPPED, SERVICE_STOP_PENDING)
+        self.wait("stopped", SERVICE_STOPPED, SERVICE_STOP_PENDING, DEADLINE)
     }
 
     /// Services that run and need this one, in the order in which they are stopped.

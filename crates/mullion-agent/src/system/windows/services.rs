@@ -58,19 +58,19 @@ impl Services for Windows {
     }
 
     fn start(&self, name: &str) -> Result<(), SystemError> {
-        Control::take(name)?.start()
+        Control::take(name)?.start(self.patience.get())
     }
 
     fn stop(&self, name: &str, ours: &BTreeSet<String>) -> Result<Stopped, SystemError> {
-        stop(name, ours, self.stopping).map(|(stopped, _)| stopped)
+        stop(name, ours, self.patience.get().times(self.stopping)).map(|(stopped, _)| stopped)
     }
 
     fn restart(&self, name: &str, ours: &BTreeSet<String>) -> Result<Stopped, SystemError> {
         // What needs it was stopped with it, the last first.
-        let (stopped, dependents) = stop(name, ours, self.stopping)?;
-        Control::take(name)?.start()?;
+        let (stopped, dependents) = stop(name, ours, self.patience.get().times(self.stopping))?;
+        Control::take(name)?.start(self.patience.get())?;
         for dependent in dependents.iter().rev() {
-            Control::take(dependent)?.start()?;
+            Control::take(dependent)?.start(self.patience.get())?;
         }
         Ok(stopped)
     }

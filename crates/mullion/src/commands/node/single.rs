@@ -44,7 +44,7 @@ pub(super) fn reset(
         "take {machine} out of the cluster and join it anew, while its pods move elsewhere"
     );
     let treatment = Treatment {
-        planned: plan_reset,
+        planned: &|observed| plan_reset(observed, machine),
         allowed: may_be_reset,
         what,
     };
@@ -61,7 +61,7 @@ pub(super) fn reset(
     }
 }
 
-/// Starts a machine anew and waits until its node is Ready.
+/// Starts a machine anew, waits until its node is Ready, and proves again what was proven.
 pub(super) fn reboot(
     console: &mut Console<'_>,
     model: &Model,
@@ -70,8 +70,9 @@ pub(super) fn reboot(
     invocation: Invocation<'_>,
 ) -> Result<u8, Failure> {
     let machine = errand.machine;
+    let suites = &model.cluster().verify;
     let treatment = Treatment {
-        planned: plan_reboot,
+        planned: &|observed| plan_reboot(observed, machine, suites),
         allowed: may_be_started_anew,
         what: format!("start {machine} anew, and stop what runs on it until then"),
     };
@@ -93,8 +94,8 @@ pub(super) fn reboot(
     }
 }
 
-struct Treatment {
-    planned: fn(&Observed, &MachineName) -> Plan,
+struct Treatment<'a> {
+    planned: &'a dyn Fn(&Observed) -> Plan,
     allowed: fn(&Model, &Observed, &MachineName) -> Result<(), Failure>,
     what: String,
 }
@@ -110,7 +111,7 @@ fn treat(
     console: &mut Console<'_>,
     model: &Model,
     errand: &Errand<'_>,
-    treatment: &Treatment,
+    treatment: &Treatment<'_>,
     environment: &Environment,
     invocation: Invocation<'_>,
 ) -> Result<Treated, Failure> {
@@ -125,7 +126,7 @@ fn treat(
     let line = invocation.line();
     let locks = take_locks(environment, &hands, &line)?;
     let observed = look(&hands, model)?;
-    let plan = (treatment.planned)(&observed, machine);
+    let plan = (treatment.planned)(&observed);
     if !plan.obstacles().is_empty() {
         view::obstructed(console, model, &plan, None)?;
         return Ok(Treated::Failed(obstructed(&plan)));
