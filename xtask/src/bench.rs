@@ -1,7 +1,7 @@
 //! `cargo xtask bench`: figures, each beside its limit.
 //!
 //! What is measured stands in [`cases`]: the cases are the work, the rows are what is shown of it. Every case runs in
-//! [`ROUNDS`] processes of its own, once in each, as a user's command does: later rounds of one process would find memory
+//! several processes of its own, once in each, as a user's command does: later rounds of one process would find memory
 //! that the first had asked the kernel for. The median counts. A figure above its limit makes the command fail, and so does
 //! one that could not be had; no test looks at a figure, because a test must not depend on how busy a computer is.
 
