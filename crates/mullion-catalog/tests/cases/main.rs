@@ -167,11 +167,19 @@ fn what_has_no_effect_is_told_and_defaults_are_not() {
             format!("{made}windows: {{taint: \"a=b:NoSchedule\"}}\n"),
             "has its own `taint`",
         ),
+        (
+            "machines:\n  - {name: cp, role: control-plane, before: [{run: hostname, os: windows}]}\n".into(),
+            "no machine of the group runs windows",
+        ),
     ] {
         found(&text, &["E0212"]);
         assert!(told(&text).contains(words), "{}", told(&text));
     }
     found(&format!("{old}network: {{machineAccess: host}}\n"), &[]);
+    // Nodes reach the network without the proxy.
+    let proxied =
+        "network: {machineCIDR: 10.123.45.0/24}\nproxy: {http: \"http://proxy.example:3128\"}\n";
+    found(&format!("{old}{proxied}"), &[]);
     found("machines: {linux: 1}\nwindows: {rdp: false}\n", &[]);
     found(
         "machines: {windows: 1}\nwindows: {runtimeClasses: false}\n",

@@ -1,4 +1,4 @@
-//! Settings that have no effect in this cluster: what the file says and nothing reads is told.
+//! Warns of settings that have no effect in this cluster.
 
 use std::collections::BTreeSet;
 
@@ -25,8 +25,10 @@ impl Checker<'_> {
         }
         let why = "every machine exists already";
         let network = Path::top().key("network");
+        // Nodes reach the machine network without the proxy, also where no machine is made.
+        let has_proxy = raw.proxy.http.is_some() || raw.proxy.https.is_some();
         for field in chosen(&raw.network) {
-            if ["machineAccess", "machineCIDR"].contains(&field.as_str()) {
+            if field == "machineAccess" || (field == "machineCIDR" && !has_proxy) {
                 self.report_idle(&network.key(&field), why);
             }
         }
@@ -37,8 +39,8 @@ impl Checker<'_> {
 
     fn idle_windows(&mut self, raw: &RawWindows, groups: &[Group], places: &[GroupPlace]) {
         let windows = groups.iter().zip(places);
-        let windows = windows
-            .filter(|(group, _)| group.system.os() == Os::Windows && !group.numbers.is_empty());
+        // A group of no machines counts: the settings are kept for the next one.
+        let windows = windows.filter(|(group, _)| group.system.os() == Os::Windows);
         let windows: Vec<_> = windows.map(|(_, place)| place).collect();
         for field in chosen(raw) {
             let has_own =
@@ -71,7 +73,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Warns of host keys of computers that nobody logs in to.
+    /// Warns of host keys of computers that Mullion does not log in to.
     pub(super) fn idle_host_keys(&mut self, at: &Path, raw: &RawSsh, addresses: &[Address]) {
         let jump = raw.jump.as_ref().and_then(|jump| jump.parse().ok());
         let jump = jump.map(|jump: Jump| jump.address);
@@ -87,7 +89,8 @@ impl Checker<'_> {
         }
     }
 
-    fn report_idle(&mut self, at: &Path, why: &str) {
+    /// Warns of one setting, where the file has it.
+    pub(super) fn report_idle(&mut self, at: &Path, why: &str) {
         if self.root.says(at) {
             self.report(
                 Finding::new(&rule::IDLE, Place::Key(at.clone()))

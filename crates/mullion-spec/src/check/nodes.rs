@@ -169,7 +169,8 @@ impl Checker<'_> {
         raw.iter()
             .enumerate()
             .filter_map(|(index, command)| {
-                let at = at.index(index).key("run");
+                let command_at = at.index(index);
+                let at = command_at.key("run");
                 let run = self.text(&at, command.run.as_ref()?);
                 if hidden::in_command(&run) {
                     self.report(
@@ -183,10 +184,14 @@ impl Checker<'_> {
                             ),
                     );
                 }
-                command
-                    .os
-                    .is_none_or(|only| only == os)
-                    .then_some(Command { run })
+                match command.os {
+                    Some(only) if only != os => {
+                        let why = format!("no machine of the group runs {only}");
+                        self.report_idle(&command_at.key("os"), &why);
+                        None
+                    }
+                    _ => Some(Command { run }),
+                }
             })
             .collect()
     }

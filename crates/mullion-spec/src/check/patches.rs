@@ -22,7 +22,7 @@ const OUR_OWN: &str = "corednsdeployment";
 const KINDS: [&str; 3] = ["json", "merge", "strategic"];
 
 impl Checker<'_> {
-    /// The patches, with names that kubeadm takes. They come to lie in one folder of a machine.
+    /// The patches, with names that kubeadm takes. The agent writes them into one folder of a machine.
     pub(super) fn patches(&mut self, at: &Path, raw: &[String]) -> Vec<PathBuf> {
         let mut seen: BTreeMap<String, Path> = BTreeMap::new();
         let mut patches = Vec::with_capacity(raw.len());
@@ -32,9 +32,14 @@ impl Checker<'_> {
             let name = path.file_name().and_then(|name| name.to_str());
             let name = name.unwrap_or_default().to_owned();
             if let Some(why) = refused(&name) {
+                let hint = if name.starts_with(OUR_OWN) {
+                    "remove it"
+                } else {
+                    "name it like `kubeletconfiguration+merge.yaml`"
+                };
                 let finding = Finding::new(&rule::PATCH_NAME, at.clone())
                     .message(format!("`{at}`: {why}"))
-                    .hint("name it like `kubeletconfiguration+merge.yaml`");
+                    .hint(hint);
                 self.reject(finding, &at);
             } else if let Some(first) = seen.get(&name) {
                 let finding = Finding::new(&rule::PATCH_NAME, at.clone())
@@ -55,7 +60,7 @@ impl Checker<'_> {
 /// Why kubeadm would not take a patch of that name, if so.
 fn refused(name: &str) -> Option<String> {
     if name.starts_with(OUR_OWN) {
-        return Some("Mullion installs CoreDNS itself, so that kubeadm has none to patch".into());
+        return Some("Mullion installs CoreDNS itself, so kubeadm has none to patch".into());
     }
     let Some(target) = TARGETS.iter().find(|target| name.starts_with(**target)) else {
         return Some(format!(

@@ -18,7 +18,7 @@ rules! {
         e.g. "machines: {linux: 1}\nnetwork: {cni: antrea}\n";
     EXISTING_LATER "E0903" "existing-later" Error
         "this release cannot add workers to an existing cluster yet"
-        why "The field's place in the file is settled, its implementation is not part of this release. The same goes for settings of Windows on a stand-in, which has nothing that they would change."
+        why "The field's place in the file is settled, its implementation is not part of this release."
         do "let Mullion make the control plane: a group with `role: control-plane`"
         e.g. "controlPlane: {existing: {kubeconfig: ./admin.conf}}\nmachines:\n  - {name: lin}\n";
     FEATURE_LATER "E0904" "feature-later" Error

@@ -59,8 +59,8 @@ rules! {
         do "remove the setting, or add what it is about"
         e.g. "machines: {linux: 1}\nwindows: {rdp: true}\n";
     PATCH_NAME "E0213" "patch-name" Error
-        "kubeadm would ignore the patch"
-        why "kubeadm reads from the first part of a patch's name what it changes, and from the second, such as `+merge`, how. It passes over a file of any other name without an error."
+        "kubeadm would not apply the patch"
+        why "kubeadm reads from the first part of a patch's name what the patch changes, and from the second, such as `+merge`, how. It ignores files with other names, and it refuses a kind of patch that it does not know."
         do "name the file after what it changes: etcd, kube-apiserver, kube-controller-manager, kube-scheduler or kubeletconfiguration"
         e.g. "machines: {linux: 1}\nkubernetes: {patches: [./kubelet.yaml]}\n";
 }
