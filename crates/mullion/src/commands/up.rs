@@ -5,13 +5,15 @@ use std::collections::BTreeSet;
 use mullion_catalog::Model;
 use mullion_engine::hands::{Hands, StateError};
 use mullion_engine::{Report, RunOutcome, select};
-use mullion_plan::{Discover as _, Observed, Plan, Roster, Stage, Wanted, plan as planned};
+use mullion_plan::{
+    Discover as _, Observed, Obstacle, Plan, Roster, Stage, Wanted, plan as planned,
+};
 use mullion_spec::value::MachineName;
 
 use super::plan::obstructed;
 use super::validate::{refuse, tell};
 use crate::arguments::UpArguments;
-use crate::conduct::{Errand, conduct, take_locks};
+use crate::conduct::{Errand, Locks, conduct, take_locks};
 use crate::consent::consent;
 use crate::console::{Console, Format};
 use crate::elevation::elevate;
@@ -44,19 +46,23 @@ pub fn up(
     environment: &Environment,
     invocation: Invocation<'_>,
 ) -> Result<u8, Failure> {
-    let mut moved: Option<Box<Judged>> = None;
-    for _ in 1..ROUNDS {
-        let judged = moved.as_deref().unwrap_or(judged);
-        match attempt(console, judged, wishes, environment, invocation, Moves::May)? {
+    let mut again: Option<Box<Judged>> = None;
+    // Held from the first attempt to the last: no other run comes between two attempts.
+    let mut locks = None;
+    for round in 1..=ROUNDS {
+        let judged = again.as_deref().unwrap_or(judged);
+        let moves = if round < ROUNDS {
+            Moves::May
+        } else {
+            Moves::No
+        };
+        let setting = (environment, invocation, moves);
+        match attempt(console, judged, wishes, setting, &mut locks)? {
             Attempt::Ended(code) => return Ok(code),
-            Attempt::Moved(other) => moved = Some(other),
+            Attempt::Moved(other) => again = Some(other),
         }
     }
-    let judged = moved.as_deref().unwrap_or(judged);
-    match attempt(console, judged, wishes, environment, invocation, Moves::No)? {
-        Attempt::Ended(code) => Ok(code),
-        Attempt::Moved(_) => Ok(Class::ThisComputer.exit_code()),
-    }
+    Ok(Class::ThisComputer.exit_code())
 }
 
 /// Whether networks may be chosen again.
@@ -70,9 +76,8 @@ fn attempt(
     console: &mut Console<'_>,
     judged: &Judged,
     wishes: &UpArguments,
-    environment: &Environment,
-    invocation: Invocation<'_>,
-    moves: Moves,
+    (environment, invocation, moves): (&Environment, Invocation<'_>, Moves),
+    locks: &mut Option<Locks>,
 ) -> Result<Attempt, Failure> {
     let judgement = &judged.judgement;
     let Some(model) = &judgement.model else {
@@ -86,8 +91,9 @@ fn attempt(
     let reasons = workshop::reasons_for_root(model, environment);
     elevate(console, environment, model, invocation.arguments, &reasons)?;
     let hands = workshop::open(model, environment)?;
-    let line = invocation.line();
-    let _locks = take_locks(environment, &hands, &line)?;
+    if locks.is_none() {
+        *locks = Some(take_locks(environment, &hands, &invocation.line())?);
+    }
     // Another run may have chosen networks for this cluster before this one had the lock.
     let kept = hands.state().networks();
     let kept = kept.map_err(|error| unkept(&error))?;
@@ -103,12 +109,9 @@ fn attempt(
     kept.map_err(|error| {
         Failure::new(Class::ThisComputer, "the cluster file could not be kept").because(&error)
     })?;
-    let moves = |report: &Report| {
-        if moves == Moves::May && lost_its_network(report) {
-            elsewhere(judged, environment)
-        } else {
-            Ok(None)
-        }
+    let move_away = || match moves {
+        Moves::May => elsewhere(judged, environment),
+        Moves::No => Ok(None),
     };
     make_so(
         console,
@@ -117,7 +120,7 @@ fn attempt(
         environment,
         &hands,
         invocation,
-        &moves,
+        &move_away,
     )
 }
 
@@ -153,7 +156,7 @@ fn make_so(
     environment: &Environment,
     hands: &Hands<'_>,
     invocation: Invocation<'_>,
-    moves: &dyn Fn(&Report) -> Elsewhere,
+    move_away: &dyn Fn() -> Elsewhere,
 ) -> Result<Attempt, Failure> {
     let mut last: Option<Report> = None;
     let mut part = view::Part {
@@ -166,6 +169,12 @@ fn make_so(
         let observed = look(hands, model)?;
         let whole = planned(&wanted, &observed);
         if !whole.obstacles().is_empty() {
+            if last.is_none()
+                && meets_only_networks(&whole)
+                && let Some(other) = move_away()?
+            {
+                return move_to(console, other);
+            }
             view::obstructed(console, model, &whole, last.as_ref())?;
             return Ok(Attempt::Ended(obstructed(&whole)));
         }
@@ -199,14 +208,10 @@ fn make_so(
         };
         let report = conduct(console, environment, hands, &plan, &errand)?;
         let is_done = report.outcome == RunOutcome::Done;
-        if let Some(other) = moves(&report)? {
-            if console.format == Format::Text {
-                writeln!(
-                    console.err,
-                    "another cluster took that network meanwhile: choosing again"
-                )?;
-            }
-            return Ok(Attempt::Moved(other));
+        if lost_its_network(&report)
+            && let Some(other) = move_away()?
+        {
+            return move_to(console, other);
         }
         last = Some(report);
         if !is_done || !looks_again(&plan) {
@@ -218,6 +223,23 @@ fn make_so(
         None => view::nothing(console, model, part, invocation),
     }?;
     Ok(Attempt::Ended(last.as_ref().map_or(0, view::exit_code)))
+}
+
+/// Says that the next attempt has other networks.
+fn move_to(console: &mut Console<'_>, other: Box<Judged>) -> Result<Attempt, Failure> {
+    if console.format == Format::Text {
+        writeln!(
+            console.err,
+            "another cluster has taken that network: choosing another one"
+        )?;
+    }
+    Ok(Attempt::Moved(other))
+}
+
+/// Whether other networks would remove everything that is in a plan's way.
+fn meets_only_networks(plan: &Plan) -> bool {
+    let mut obstacles = plan.obstacles().iter();
+    obstacles.all(|obstacle| matches!(obstacle, Obstacle::NetworkTaken { .. }))
 }
 
 /// The words of `up` for the same part of the plan.

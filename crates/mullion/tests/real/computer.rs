@@ -123,6 +123,13 @@ pub(crate) fn settings() -> Vec<(&'static str, String)> {
     SETTINGS.into_iter().filter_map(read).collect()
 }
 
+/// Gives the kernel's settings these values, as a restart does.
+pub(crate) fn restore(settings: &[(&str, String)]) {
+    for (name, value) in settings {
+        fs_err::write(Path::new("/proc/sys").join(name), value).unwrap();
+    }
+}
+
 /// Everything of a cluster that does not outlive a restart of the computer goes: processes, control groups, mounts,
 /// interfaces, rules, what is below `/run`, and the kernel's settings, which are `before` again.
 pub(crate) fn restart(lab: &Lab, machines: &[&str], before: &[(&str, String)]) {
@@ -151,9 +158,7 @@ pub(crate) fn restart(lab: &Lab, machines: &[&str], before: &[(&str, String)]) {
         for path in IN_RUN {
             let _ = fs_err::remove_file(path);
         }
-        for (name, value) in before {
-            fs_err::write(Path::new("/proc/sys").join(name), value).unwrap();
-        }
+        restore(before);
     }
     for machine in machines {
         let name = short(&format!("{}/{machine}", lab.name));

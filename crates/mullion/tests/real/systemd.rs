@@ -197,6 +197,7 @@ fn machines_are_services_where_systemd_is_the_first_process() {
         ];
         Within::start(&folders, units.path())
     };
+    let settings = crate::computer::settings();
     let mut within = start();
     let mut lab = Lab::linux("systemd", 1);
     lab.through = Within::words(&within.first, &lab.path(""));
@@ -215,6 +216,8 @@ fn machines_are_services_where_systemd_is_the_first_process() {
     trial.lap("up: machines are its services");
 
     drop(within);
+    // The kernel goes on, unlike that of a computer which restarts.
+    crate::computer::restore(&settings);
     within = start();
     lab.through = Within::words(&within.first, &lab.path(""));
     until(
