@@ -24,7 +24,7 @@ pub(super) const HOSTS: &str = "etc/hosts";
 /// The file of servers that a machine asks for names, below its root.
 const RESOLVER: &str = "etc/resolv.conf";
 
-/// What it begins with as long as it is ours.
+/// Its first line as long as it is ours; only servers follow.
 const OURS: &str = "# Laid down by Mullion.\n";
 
 /// The machine's adapter.
@@ -137,8 +137,18 @@ fn resolver(servers: &[IpAddr]) -> Result<String, DriverError> {
 /// What a machine's resolver becomes, where it does not stay. Without a server it stays: a computer that has none just
 /// now has some later.
 fn resolver_after(found: &str, wanted: &str) -> Option<String> {
-    let is_ours = found.starts_with(OURS);
-    (is_ours && wanted != OURS && found != wanted).then(|| wanted.to_owned())
+    (is_ours(found) && wanted != OURS && found != wanted).then(|| wanted.to_owned())
+}
+
+/// Whether a resolver's file is as we write it. A line of any other kind is the owner's, and with it the file.
+fn is_ours(found: &str) -> bool {
+    let is_server = |line: &str| {
+        let server = line.strip_prefix("nameserver ");
+        server.is_some_and(|server| server.parse::<IpAddr>().is_ok())
+    };
+    found
+        .strip_prefix(OURS)
+        .is_some_and(|servers| servers.lines().all(is_server))
 }
 
 /// The servers of a resolver's file that a machine can reach.
@@ -360,7 +370,18 @@ mod tests {
         assert_eq!(resolver_after(&old, &new), Some(new.clone()));
         assert_eq!(resolver_after(&new, &new), None);
         assert_eq!(resolver_after(&old, OURS), None, "no server is known");
+        assert_eq!(resolver_after(OURS, &new), Some(new.clone()));
         assert_eq!(resolver_after("nameserver 192.0.2.1\n", &new), None);
+        for line in [
+            "search lan",
+            "options ndots:2",
+            "# mine",
+            "",
+            "nameserver fe80::1%host0",
+        ] {
+            let edited = format!("{old}{line}\n");
+            assert_eq!(resolver_after(&edited, &new), None, "{line}");
+        }
     }
 
     #[test]
