@@ -336,7 +336,7 @@ impl Obstacle {
                 if *healthy == 1 { "is" } else { "are" }
             ),
             Self::EtcdUnknown { machine } => format!(
-                "`{machine}` would have to be reset, and etcd did not say which of its members are healthy"
+                "`{machine}` would have to be reset, and Mullion could not ask etcd whether its other members are healthy"
             ),
             Self::UnknownMember { machine, member } => format!(
                 "`{machine}` would have to be reset, and etcd's member `{member}` is on no known machine: it may be on this one"
@@ -414,7 +414,9 @@ impl Obstacle {
                  and `mullion status`, and leave `{machine}` in the file as it is until then"
             ),
             Self::EtcdUnknown { .. } => {
-                "check that a control plane can be logged in to and that port 2379 of it can be reached from here"
+                "run `mullion up` (or `mullion node reset`) again when the API server answers; if it does not, see why with \
+                 `mullion status` and, on a control plane, `journalctl -u kubelet`; if it answers, check that you can log \
+                 in to a control plane and reach its port 2379 from here"
                     .into()
             }
             Self::UnknownMember { member, .. } => format!(
@@ -600,6 +602,24 @@ mod tests {
             hint.contains("`mullion down` and then `mullion up`"),
             "{hint}"
         );
+    }
+
+    #[test]
+    fn the_way_out_where_etcd_was_not_asked_fits_every_cause() {
+        // The kubeconfig is lost, the API server is silent, or only etcd's port cannot be reached.
+        let unknown = Obstacle::EtcdUnknown {
+            machine: "cp1".parse().unwrap(),
+        };
+        let words = unknown.words();
+        assert!(!words.contains("etcd did not"), "{words}");
+        let hint = unknown.hint();
+        for way in [
+            "`mullion up` (or `mullion node reset`) again when the API server answers",
+            "`journalctl -u kubelet`",
+            "port 2379",
+        ] {
+            assert!(hint.contains(way), "{way}: {hint}");
+        }
     }
 
     #[test]

@@ -44,6 +44,9 @@ pub enum TemplateError {
         /// The digest of what was read.
         found: Sha256Digest,
     },
+    /// A file of the user's own is not the one that the plan was made with.
+    #[error("`{}` changed after the plan was made", .0.display())]
+    Rewritten(PathBuf),
     /// The root file system lacks what a machine needs.
     #[error(
         "the root file system `{path}` has no `{missing}`: it is not one that a machine can boot"
@@ -124,6 +127,9 @@ impl TemplateError {
                 "`mullion artifacts verify` tells what in the cache is damaged; what is removed there is made anew"
                     .into(),
             ),
+            Self::Rewritten(_) => {
+                Some("wait until no program writes to the file, then run the command again".into())
+            }
             Self::Image { path, .. } => Some(format!(
                 "see whether `{}` is whole and an archive as `docker save` writes it; if it is in the cache, remove it \
                  and run it again",

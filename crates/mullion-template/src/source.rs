@@ -16,7 +16,7 @@ use crate::error::TemplateError;
 pub struct Source {
     /// Where it is.
     pub path: PathBuf,
-    /// What it must be; none for a file of the user's own, of which nobody knows a digest.
+    /// The digest that it must have; none where it is not known.
     pub sha256: Option<Sha256Digest>,
     /// A file of the user's own, opened with their rights before anything was planned.
     opened: Option<Opened>,
@@ -29,6 +29,15 @@ impl Source {
             path: path.into(),
             sha256: Some(sha256),
             opened: None,
+        }
+    }
+
+    /// A file of the user's own that was read for the plan, and must still have the digest that it had then.
+    pub fn planned(opened: Opened, sha256: Sha256Digest) -> Self {
+        Self {
+            path: opened.path().to_owned(),
+            sha256: Some(sha256),
+            opened: Some(opened),
         }
     }
 
@@ -54,6 +63,9 @@ impl Source {
     pub(crate) fn check(&self, reader: Hashing<impl Read>) -> Result<(), TemplateError> {
         let found = reader.finish()?;
         match &self.sha256 {
+            Some(expected) if *expected != found && self.opened.is_some() => {
+                Err(TemplateError::Rewritten(self.path.clone()))
+            }
             Some(expected) if *expected != found => Err(TemplateError::Changed {
                 path: self.path.clone(),
                 expected: expected.clone(),
@@ -70,16 +82,6 @@ impl From<PathBuf> for Source {
             path,
             sha256: None,
             opened: None,
-        }
-    }
-}
-
-impl From<Opened> for Source {
-    fn from(opened: Opened) -> Self {
-        Self {
-            path: opened.path().to_owned(),
-            sha256: None,
-            opened: Some(opened),
         }
     }
 }
@@ -122,5 +124,33 @@ impl<R: Read> Read for Hashing<R> {
         let read = self.inner.read(buffer)?;
         sha2::Digest::update(&mut self.hash, &buffer[..read]);
         Ok(read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_was_rewritten_since_the_plan_is_not_taken() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("app.tar");
+        fs_err::write(&path, "planned").unwrap();
+        let opened = Opened::by_thread(&path).unwrap();
+        let source = Source::planned(opened, Sha256Digest::of(b"planned"));
+        let mut copy = Vec::new();
+        source.copy(&mut copy).unwrap();
+        assert_eq!(copy, b"planned");
+        // In place or at its end: the opened file is the same.
+        for text in ["another", "planned and more"] {
+            fs_err::write(&path, text).unwrap();
+            let error = source.copy(&mut Vec::new()).unwrap_err();
+            assert!(
+                matches!(&error, TemplateError::Rewritten(file) if *file == path),
+                "{error:?}"
+            );
+            let hint = error.hint().unwrap();
+            assert!(hint.contains("run the command again"), "{hint}");
+        }
     }
 }

@@ -11,6 +11,7 @@ use mullion_rights::Opened;
 use mullion_spec::cluster::Duty;
 use mullion_spec::value::MachineName;
 use mullion_spec::words::Os;
+use mullion_template::Source;
 use mullion_wire::{ImageArchive, Request, Sha256Digest};
 
 use super::Hands;
@@ -113,6 +114,16 @@ impl super::UserArchive {
         digest.as_ref()
     }
 
+    /// The archive for a template. A template's id holds the digest, so only what has that digest may go in.
+    pub(super) fn source(&self) -> Result<Source, StepError> {
+        let opened = self.opened()?;
+        let digest = self.digest().ok_or_else(|| {
+            let cause = io::Error::other("its SHA-256 could not be computed");
+            unread(&self.path, &cause)
+        })?;
+        Ok(Source::planned(opened.clone(), digest.clone()))
+    }
+
     /// The archive, where it could be opened.
     pub(super) fn opened(&self) -> Result<&Opened, StepError> {
         self.opened
@@ -124,4 +135,22 @@ impl super::UserArchive {
 fn unread(path: &Path, error: &io::Error) -> StepError {
     let words = format!("the images in {} could not be read", path.display());
     StepError::new(ErrorClass::Refused, words).because(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::UserArchive;
+    use super::*;
+
+    #[test]
+    fn an_archive_is_held_to_the_digest_of_the_plan() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("app.tar");
+        fs_err::write(&path, "planned").unwrap();
+        let archive = UserArchive::new(path.clone(), Opened::by_thread(&path));
+        assert_eq!(archive.digest(), Some(&Sha256Digest::of(b"planned")));
+        fs_err::write(&path, "another").unwrap();
+        let source = archive.source().unwrap();
+        assert_eq!(source.sha256, Some(Sha256Digest::of(b"planned")));
+    }
 }

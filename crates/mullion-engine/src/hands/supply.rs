@@ -70,7 +70,7 @@ impl Hands<'_> {
             }
         }
         for archive in &self.outfit.images {
-            images.push(archive.opened()?.clone().into());
+            images.push(archive.source()?);
         }
         let wish = LinuxTemplate {
             id: id.clone(),

@@ -24,7 +24,7 @@ pub(super) const HOSTS: &str = "etc/hosts";
 /// The file of servers that a machine asks for names, below its root.
 const RESOLVER: &str = "etc/resolv.conf";
 
-/// What it begins with as long as it is ours.
+/// Its first line as long as it is ours; only servers follow.
 const OURS: &str = "# Laid down by Mullion.\n";
 
 /// The machine's adapter.
@@ -137,8 +137,18 @@ fn resolver(servers: &[IpAddr]) -> Result<String, DriverError> {
 /// What a machine's resolver becomes, where it does not stay. Without a server it stays: a computer that has none just
 /// now has some later.
 fn resolver_after(found: &str, wanted: &str) -> Option<String> {
-    let is_ours = found.starts_with(OURS);
-    (is_ours && wanted != OURS && found != wanted).then(|| wanted.to_owned())
+    (is_ours(found) && wanted != OURS && found != wanted).then(|| wanted.to_owned())
+}
+
+/// Whether a resolver's file is as we write it. A line of any other kind is the owner's, and with it the file.
+fn is_ours(found: &str) -> bool {
+    let is_server = |line: &str| {
+        let server = line.strip_prefix("nameserver ");
+        server.is_some_and(|server| server.parse::<IpAddr>().is_ok())
+    };
+    found
+        .strip_prefix(OURS)
+        .is_some_and(|servers| servers.lines().all(is_server))
 }
 
 /// The servers of a resolver's file that a machine can reach.
@@ -256,7 +266,14 @@ impl Inside {
 
     /// Has the machine ask these servers for names, or this computer's where there are none.
     pub(super) fn set_dns(&self, servers: &[IpAddr]) -> Result<(), DriverError> {
-        match resolver_after(&self.read(RESOLVER)?, &resolver(servers)?) {
+        let found = match self.read(RESOLVER) {
+            // We write a short text, so that is the owner's.
+            Err(DriverError::File(cause)) if cause.kind() == ErrorKind::InvalidData => {
+                return Ok(());
+            }
+            other => other?,
+        };
+        match resolver_after(&found, &resolver(servers)?) {
             Some(wanted) => self.write(RESOLVER, &wanted, 0o644),
             None => Ok(()),
         }
@@ -306,27 +323,36 @@ fn folder(path: &Path) -> std::io::Result<OwnedFd> {
 /// the caller wait.
 fn open(root: &OwnedFd, path: &str) -> std::io::Result<std::fs::File> {
     let file = open_below(root, Path::new(path), OFlags::RDONLY | OFlags::NONBLOCK);
-    Ok(file.map_err(|cause| named(path, &cause))?.into())
+    let file = file.map_err(|cause| match Errno::from_io_error(&cause) {
+        // A socket, the mark of a file that was deleted over the template, a link to itself.
+        Some(Errno::NXIO | Errno::LOOP) => refused(path, IRREGULAR),
+        _ => named(path, &cause),
+    });
+    Ok(file?.into())
 }
 
 /// No file that we read in a machine is longer.
 const LONGEST: u64 = 1 << 20;
 
+/// What is wrong with a folder, a pipe or a device.
+const IRREGULAR: &str = "is not a regular file";
+
+/// What is there is no text that we read.
+fn refused(path: &str, what: &str) -> std::io::Error {
+    named(path, &std::io::Error::new(ErrorKind::InvalidData, what))
+}
+
 /// The text of a regular file of a machine.
 fn read(file: std::fs::File, path: &str) -> std::io::Result<String> {
-    let refused = |what: &str| {
-        let cause = std::io::Error::new(ErrorKind::InvalidData, what);
-        named(path, &cause)
-    };
     if !file.metadata()?.is_file() {
-        return Err(refused("is not a regular file"));
+        return Err(refused(path, IRREGULAR));
     }
     let mut text = String::new();
     file.take(LONGEST + 1)
         .read_to_string(&mut text)
         .map_err(|cause| named(path, &cause))?;
     if text.len() as u64 > LONGEST {
-        return Err(refused("is too long"));
+        return Err(refused(path, "is too long"));
     }
     Ok(text)
 }
@@ -360,7 +386,61 @@ mod tests {
         assert_eq!(resolver_after(&old, &new), Some(new.clone()));
         assert_eq!(resolver_after(&new, &new), None);
         assert_eq!(resolver_after(&old, OURS), None, "no server is known");
+        assert_eq!(resolver_after(OURS, &new), Some(new.clone()));
         assert_eq!(resolver_after("nameserver 192.0.2.1\n", &new), None);
+        for line in [
+            "search lan",
+            "options ndots:2",
+            "# mine",
+            "",
+            "nameserver fe80::1%host0",
+        ] {
+            let edited = format!("{old}{line}\n");
+            assert_eq!(resolver_after(&edited, &new), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_resolver_that_is_no_text_file_is_the_owners() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("root");
+        fs_err::create_dir_all(root.join("etc")).unwrap();
+        let path = root.join(RESOLVER);
+        let running = Inside::Running(folder_of(&root));
+        let stopped = Inside::Stopped {
+            upper: root.clone(),
+            lower: folder.path().to_owned(),
+        };
+        let stays = |what: &str| {
+            let before = fs_err::symlink_metadata(&path).unwrap().ino();
+            for inside in [&running, &stopped] {
+                let set = inside.set_dns(&["192.0.2.1".parse().unwrap()]);
+                assert!(set.is_ok(), "{what}: {set:?}");
+            }
+            let after = fs_err::symlink_metadata(&path).unwrap().ino();
+            assert_eq!(before, after, "{what}");
+        };
+        fs_err::create_dir(&path).unwrap();
+        stays("a folder");
+        fs_err::remove_dir(&path).unwrap();
+        // As the mark of a deleted file, it cannot be opened at all.
+        let socket = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        stays("a socket");
+        drop(socket);
+        fs_err::remove_file(&path).unwrap();
+        fs_err::os::unix::fs::symlink("resolv.conf", &path).unwrap();
+        stays("a link to itself");
+        fs_err::remove_file(&path).unwrap();
+        fs_err::write(&path, [OURS.as_bytes(), b"\xff\n"].concat()).unwrap();
+        stays("no UTF-8");
+        let long = "nameserver 192.0.2.9\n".repeat(1 << 16);
+        fs_err::write(&path, format!("{OURS}{long}")).unwrap();
+        stays("too long");
+        // And one that is ours does not stay.
+        fs_err::write(&path, OURS).unwrap();
+        running.set_dns(&["192.0.2.1".parse().unwrap()]).unwrap();
+        let text = fs_err::read_to_string(&path).unwrap();
+        assert_eq!(text, format!("{OURS}nameserver 192.0.2.1\n"));
     }
 
     #[test]
