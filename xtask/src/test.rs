@@ -139,6 +139,9 @@ pub fn run_machines(pace: Pace, names: &[String]) -> Result<(), XtaskError> {
         return Err(XtaskError::NeedsRoot);
     }
     let mut steps = Steps::default();
+    steps.run("tools", || {
+        tools::ensure_tested_with().map(|()| Outcome::Done)
+    })?;
     let scratch = tempfile::tempdir()?;
     let program = up::install_into(scratch.path(), &mut steps)?;
     real_machines(&program, pace, names)

@@ -34,7 +34,7 @@ depmod -b "$PWD/tree" "$version"
 mkdir -p start/bin start/modules
 cp "$(command -v busybox)" start/bin/busybox
 number=100
-for module in virtio_pci 9pnet_virtio 9p overlay loop ext4 quota_v2 xfs bridge nf_tables nft_chain_nat nft_masq; do
+for module in virtio_pci 9pnet_virtio 9p overlay loop ext4 quota_v2 xfs bridge nf_tables nft_ct nft_chain_nat nft_masq; do
   modprobe -d "$PWD/tree" -S "$version" --show-depends $module | sed -n 's/^insmod \([^ ]*\).*/\1/p'
 done | awk '!seen[$0]++' | while read -r file; do
   cp "$file" start/modules/$number-${file##*/}
