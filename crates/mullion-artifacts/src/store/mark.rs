@@ -54,26 +54,17 @@ pub(super) fn standing(folder: &Path) -> io::Result<Standing> {
 }
 
 /// The same. `meanwhile` runs between the look at the mark and the look at the other names.
-fn standing_while(folder: &Path, mut meanwhile: impl FnMut()) -> io::Result<Standing> {
-    loop {
-        if let Some(standing) = marked(folder)? {
-            return Ok(standing);
-        }
-        meanwhile();
-        let standing = unmarked(folder)?;
-        // Another run or thread may mark the folder between the two looks: then what the second look saw is of no use.
-        if standing == Standing::Unused || !has_mark(folder)? {
-            return Ok(standing);
-        }
+fn standing_while(folder: &Path, meanwhile: impl FnOnce()) -> io::Result<Standing> {
+    if let Some(standing) = marked(folder)? {
+        return Ok(standing);
     }
-}
-
-fn has_mark(folder: &Path) -> io::Result<bool> {
-    match fs::symlink_metadata(folder.join(MARK)) {
-        Ok(_) => Ok(true),
-        Err(error) if is_absent(&error) => Ok(false),
-        Err(error) => Err(error),
+    meanwhile();
+    let standing = unmarked(folder)?;
+    if standing == Standing::Unused {
+        return Ok(standing);
     }
+    // Another run or thread may mark the folder between the two looks: then what the second look saw is of no use.
+    Ok(marked(folder)?.unwrap_or(standing))
 }
 
 /// What the mark says; none where there is none.
@@ -311,18 +302,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path();
         let found = standing_while(folder, || {
-            if !folder.join(MARK).exists() {
-                mark(folder).unwrap();
-            }
+            mark(folder).unwrap();
         });
         assert!(matches!(found, Ok(Standing::Marked(_))), "{found:?}");
         // What the other run makes next does not hide its mark either.
         fs::remove_file(folder.join(MARK)).unwrap();
         let found = standing_while(folder, || {
-            if !folder.join(MARK).exists() {
-                mark(folder).unwrap();
-                fs::create_dir(folder.join(PARTS)).unwrap();
-            }
+            mark(folder).unwrap();
+            fs::create_dir(folder.join(PARTS)).unwrap();
         });
         assert!(matches!(found, Ok(Standing::Marked(_))), "{found:?}");
     }

@@ -41,6 +41,20 @@ struct Row {
     acts: BTreeMap<String, String>,
 }
 
+impl Row {
+    /// A file of that base, and the same with another value of the field.
+    fn files(&self, table: &Table, base: &str) -> (Value, Value) {
+        let mut before = table.base[base].clone();
+        for (path, value) in &self.with {
+            walk::set(&mut before, path, value.clone());
+        }
+        let mut after = before.clone();
+        let value = self.values.get(base).unwrap_or(&self.value);
+        walk::set(&mut after, &self.path, value.clone());
+        (before, after)
+    }
+}
+
 /// The bases that every field of a group is tried in.
 const OF_GROUPS: [&str; 4] = ["nspawn", "wine", "ssh-linux", "ssh-windows"];
 
@@ -79,13 +93,7 @@ fn another_value_of_any_field_changes_what_the_table_says() {
     let mut wrong = Vec::new();
     for row in &table.field {
         for (base, expected) in &row.acts {
-            let mut before = table.base[base].clone();
-            for (path, value) in &row.with {
-                walk::set(&mut before, path, value.clone());
-            }
-            let mut after = before.clone();
-            let value = row.values.get(base).unwrap_or(&row.value);
-            walk::set(&mut after, &row.path, value.clone());
+            let (before, after) = row.files(&table, base);
             if before == after {
                 wrong.push(format!("{} in {base}: the base has this value", row.path));
                 continue;
@@ -125,13 +133,7 @@ fn no_kind_of_cluster_ignores_a_field_in_silence() {
     let rows = table.field.iter();
     for row in rows.filter(|row| !row.path.starts_with("machines")) {
         for base in KINDS {
-            let mut before = table.base[base].clone();
-            for (path, value) in &row.with {
-                walk::set(&mut before, path, value.clone());
-            }
-            let mut after = before.clone();
-            let value = row.values.get(base).unwrap_or(&row.value);
-            walk::set(&mut after, &row.path, value.clone());
+            let (before, after) = row.files(&table, base);
             let effects = (scene.effects(&before), scene.effects(&after));
             // What is wrong with the file before is about another field.
             if before != after && told(&effects.0, &effects.1).is_ok_and(|told| told.is_empty()) {
@@ -163,13 +165,7 @@ fn a_cluster_that_is_up_is_not_left_as_it_is_when_a_field_changes() {
             if !acts.split(' ').any(|kind| LASTING.contains(&kind)) {
                 continue;
             }
-            let mut before = table.base[base].clone();
-            for (path, value) in &row.with {
-                walk::set(&mut before, path, value.clone());
-            }
-            let mut after = before.clone();
-            let value = row.values.get(base).unwrap_or(&row.value);
-            walk::set(&mut after, &row.path, value.clone());
+            let (before, after) = row.files(&table, base);
             if Scene::later(&before, &after) == Some(false) {
                 ignored.push(row.path.as_str());
             }
