@@ -240,7 +240,7 @@ enum End {
     None,
     /// Everything was done.
     Good,
-    /// It failed or was cut off. Nobody knows the cluster of a journal that cannot be read; such runs are counted
+    /// It failed or was cut off. The cluster of a journal that cannot be read is unknown; such runs are counted
     /// together.
     Bad { cluster: String },
 }

@@ -290,7 +290,7 @@ impl Api {
         self.wait(self.session.forget(node))
     }
 
-    /// Whether a node is Ready. One that is not there was deleted: nobody waits for it.
+    /// Whether a node is Ready. A node that is not there was deleted, so the look fails at once.
     pub fn node_ready(&self, node: &str) -> Result<Look, KubeError> {
         self.wait(self.session.look_at_marked_node(node, conditions::ready))
     }
@@ -310,7 +310,7 @@ impl Api {
         self.wait(self.session.kubelet_serves(node))
     }
 
-    /// Whether a node's own network is up. One that is not there was deleted: nobody waits for it.
+    /// Whether a node's own network is up. A node that is not there was deleted, so the look fails at once.
     pub fn node_network(&self, node: &str) -> Result<Look, KubeError> {
         self.wait(self.session.look_at_marked_node(node, conditions::network))
     }

@@ -29,7 +29,7 @@ impl Owner {
         std::iter::once((CLUSTER_LABEL, self.cluster.as_str())).chain(id)
     }
 
-    /// Who else a node with these labels belongs to, in words; none where it is this cluster's or nobody's.
+    /// Who else a node with these labels belongs to, in words; none where it is this cluster's or no cluster's.
     pub(crate) fn other(&self, labels: &BTreeMap<String, String>) -> Option<String> {
         let cluster = labels.get(CLUSTER_LABEL)?;
         if *cluster != self.cluster {

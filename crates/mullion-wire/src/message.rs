@@ -412,7 +412,7 @@ pub fn write_line(message: &impl Serialize) -> Result<String, RequestError> {
     Ok(text)
 }
 
-/// A request as one line, with how patient whoever asks is.
+/// A request as one line, with the caller's patience.
 pub fn write_request(request: &Request, patience: Patience) -> Result<String, RequestError> {
     write_line(&Asked { patience, request })
 }
@@ -422,7 +422,7 @@ pub fn read_request(line: &str) -> Result<Request, RequestError> {
     read(line)
 }
 
-/// How patient whoever asks is; as usual where the line does not say so.
+/// The caller's patience; the usual one where the line does not name it.
 pub fn read_patience(line: &str) -> Patience {
     let asked = serde_json::from_str(line);
     asked.map_or_else(|_| Patience::USUAL, |asked: OnlyPatience| asked.patience)

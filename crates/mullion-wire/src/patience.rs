@@ -1,4 +1,4 @@
-//! How long whoever asks is ready to wait.
+//! How long the caller is ready to wait.
 
 use std::time::Duration;
 

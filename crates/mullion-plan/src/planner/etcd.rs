@@ -15,7 +15,7 @@ use crate::step::Step;
 pub(super) fn endangered(observed: &Observed, steps: &[Step]) -> BTreeSet<Obstacle> {
     let mut obstacles = BTreeSet::new();
     let Some(cluster) = &observed.cluster else {
-        // No cluster was found, perhaps because the kubeconfig is lost. Nobody can ask etcd then.
+        // No cluster was found, perhaps because the kubeconfig is lost. Mullion cannot ask etcd then.
         let emptied = steps
             .iter()
             .filter(|step| matches!(step.action, Action::Reset { .. } | Action::RemoveMachine))

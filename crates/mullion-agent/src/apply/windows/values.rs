@@ -118,7 +118,7 @@ pub(super) fn different(
     Ok(found)
 }
 
-/// Refuses a page file that the disk has no room for: Windows would start with another one, and nobody would be told.
+/// Refuses a page file that the disk has no room for: Windows would start with another one without an error.
 pub(super) fn check(system: &dyn System, windows: &Windows) -> Result<(), AgentError> {
     let Some(file) = &windows.page_file else {
         return Ok(());
