@@ -229,14 +229,14 @@ pub fn keys(model: &Model, environment: &Environment) -> Result<BTreeMap<String,
         });
     // Machines that the file no longer has may still be ours to give back.
     let state = ClusterState::find(&environment.state, &cluster.name);
-    let taken = state.map(|state| state.taken()).transpose();
-    let taken = taken.map_err(|error| {
+    let left = state.map(|state| state.left(cluster)).transpose();
+    let left = left.map_err(|error| {
         Failure::new(Class::ThisComputer, "the cluster's state cannot be read").because(&error)
     })?;
-    let taken = taken.unwrap_or_default();
+    let left = left.unwrap_or_default();
     let logins = of_groups
         .chain(cluster.hosts.iter().map(|host| &host.login))
-        .chain(taken.values().map(|taken| &taken.login));
+        .chain(left.values().map(|taken| &taken.login));
     let mut keys = BTreeMap::new();
     for login in logins {
         if let Some(key) = key(login, environment)? {

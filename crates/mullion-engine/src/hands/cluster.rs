@@ -97,6 +97,12 @@ impl Hands<'_> {
         Ok(Owner::new(&self.cluster().name, id.as_ref()))
     }
 
+    /// The same, where the first node may make the id.
+    fn owner_made(&self) -> Result<Owner, StepError> {
+        let identity = self.identity()?;
+        Ok(Owner::new(&self.cluster().name, Some(&identity.id)))
+    }
+
     /// What the API server says of the cluster now; none where it does not answer.
     pub fn cluster_view(&self) -> Option<ClusterView> {
         let api = self.api().ok()?;
@@ -209,7 +215,7 @@ impl Hands<'_> {
         Ok(Serving {
             addresses: vec![own],
             taken,
-            owner: Owner::new(&self.cluster().name, Some(&self.identity()?.id)),
+            owner: self.owner_made()?,
             machines: self
                 .cluster()
                 .machines()
@@ -267,8 +273,7 @@ impl Hands<'_> {
             drop_labels,
             drop_taints,
         };
-        // The first mark may make the id.
-        let owner = Owner::new(&self.cluster().name, Some(&self.identity()?.id));
+        let owner = self.owner_made()?;
         let look = self
             .api()?
             .mark(machine.as_str(), &marks, &owner)

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use mullion_machines::read_record;
 use mullion_plan::{ClusterUid, NoUid};
-use mullion_spec::cluster::Login;
+use mullion_spec::cluster::{Cluster, Login};
 use mullion_spec::value::{ClusterName, MachineName};
 use mullion_spec::words::Os;
 use mullion_ssh::Key;
@@ -232,6 +232,15 @@ impl ClusterState {
             });
         }
         serde_json::from_value(value).map_err(damaged)
+    }
+
+    /// Those of them that the file no longer has: only they are logged in to as an earlier file said.
+    pub fn left(&self, cluster: &Cluster) -> Result<BTreeMap<MachineName, Taken>, StateError> {
+        let mut taken = self.taken()?;
+        for machine in cluster.machines() {
+            taken.remove(&machine.name);
+        }
+        Ok(taken)
     }
 
     /// Keeps which machines were taken.

@@ -25,7 +25,7 @@ pub(super) fn endangered(observed: &Observed, steps: &[Step]) -> BTreeSet<Obstac
             .map(|machine| Obstacle::EtcdUnknown { machine })
             .collect();
     };
-    let mut etcd = Etcd::new(cluster);
+    let mut etcd = Etcd::new(observed, cluster);
     for step in steps {
         let Some(machine) = &step.machine else {
             continue;
@@ -85,13 +85,19 @@ struct Etcd<'a> {
 }
 
 impl<'a> Etcd<'a> {
-    fn new(cluster: &'a ClusterFacts) -> Self {
+    fn new(observed: &Observed, cluster: &'a ClusterFacts) -> Self {
         let mut facts = cluster.etcd.clone();
         let is_asked = facts.is_some();
         if !cluster.answers {
             // The plan waits for the API server first. Only machines that it starts or repairs before count as healthy.
-            let unknown = || EtcdFacts {
-                members: cluster.members.iter().map(unhealthy).collect(),
+            let unknown = || {
+                let unseen = observed.machines.iter();
+                let unseen = unseen.filter(|(_, facts)| facts.inside.is_none());
+                let unseen = unseen.map(|(machine, _)| machine);
+                let unseen = unseen.filter(|machine| may_hold_etcd(observed, machine));
+                EtcdFacts {
+                    members: cluster.members.iter().chain(unseen).map(unhealthy).collect(),
+                }
             };
             let said = facts.get_or_insert_with(unknown);
             for member in said.members.values_mut() {

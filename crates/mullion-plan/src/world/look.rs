@@ -64,7 +64,7 @@ impl State {
             pods_per_node: None,
             domain: None,
             feature_gates: None,
-            members: etcd.members.clone(),
+            members: self.members(etcd, answers),
             etcd: self.etcd_facts(),
             nodes,
             objects,
@@ -74,6 +74,15 @@ impl State {
                 BTreeSet::new()
             },
         })
+    }
+
+    /// Without the API server, only machines that can be looked into tell that they are members.
+    fn members(&self, etcd: &Etcd, answers: bool) -> BTreeSet<MachineName> {
+        let is_seen = |name: &&MachineName| {
+            let unit = self.units.get(*name);
+            answers || unit.is_some_and(Unit::is_reachable)
+        };
+        etcd.members.iter().filter(is_seen).cloned().collect()
     }
 
     fn nodes(&self, etcd: &Etcd) -> BTreeMap<String, NodeFacts> {

@@ -85,9 +85,9 @@ pub fn reads(cluster: &Cluster, environment: &Environment) -> Vec<ReadRow> {
     }
     // Machines that left the file are logged in to until they are given back. State that cannot be read stops a run.
     let state = ClusterState::find(&environment.state, &cluster.name);
-    let taken = state.and_then(|state| state.taken().ok());
-    let taken = taken.unwrap_or_default();
-    if let Some(purpose) = agent_use(cluster, &taken).filter(|_| environment.ssh_agent().is_some())
+    let left = state.and_then(|state| state.left(cluster).ok());
+    let left = left.unwrap_or_default();
+    if let Some(purpose) = agent_use(cluster, &left).filter(|_| environment.ssh_agent().is_some())
     {
         rows.push(ReadRow {
             kind: ReadKind::Variable,
@@ -106,7 +106,7 @@ pub fn reads(cluster: &Cluster, environment: &Environment) -> Vec<ReadRow> {
         }
     }
     let named = secrets(cluster);
-    let left = taken.iter().filter_map(|(machine, taken)| {
+    let left = left.iter().filter_map(|(machine, taken)| {
         let key = taken.login.key.as_ref()?;
         let is_named = named.iter().any(|(place, _)| *place == key);
         let purpose = format!("the login key of machine `{machine}`, which an earlier file named");
@@ -152,7 +152,7 @@ fn ways_out() -> impl Iterator<Item = (&'static str, &'static str)> {
 }
 
 /// What the user's SSH agent is asked for: machines and hosts whose login names no key.
-fn agent_use(cluster: &Cluster, taken: &BTreeMap<MachineName, Taken>) -> Option<String> {
+fn agent_use(cluster: &Cluster, left: &BTreeMap<MachineName, Taken>) -> Option<String> {
     let groups = cluster.groups.iter().filter_map(|group| {
         let Carrier::Existing { login, .. } = &group.carrier else {
             return None;
@@ -163,9 +163,7 @@ fn agent_use(cluster: &Cluster, taken: &BTreeMap<MachineName, Taken>) -> Option<
     let hosts = cluster.hosts.iter();
     let hosts = hosts.filter(|host| host.login.key.is_none());
     let hosts = hosts.map(|host| format!("host `{}`", host.name));
-    let in_file: Vec<_> = cluster.machines().map(|machine| machine.name).collect();
-    let left = taken.iter();
-    let left = left.filter(|(machine, _)| !in_file.contains(machine));
+    let left = left.iter();
     let left = left.filter(|(_, taken)| taken.login.key.is_none());
     let left = left.map(|(machine, _)| format!("machine `{machine}`"));
     let names: Vec<_> = groups.chain(hosts).chain(left).collect();
@@ -326,6 +324,8 @@ mod tests {
         let taken = serde_json::json!({
             "old1": taken(serde_json::json!({"file": "old-key"})),
             "old2": taken(serde_json::Value::Null),
+            // The file still has this one, and names no key for it.
+            "cp": taken(serde_json::json!({"file": "former-key"})),
         });
         let kept = ClusterState::of(&environment.state, &model.cluster().name);
         fs_err::create_dir_all(kept.folder()).unwrap();
@@ -337,5 +337,6 @@ mod tests {
         ] {
             assert!(lines.contains(line), "{line}\n{lines}");
         }
+        assert!(!lines.contains("former-key"), "{lines}");
     }
 }

@@ -346,10 +346,15 @@ impl Control {
 
     /// Stops it, and waits until none of its processes runs: their files are replaced next. Gives back those that
     /// outlived their time and were ended.
-    pub(super) fn stop(&self, within: Duration) -> Result<Vec<String>, SystemError> {
+    pub(super) fn stop(
+        &self,
+        within: Duration,
+        patience: Patience,
+    ) -> Result<Vec<String>, SystemError> {
+        let deadline = patience.times(DEADLINE);
         // One that is being started takes no word until it runs or has failed.
         if self.status()?.dwCurrentState == SERVICE_START_PENDING {
-            let _ = self.wait("started", SERVICE_RUNNING, SERVICE_START_PENDING, DEADLINE);
+            let _ = self.wait("started", SERVICE_RUNNING, SERVICE_START_PENDING, deadline);
         }
         let processes = Processes::of_service(self.status()?.dwProcessId, &self.config()?.command)?;
         let mut status = SERVICE_STATUS::default();
@@ -364,7 +369,7 @@ impl Control {
                 return Err(self.failed("ControlService stop")(error));
             }
         }
-        let until = Instant::now() + within;
+        let until = Instant::now() + patience.times(within);
         let mut gone_since = None;
         while Instant::now() < until {
             if processes.are_gone() {
@@ -373,23 +378,23 @@ impl Control {
                     return Ok(Vec::new());
                 }
                 if since.elapsed() >= NOTICED {
-                    self.speak_for_the_dead()?;
+                    self.speak_for_the_dead(deadline)?;
                     return Ok(Vec::new());
                 }
             }
             thread::sleep(PAUSE);
         }
-        self.end(&processes)
+        self.end(&processes, deadline)
     }
 
     /// Ends its processes, and waits until it is known as stopped.
-    fn end(&self, processes: &Processes) -> Result<Vec<String>, SystemError> {
+    fn end(&self, processes: &Processes, deadline: Duration) -> Result<Vec<String>, SystemError> {
         let ended = processes.end(ENDING)?;
         let until = Instant::now() + NOTICED;
         while self.status()?.dwCurrentState != SERVICE_STOPPED && Instant::now() < until {
             thread::sleep(PAUSE);
         }
-        self.speak_for_the_dead()?;
+        self.speak_for_the_dead(deadline)?;
         Ok(ended)
     }
 
@@ -398,7 +403,7 @@ impl Control {
     /// What stands in for the service control manager watches no processes. A service that ends before it said that it
     /// has stopped, as kubelet does when it is quick, is being stopped for ever, and kubeadm, which waits for its end,
     /// fails. Windows hears of the end itself, and would take this from nobody but the service.
-    fn speak_for_the_dead(&self) -> Result<(), SystemError> {
+    fn speak_for_the_dead(&self, deadline: Duration) -> Result<(), SystemError> {
         if self.status()?.dwCurrentState == SERVICE_STOPPED {
             return Ok(());
         }
@@ -413,7 +418,7 @@ impl Control {
                 SetServiceStatus(SERVICE_STATUS_HANDLE(service.handle.0.0), &raw const status)
             };
         }
-        self.wait("stopped", SERVICE_STOPPED, SERVICE_STOP_PENDING, DEADLINE)
+        self.wait("stopped", SERVICE_STOPPED, SERVICE_STOP_PENDING, deadline)
     }
 
     /// Services that run and need this one, in the order in which they are stopped.

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use mullion_wire::{Definition, Recovery, RegistryData, Start};
+use mullion_wire::{Definition, Patience, Recovery, RegistryData, Start};
 use windows::Win32::System::Services::{
     SERVICE_CONTINUE_PENDING, SERVICE_RUNNING, SERVICE_START_PENDING, SERVICE_STOP_PENDING,
 };
@@ -62,12 +62,12 @@ impl Services for Windows {
     }
 
     fn stop(&self, name: &str, ours: &BTreeSet<String>) -> Result<Stopped, SystemError> {
-        stop(name, ours, self.patience.get().times(self.stopping)).map(|(stopped, _)| stopped)
+        self.stop_with_dependents(name, ours).map(|(stopped, _)| stopped)
     }
 
     fn restart(&self, name: &str, ours: &BTreeSet<String>) -> Result<Stopped, SystemError> {
         // What needs it was stopped with it, the last first.
-        let (stopped, dependents) = stop(name, ours, self.patience.get().times(self.stopping))?;
+        let (stopped, dependents) = self.stop_with_dependents(name, ours)?;
         Control::take(name)?.start(self.patience.get())?;
         for dependent in dependents.iter().rev() {
             Control::take(dependent)?.start(self.patience.get())?;
@@ -128,16 +128,7 @@ struct Stopping {
     name: String,
     control: Control,
     within: Duration,
-}
-
-impl Stopping {
-    fn of(name: &str, within: Duration) -> Result<Self, SystemError> {
-        Ok(Self {
-            name: name.to_owned(),
-            control: Control::take(name)?,
-            within,
-        })
-    }
+    patience: Patience,
 }
 
 impl Stoppable for Stopping {
@@ -154,29 +145,39 @@ impl Stoppable for Stopping {
     }
 
     fn stop(&self) -> Result<Vec<String>, SystemError> {
-        self.control.stop(self.within)
+        self.control.stop(self.within, self.patience)
     }
 }
 
-/// Stops a service and what needs it; gives back the latter too.
-fn stop(
-    name: &str,
-    ours: &BTreeSet<String>,
-    within: Duration,
-) -> Result<(Stopped, Vec<String>), SystemError> {
-    let service = Stopping::of(name, within)?;
-    let dependents = service.control.dependents()?;
-    let mut ended = Vec::new();
-    for dependent in &dependents {
-        ended.extend(stopping::stop(&Stopping::of(dependent, within)?, ours)?);
+impl Windows {
+    /// Stops a service and what needs it; gives back the latter too.
+    fn stop_with_dependents(
+        &self,
+        name: &str,
+        ours: &BTreeSet<String>,
+    ) -> Result<(Stopped, Vec<String>), SystemError> {
+        let stopping = |name: &str| {
+            Ok(Stopping {
+                name: name.to_owned(),
+                control: Control::take(name)?,
+                within: self.stopping,
+                patience: self.patience.get(),
+            })
+        };
+        let service = stopping(name)?;
+        let dependents = service.control.dependents()?;
+        let mut ended = Vec::new();
+        for dependent in &dependents {
+            ended.extend(stopping::stop(&stopping(dependent)?, ours)?);
+        }
+        ended.extend(stopping::stop(&service, ours)?);
+        let stopped = if ended.is_empty() {
+            Stopped::ByItself
+        } else {
+            Stopped::Ended(ended)
+        };
+        Ok((stopped, dependents))
     }
-    ended.extend(stopping::stop(&service, ours)?);
-    let stopped = if ended.is_empty() {
-        Stopped::ByItself
-    } else {
-        Stopped::Ended(ended)
-    };
-    Ok((stopped, dependents))
 }
 
 /// What starts a service again when it fails; none where nothing does, or something that could not be put back as it is.
