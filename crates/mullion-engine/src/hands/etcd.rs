@@ -44,13 +44,15 @@ impl Hands<'_> {
         let said = machines.facts(&members);
         if facts.answers {
             // Static pods go with their Node object: etcd knows better.
-            let members = said.members.values();
-            let names = members.filter_map(|member| {
+            facts.members.clear();
+        }
+        // A member whose machine is gone, or cannot be looked into, is known to etcd alone.
+        facts
+            .members
+            .extend(said.members.values().filter_map(|member| {
                 let own = || member.name.parse().ok();
                 member.machine.clone().or_else(own)
-            });
-            facts.members = names.collect();
-        }
+            }));
         facts.etcd = Some(said);
     }
 

@@ -96,7 +96,12 @@ impl<'a> Etcd<'a> {
                 let unseen = unseen.map(|(machine, _)| machine);
                 let unseen = unseen.filter(|machine| may_hold_etcd(observed, machine));
                 EtcdFacts {
-                    members: cluster.members.iter().chain(unseen).map(unhealthy).collect(),
+                    members: cluster
+                        .members
+                        .iter()
+                        .chain(unseen)
+                        .map(unhealthy)
+                        .collect(),
                 }
             };
             let said = facts.get_or_insert_with(unknown);

@@ -76,11 +76,12 @@ impl State {
         })
     }
 
-    /// Without the API server, only machines that can be looked into tell that they are members.
+    /// Without the API server, a member is known by etcd on another machine, or by what is on its own.
     fn members(&self, etcd: &Etcd, answers: bool) -> BTreeSet<MachineName> {
+        let is_told = answers || self.etcd_facts().is_some();
         let is_seen = |name: &&MachineName| {
             let unit = self.units.get(*name);
-            answers || unit.is_some_and(Unit::is_reachable)
+            is_told || unit.is_some_and(Unit::is_reachable)
         };
         etcd.members.iter().filter(is_seen).cloned().collect()
     }

@@ -87,8 +87,7 @@ pub fn reads(cluster: &Cluster, environment: &Environment) -> Vec<ReadRow> {
     let state = ClusterState::find(&environment.state, &cluster.name);
     let left = state.and_then(|state| state.left(cluster).ok());
     let left = left.unwrap_or_default();
-    if let Some(purpose) = agent_use(cluster, &left).filter(|_| environment.ssh_agent().is_some())
-    {
+    if let Some(purpose) = agent_use(cluster, &left).filter(|_| environment.ssh_agent().is_some()) {
         rows.push(ReadRow {
             kind: ReadKind::Variable,
             name: "SSH_AUTH_SOCK".into(),

@@ -62,7 +62,8 @@ impl Services for Windows {
     }
 
     fn stop(&self, name: &str, ours: &BTreeSet<String>) -> Result<Stopped, SystemError> {
-        self.stop_with_dependents(name, ours).map(|(stopped, _)| stopped)
+        self.stop_with_dependents(name, ours)
+            .map(|(stopped, _)| stopped)
     }
 
     fn restart(&self, name: &str, ours: &BTreeSet<String>) -> Result<Stopped, SystemError> {
