@@ -324,7 +324,7 @@ mod tests {
             "old1": taken(serde_json::json!({"file": "old-key"})),
             "old2": taken(serde_json::Value::Null),
             // The file still has this one, and names no key for it.
-            "cp": taken(serde_json::json!({"file": "former-key"})),
+            "cp1": taken(serde_json::json!({"file": "former-key"})),
         });
         let kept = ClusterState::of(&environment.state, &model.cluster().name);
         fs_err::create_dir_all(kept.folder()).unwrap();
