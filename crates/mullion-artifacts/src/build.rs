@@ -25,6 +25,12 @@ pub enum BuildError {
         #[source]
         source: ToolError,
     },
+    /// The settings of apt cannot hold the path of the certificates.
+    #[error("apt cannot be given the certificates in `{}`: the path has a quotation mark, a backslash or a control character", file.display().to_string().escape_debug())]
+    CertificatePath {
+        /// The file.
+        file: PathBuf,
+    },
     /// A module could not be had.
     #[error("module {module} could not be had: {words}")]
     Module {

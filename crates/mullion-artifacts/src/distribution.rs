@@ -176,11 +176,7 @@ impl Bootstrap {
             .arg("--dpkgopt=path-exclude=/usr/share/doc/*")
             .arg("--dpkgopt=path-include=/usr/share/doc/*/copyright");
         if let Some(folder) = trust::folder(job)? {
-            let file = folder.join(trust::FILE);
-            command.arg(format!(
-                "--aptopt=Acquire::https::CaInfo \"{}\"",
-                file.display()
-            ));
+            command.arg(ca_info(&folder.join(trust::FILE))?);
         }
         if self.variant == Variant::Minimal {
             command.arg(format!("--customize-hook={}", CLEAN_UP.trim()));
@@ -190,6 +186,17 @@ impl Bootstrap {
         command.args(self.distribution.archives(&self.suite, archive));
         Ok(command)
     }
+}
+
+/// The option that names a file of certificates. apt runs as root and its settings can name commands, so the path must not
+/// end its quotation marks.
+fn ca_info(file: &Path) -> Result<String, BuildError> {
+    let path = file.to_str().filter(|path| {
+        let is_strange = |letter: char| letter.is_control() || "\"\\".contains(letter);
+        !path.contains(is_strange)
+    });
+    let path = path.ok_or_else(|| BuildError::CertificatePath { file: file.into() })?;
+    Ok(format!("--aptopt=Acquire::https::CaInfo \"{path}\""))
 }
 
 fn join(packages: &BTreeSet<String>) -> String {
@@ -219,6 +226,23 @@ mod tests {
         assert_eq!(one, wish(&["iptables", "runc"]).fingerprint());
         assert_ne!(one, wish(&["iptables"]).fingerprint());
         assert_eq!(one.len(), 16);
+    }
+
+    #[test]
+    fn promise_10_no_path_ends_its_quotation_marks_in_the_settings_of_apt() {
+        let option = ca_info(Path::new("/c/work/trust.pem")).unwrap();
+        assert_eq!(
+            option,
+            "--aptopt=Acquire::https::CaInfo \"/c/work/trust.pem\""
+        );
+        for path in [
+            "/c\"; APT::Update::Pre-Invoke {\"id\";}; A \"/trust.pem",
+            "/c\nAPT::Update::Pre-Invoke/trust.pem",
+            "/c\\/trust.pem",
+        ] {
+            let error = ca_info(Path::new(path)).unwrap_err().to_string();
+            assert!(error.contains("quotation mark"), "{error}");
+        }
     }
 
     #[test]

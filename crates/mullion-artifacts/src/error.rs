@@ -288,6 +288,9 @@ impl BuildError {
                 folder.display()
             )],
             Self::Store(error) => error.hints(),
+            Self::CertificatePath { .. } => {
+                vec!["keep the cache in a folder whose path has no such character".into()]
+            }
             Self::Keys { package, .. } => vec![format!("install {package}")],
             Self::Patch(misfit) => vec![
                 format!("the patch is there because: {}", misfit.reason),

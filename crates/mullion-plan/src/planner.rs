@@ -47,7 +47,14 @@ pub fn plan(wanted: &Wanted<'_>, observed: &Observed) -> Plan {
     };
     let mut sheet = Sheet::default();
     sheet.lay_all(&view);
-    let endangered = etcd::endangered(observed, &sheet.steps);
+    let workers: BTreeSet<_> = view
+        .items
+        .iter()
+        .filter(|item| !item.is_seat())
+        .map(Item::name)
+        .collect();
+    let is_worker = |machine: &MachineName| workers.contains(machine);
+    let endangered = etcd::endangered(observed, &sheet.steps, is_worker);
     if !endangered.is_empty() {
         return Plan::blocked(endangered);
     }

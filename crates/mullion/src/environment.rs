@@ -274,6 +274,16 @@ impl Environment {
             Err(_) => (&self.paths, named.as_path()),
         };
         let folder = start.join(rest);
+        // Programs that run as root get this path in their settings, where these characters would end it.
+        let is_strange = |letter: char| letter.is_control() || "\"\\:".contains(letter);
+        if folder.to_string_lossy().contains(is_strange) {
+            return Err(refused()
+                .because(&Whose(format!(
+                    "the path `{}` has a character that ends a path in the settings of other programs",
+                    folder.to_string_lossy().escape_debug()
+                )))
+                .hint("name a folder whose path has no quotation mark, backslash, colon or control character"));
+        }
         // The file names it: what is there is looked at with the rights of its reader.
         let _rights = mullion_rights::as_invoker();
         mullion_rights::no_detour(start, rest)
@@ -348,6 +358,12 @@ mod tests {
             ("link/ssh", "symbolic link"),
             ("~/repository/link", "symbolic link"),
             ("filled", "filled/parts` is a symbolic link"),
+            (
+                r#"x\"; APT::Update::Pre-Invoke {\"id\";}; A \"y"#,
+                "settings of other programs",
+            ),
+            (r"x\ny", "settings of other programs"),
+            ("x:y", "settings of other programs"),
         ] {
             let failure = cache(bad).unwrap_err().to_string();
             assert!(failure.contains("`artifacts.cache`"), "{failure}");

@@ -43,9 +43,10 @@ pub(super) fn container_of(cable: &str) -> &str {
     cable.strip_prefix(CABLE).unwrap_or(cable)
 }
 
-/// Whether an interface has the name of a cable.
+/// Whether an interface has the name of a cable of ours. The container program gives cables to other people's machines,
+/// too.
 pub(super) fn is_cable(name: &str) -> bool {
-    name.starts_with(CABLE)
+    name.strip_prefix(CABLE).is_some_and(is_short)
 }
 
 /// The service of the computer's systemd that a machine is, where there is one.

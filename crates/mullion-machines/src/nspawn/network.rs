@@ -404,9 +404,11 @@ mod tests {
         let bridge = names::bridge(&cluster());
         let links = serde_json::json!([
             { "ifname": &bridge, "ifalias": links::label(&cluster(), None, MachineAccess::Host) },
-            { "ifname": "vb-mul01", "master": &bridge },
-            { "ifname": "vb-mul02", "master": "mul02" },
+            { "ifname": "vb-mul00000001", "master": &bridge },
+            { "ifname": "vb-mul00000002", "master": "mul02" },
             { "ifname": "eth1", "master": &bridge },
+            // A container of somebody else's on our bridge.
+            { "ifname": "vb-theirs", "master": &bridge },
         ]);
         let links: Vec<Link> = serde_json::from_value(links).unwrap();
         // What changed something, and whether the kernel had been put back by then.
@@ -440,7 +442,7 @@ mod tests {
                 (format!("iptables -w 10 -F mullion-{bridge}"), false),
                 (format!("iptables -w 10 -X mullion-{bridge}"), false),
                 (format!("nft delete table ip {bridge}"), true),
-                ("ip link delete dev vb-mul01".into(), true),
+                ("ip link delete dev vb-mul00000001".into(), true),
                 (format!("ip link delete dev {bridge} type bridge"), true),
                 (format!("nft delete table inet {bridge}"), true),
             ]
@@ -465,7 +467,7 @@ mod tests {
                 { "ifname": "eth0", "flags": ["UP"], "linkinfo": { "info_kind": "veth" } },
                 { "ifname": &bridge, "ifalias": links::label(&cluster(), None, MachineAccess::Host),
                   "linkinfo": { "info_kind": "bridge" } },
-                { "ifname": "vb-mul01", "flags": ["UP"], "master": &bridge,
+                { "ifname": "vb-mul00000001", "flags": ["UP"], "master": &bridge,
                   "linkinfo": { "info_kind": "veth" } },
                 { "ifname": name, "flags": flags, "linkinfo": { "info_kind": kind } },
             ]);

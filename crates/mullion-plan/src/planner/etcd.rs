@@ -12,7 +12,12 @@ use crate::obstacle::Obstacle;
 use crate::step::Step;
 
 /// What the steps would do to etcd that it does not survive. The steps are in the order in which they were laid.
-pub(super) fn endangered(observed: &Observed, steps: &[Step]) -> BTreeSet<Obstacle> {
+/// `is_worker` says which machines the file wants as workers or load balancers.
+pub(super) fn endangered(
+    observed: &Observed,
+    steps: &[Step],
+    is_worker: impl Fn(&MachineName) -> bool,
+) -> BTreeSet<Obstacle> {
     let mut obstacles = BTreeSet::new();
     let Some(cluster) = &observed.cluster else {
         // No cluster was found, perhaps because the kubeconfig is lost. Mullion cannot ask etcd then.
@@ -25,7 +30,7 @@ pub(super) fn endangered(observed: &Observed, steps: &[Step]) -> BTreeSet<Obstac
             .map(|machine| Obstacle::EtcdUnknown { machine })
             .collect();
     };
-    let mut etcd = Etcd::new(observed, cluster);
+    let mut etcd = Etcd::new(observed, cluster, is_worker);
     for step in steps {
         let Some(machine) = &step.machine else {
             continue;
@@ -85,7 +90,11 @@ struct Etcd<'a> {
 }
 
 impl<'a> Etcd<'a> {
-    fn new(observed: &Observed, cluster: &'a ClusterFacts) -> Self {
+    fn new(
+        observed: &Observed,
+        cluster: &'a ClusterFacts,
+        is_worker: impl Fn(&MachineName) -> bool,
+    ) -> Self {
         let mut facts = cluster.etcd.clone();
         let is_asked = facts.is_some();
         if !cluster.answers {
@@ -94,7 +103,9 @@ impl<'a> Etcd<'a> {
                 let unseen = observed.machines.iter();
                 let unseen = unseen.filter(|(_, facts)| facts.inside.is_none());
                 let unseen = unseen.map(|(machine, _)| machine);
-                let unseen = unseen.filter(|machine| may_hold_etcd(observed, machine));
+                // A worker that is off is started, and would count as a member that recovered.
+                let unseen = unseen
+                    .filter(|machine| may_hold_etcd(observed, machine) && !is_worker(machine));
                 EtcdFacts {
                     members: cluster
                         .members

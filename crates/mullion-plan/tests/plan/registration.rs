@@ -3,7 +3,7 @@
 use mullion_plan::Perform as _;
 use mullion_plan::{
     Action, Blow, Dice, EtcdFacts, Health, Inside, Kubeadm, MemberFacts, Observed, Obstacle, Plan,
-    Prior, StepId, Until, World, plan_reset, run,
+    Power, Prior, StepId, Until, World, plan_reset, run,
 };
 use mullion_spec::value::MachineName;
 
@@ -390,6 +390,26 @@ fn promise_04_members_that_nobody_could_ask_do_not_count_as_healthy() {
     );
     world.hide_etcd(false);
     run_whole(&planned(&sketch, &observed), &world);
+}
+
+#[test]
+fn promise_04_workers_that_are_started_do_not_stand_for_healthy_members() {
+    let (mut sketch, _) = three();
+    sketch.linux.count = 3;
+    let world = up(&sketch);
+    sketch.seats.count = 2;
+    let mut observed = look(&world, &sketch);
+    let cluster = observed.cluster.as_mut().unwrap();
+    (cluster.answers, cluster.etcd) = (false, None);
+    cluster.nodes.clear();
+    cluster.objects.clear();
+    let machines = observed.machines.iter_mut();
+    for (_, facts) in machines.filter(|(name, _)| name.as_str().starts_with("lin")) {
+        (facts.inside, facts.power) = (None, Power::Off);
+    }
+    let machine = name("cp3");
+    let unknown = Obstacle::EtcdUnknown { machine };
+    assert_eq!(only_obstacle(&planned(&sketch, &observed)), &unknown);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::path::{Component, PathBuf};
 
 use mullion_engine::hands::{ClusterState, Taken};
 use mullion_spec::cluster::{Carrier, Cluster, ControlPlane, Licence, MediaPlace, Origin, System};
@@ -36,6 +37,36 @@ pub struct ReadRow {
 
 /// Everything that a run reads for a cluster, in order.
 pub fn reads(cluster: &Cluster, environment: &Environment) -> Vec<ReadRow> {
+    let mut rows = as_named(cluster, environment);
+    for row in &mut rows {
+        row.name = printable(&row.name);
+        row.purpose = printable(&row.purpose);
+    }
+    rows.sort();
+    rows.dedup();
+    rows
+}
+
+/// A file below the folder of the cluster file that is a symbolic link, or lies behind one, and leads out of that folder:
+/// the file, and where it leads.
+pub fn link_out(cluster: &Cluster, environment: &Environment) -> Option<(PathBuf, PathBuf)> {
+    let start = fs_err::canonicalize(&environment.paths).ok()?;
+    let rows = as_named(cluster, environment).into_iter();
+    let files = rows.filter(|row| row.kind == ReadKind::File);
+    let files = files.map(|row| PathBuf::from(row.name));
+    let mut inside = files.filter(|file| {
+        let is_up = |part: Component<'_>| part == Component::ParentDir;
+        file.starts_with(&environment.paths) && !file.components().any(is_up)
+    });
+    inside.find_map(|file| {
+        // One that is not there is told by what reads it.
+        let target = fs_err::canonicalize(&file).ok()?;
+        (!target.starts_with(&start)).then_some((file, target))
+    })
+}
+
+/// The same without order, as the file names it.
+fn as_named(cluster: &Cluster, environment: &Environment) -> Vec<ReadRow> {
     let mut rows = Vec::new();
     let mut file = |path: &std::path::Path, purpose: String| {
         rows.push(ReadRow {
@@ -125,12 +156,6 @@ pub fn reads(cluster: &Cluster, environment: &Environment) -> Vec<ReadRow> {
             purpose,
         });
     }
-    for row in &mut rows {
-        row.name = printable(&row.name);
-        row.purpose = printable(&row.purpose);
-    }
-    rows.sort();
-    rows.dedup();
     rows
 }
 
@@ -147,7 +172,9 @@ fn ways_out() -> impl Iterator<Item = (&'static str, &'static str)> {
     let proxies = proxies.map(|name| (name, "the proxy for downloads"));
     let direct = ["NO_PROXY", "no_proxy"].map(|name| (name, "hosts that need no proxy"));
     let go = ["GOPROXY", "GOSUMDB"].map(|name| (name, "where Go gets and checks its modules"));
-    proxies.into_iter().chain(direct).chain(go)
+    let folders = ["GOCACHE", "GOENV", "GOMODCACHE", "GOPATH"]
+        .map(|name| (name, "where Go keeps its modules and settings"));
+    proxies.into_iter().chain(direct).chain(go).chain(folders)
 }
 
 /// What the user's SSH agent is asked for: machines and hosts whose login names no key.

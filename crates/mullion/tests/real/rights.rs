@@ -377,14 +377,15 @@ fn promise_02_root_reads_no_file_that_the_user_could_not() {
             assert!(!told.contains(SECRET), "{what} {told}");
         }
     }
-    // Root itself may read it, and is told that it will be read.
+    // Root itself may read it where the file names it, and is told that it will be read. A link would hide it.
     bench.write("cluster.yaml", &files("link"));
     let ran = bench.run(Who::Root, &["plan"]);
+    assert_eq!(ran.code, 3, "{ran:?}");
+    assert!(ran.err.contains("leads out of the folder"), "{ran:?}");
+    bench.write("cluster.yaml", &files(secret));
+    let ran = bench.run(Who::Root, &["plan"]);
     assert_eq!(ran.code, 0, "{ran:?}");
-    let line = format!(
-        "file `{}`: copied to `/srv/x` on machines of `cp`",
-        bench.repository().join("link").display()
-    );
+    let line = format!("file `{secret}`: copied to `/srv/x` on machines of `cp`");
     assert!(ran.out.contains(&line), "{ran:?}");
     let ran = bench.run(Who::Root, &["plan", "--json"]);
     assert!(ran.out.contains("\"reads\""), "{ran:?}");
@@ -503,6 +504,17 @@ fn promise_03_commands_that_look_write_nothing() {
         symlink(bench.outside(), folder).unwrap();
     };
     let hostile = cluster("artifacts: {cache: link}\n");
+    // kubeadm knows patches by their names.
+    let patch = "kubeletconfiguration.yaml";
+    symlink(
+        bench.outside().join("secret"),
+        bench.repository().join(patch),
+    )
+    .unwrap();
+    let linked = "  files: [{from: link/secret, to: /srv/x}]\ntrust: [{file: link/secret}]\n\
+                  kubernetes: {patches: [kubeletconfiguration.yaml]}\n\
+                  artifacts: {bundle: link/secret, digests: link/secret}\n";
+    let linked = cluster(linked).replace("file: id", "file: link/secret");
     let harmless = "metadata: {name: lab}\nmachines: {linux: 1}\n";
     symlink(bench.outside(), bench.repository().join("link")).unwrap();
     symlink(
@@ -512,6 +524,7 @@ fn promise_03_commands_that_look_write_nothing() {
     .unwrap();
     for (text, is_linked) in [
         (hostile.as_str(), false),
+        (linked.as_str(), false),
         (harmless, false),
         (harmless, true),
     ] {
