@@ -29,6 +29,7 @@ pub mod guard;
 pub mod invocation;
 pub mod output_file;
 pub mod shell;
+pub mod signals;
 pub mod surroundings;
 pub mod views;
 pub mod windows_parts;
