@@ -180,7 +180,7 @@ fn dispatch(
     console: &mut Console<'_>,
 ) -> Result<u8, Failure> {
     let Arguments { global, command } = arguments;
-    let invocation = Invocation::new(typed, &global);
+    let invocation = Invocation::new(typed, &global, command.patience());
     let mut judged = || {
         let judged = judge(&global, environment, input)?;
         if let Some(model) = &judged.judgement.model {

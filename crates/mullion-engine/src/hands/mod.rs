@@ -231,7 +231,7 @@ pub struct Hands<'a> {
     registered: Mutex<BTreeSet<MachineName>>,
     /// Whether this run forgot what suites had proven before; held while it does.
     changes: Mutex<Changes>,
-    /// How long agents may take.
+    /// How long agents, and the programs that build templates, may take.
     patience: Mutex<Patience>,
     /// Held while the login key is read or made: machines are made side by side.
     login_key: Mutex<Option<LoginKey>>,
@@ -289,7 +289,7 @@ impl<'a> Hands<'a> {
         &self.model.cluster().name
     }
 
-    /// Lets agents take so many hundredths of the usual time.
+    /// Lets agents, and the programs that build templates, take so many hundredths of the usual time.
     pub fn be_patient(&self, hundredths: u32) {
         *lock(&self.patience) = Patience::of_hundredths(hundredths);
     }
