@@ -164,7 +164,7 @@ pub fn conduct(
                         && cancel.level() == Cancelled::Now
                     {
                         painter.clear(console);
-                        let _ = tell_saved(console, &hands.snapshots(), &hands.notes());
+                        let _ = tell_saved(console, &hands.snapshots(), &hands.take_notes());
                         end_now(console, report, &errand.again);
                     }
                 }
@@ -195,7 +195,7 @@ pub fn conduct(
             report.journal = None;
         }
     }
-    tell_saved(console, &hands.snapshots(), &hands.notes())?;
+    tell_saved(console, &hands.snapshots(), &hands.take_notes())?;
     // What later runs are estimated by; a run is not worse for lacking it.
     let kinds = MachineKinds::of(hands.model().cluster());
     let _ = timings::remember(&environment.state, &report, &kinds);

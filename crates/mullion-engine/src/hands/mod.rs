@@ -28,6 +28,7 @@ mod made;
 mod members;
 mod networks;
 mod node_address;
+mod notes;
 mod proofs;
 mod purge;
 mod renewal;
@@ -226,7 +227,7 @@ pub struct Hands<'a> {
     machines: Mutex<members::Machines>,
     /// Snapshots of etcd that this run saved.
     snapshots: Mutex<Vec<PathBuf>>,
-    notes: Mutex<Vec<String>>,
+    notes: Mutex<notes::Notes>,
     /// Machines whose kubelet this run restarted so that it registers its node.
     registered: Mutex<BTreeSet<MachineName>>,
     /// Whether this run forgot what suites had proven before; held while it does.
@@ -316,11 +317,6 @@ impl<'a> Hands<'a> {
     /// What is kept of the cluster between runs.
     pub fn state(&self) -> &ClusterState {
         &self.state
-    }
-
-    /// What a person is told at the end of a run, besides the snapshots.
-    pub fn notes(&self) -> Vec<String> {
-        lock(&self.notes).clone()
     }
 
     /// The snapshots of etcd that were saved since this was made.
@@ -442,6 +438,10 @@ impl Perform for Hands<'_> {
         if !step.action.only_looks() {
             self.forget_proofs()?;
         }
+        let attendant: &dyn Attend = &notes::Noting {
+            notes: &self.notes,
+            attendant,
+        };
         match &step.action {
             Action::Fetch { part } => self.fetch(part, attendant),
             Action::CheckStock { parts, .. } => self.check_stock(parts),
