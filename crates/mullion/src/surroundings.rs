@@ -35,8 +35,31 @@ pub fn of(cluster: &ClusterName, environment: &Environment) -> Result<Surroundin
     Ok(Surroundings {
         reserved: reserved.collect(),
         networks: here.others,
+        resolvers: resolvers(),
         kept,
     })
+}
+
+/// Where this computer's resolver keeps its servers. The second file is systemd-resolved's: the first one then names only
+/// its own address.
+const RESOLVERS: [&str; 2] = ["/etc/resolv.conf", "/run/systemd/resolve/resolv.conf"];
+
+/// The DNS servers that this computer asks.
+fn resolvers() -> Vec<Ipv4Addr> {
+    let texts = RESOLVERS
+        .iter()
+        .filter_map(|path| fs_err::read_to_string(path).ok());
+    texts.flat_map(|text| nameservers(&text)).collect()
+}
+
+/// The IPv4 addresses of the servers in a `resolv.conf`.
+fn nameservers(text: &str) -> Vec<Ipv4Addr> {
+    let server = |line: &str| {
+        let mut words = line.split_whitespace();
+        let is_server = words.next() == Some("nameserver");
+        words.next().filter(|_| is_server)?.parse().ok()
+    };
+    text.lines().filter_map(server).collect()
 }
 
 /// The networks that a cluster has already.
@@ -229,6 +252,14 @@ mod tests {
         state.keep_taken(&taken).unwrap();
         let found = kept(&state, &vpn, false).unwrap();
         assert_eq!((found.pods, found.services), (Some(pods), Some(services)));
+    }
+
+    #[test]
+    fn dns_servers_are_read_from_their_lines() {
+        let text = "# nameserver 10.0.0.1\nsearch lan\nnameserver 10.99.0.53\nnameserver\tfe80::1%eth0\n\
+            nameserver 127.0.0.53 # ours\nnameserver\n";
+        let servers = [[10, 99, 0, 53], [127, 0, 0, 53]].map(Ipv4Addr::from);
+        assert_eq!(nameservers(text), servers);
     }
 
     #[test]
