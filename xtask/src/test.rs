@@ -40,6 +40,9 @@ const FORMAT: CargoStep = CargoStep {
     environment: &[],
 };
 
+/// Tells tests that the programs which they check results with are installed: none is skipped for the lack of one.
+const TOOLS_EXPECTED: (&str, &str) = ("MULLION_TEST_TOOLS", "1");
+
 /// The other steps in their order.
 const STEPS: &[CargoStep] = &[
     CargoStep {
@@ -56,7 +59,7 @@ const STEPS: &[CargoStep] = &[
         output: Output::Progress,
         arguments: &["--workspace"],
         passed_on: &[],
-        environment: &[],
+        environment: &[TOOLS_EXPECTED],
     },
     CargoStep {
         name: "documentation",
@@ -170,7 +173,7 @@ fn start_fetch(
 }
 
 /// The tests that every change must pass: a cluster from nothing to nothing with everything that must work in between,
-/// one of both systems, one whose making is killed again and again, what the README shows, the contract of the drivers
+/// also after a restart of the computer, one of both systems, one whose making is killed again and again, what the README shows, the contract of the drivers
 /// that carry all of them, its networks, routes to private networks, a stand-in for Windows, and every promise of
 /// `docs/security.md` that needs root.
 const USUAL: [&str; 9] = [

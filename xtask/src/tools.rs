@@ -134,16 +134,17 @@ pub fn is_on_path(program: &str) -> bool {
     env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
-/// Programs that logins, certificates and file rights are tested with, and the packages that bring them.
-const TESTED_WITH: [(&str, &str); 5] = [
+/// Programs that logins, certificates, file rights and unit files are tested with, and the packages that bring them.
+const TESTED_WITH: [(&str, &str); 6] = [
     ("/usr/sbin/sshd", "openssh-server"),
     ("/usr/bin/ssh", "openssh-client"),
     ("/usr/bin/sudo", "sudo"),
     ("/usr/bin/openssl", "openssl"),
     ("/usr/bin/strace", "strace"),
+    ("/usr/bin/systemd-analyze", "systemd"),
 ];
 
-/// What logins, certificates and file rights are tested with is there: installed where we may, and told where not.
+/// What logins, certificates, file rights and unit files are tested with is there: installed where we may, and told where not.
 pub fn ensure_tested_with() -> Result<(), XtaskError> {
     let missing: Vec<_> = TESTED_WITH
         .iter()

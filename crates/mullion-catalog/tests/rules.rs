@@ -291,6 +291,45 @@ fn networks_are_chosen_apart_from_computers_that_the_file_names() {
     assert_eq!(networks, "10.99.0.0/24 10.244.0.0/16 10.96.0.0/16");
 }
 
+#[test]
+fn networks_are_chosen_apart_from_proxies_mirrors_jump_hosts_and_dns_servers() {
+    let usual = "10.99.0.0/24 10.244.0.0/16 10.96.0.0/16";
+    let text = |rest: &str| format!("machines: {{linux: 1}}\n{rest}\n");
+    for (rest, networks) in [
+        ("proxy: {http: \"http://proxy.example:3128\"}", usual),
+        (
+            "proxy: {http: \"http://10.99.0.9:3128\"}",
+            "10.99.1.0/24 10.244.0.0/16 10.96.0.0/16",
+        ),
+        (
+            "proxy: {https: \"http://10.244.1.1:3128\"}",
+            "10.99.0.0/24 172.30.0.0/16 10.96.0.0/16",
+        ),
+        (
+            "artifacts: {mirror: \"https://10.96.0.9/files\"}",
+            "10.99.0.0/24 10.244.0.0/16 172.30.0.0/16",
+        ),
+    ] {
+        let (_, found) = beside(&text(rest), &[], Settled::default());
+        assert_eq!(found, networks, "{rest}");
+    }
+    let jump = "machines:\n  - {name: cp, role: control-plane}\n  \
+        - {name: old, driver: ssh, addresses: [old.example], ssh: {jump: root@10.244.7.7}}\n";
+    let (_, found) = beside(jump, &[], Settled::default());
+    assert_eq!(found, "10.99.0.0/24 172.30.0.0/16 10.96.0.0/16");
+    let surroundings = Surroundings {
+        resolvers: vec![[10, 96, 0, 53].into(), [127, 0, 0, 53].into()],
+        ..Surroundings::default()
+    };
+    let draft = Draft::read(Source::new("f", text("")), &surroundings);
+    let services = draft.provisional().unwrap().network.services;
+    assert_eq!(services, "172.30.0.0/16".parse().unwrap());
+    let verdict = Catalog::builtin().judge(draft).verdict;
+    let shown = render(&verdict, Colour::Plain);
+    let why = "since this computer asks the DNS server 10.96.0.53";
+    assert!(shown.contains(why), "{shown}");
+}
+
 /// Every message as a user sees it. Read the difference before accepting it.
 #[test]
 fn the_examples_read_well() {

@@ -41,6 +41,13 @@ pub enum News {
     Log(std::path::PathBuf),
     /// The machine was asked to start anew: from here on, the wait for it is another one.
     Restart,
+    /// A limit of the file that this computer does not enforce, for this machine and probably for the others.
+    Unlimited {
+        /// What is not limited: `disk`, `cpu`, `memory` or `pids`.
+        what: &'static str,
+        /// Why, as the end of a sentence.
+        why: String,
+    },
 }
 
 /// What an amount counts.

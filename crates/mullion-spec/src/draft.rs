@@ -4,6 +4,7 @@
 //! provisional cluster; [`Draft::conclude`] hands the cluster over only where no rule was broken.
 
 use std::convert::Infallible;
+use std::net::Ipv4Addr;
 
 use ipnet::Ipv4Net;
 
@@ -24,6 +25,8 @@ pub struct Surroundings {
     pub networks: Vec<(Ipv4Net, String)>,
     /// Networks of other clusters, whether they are up or not: no machine network is chosen there.
     pub reserved: Vec<Ipv4Net>,
+    /// The DNS servers that this computer asks.
+    pub resolvers: Vec<Ipv4Addr>,
     /// The networks that the cluster has already.
     pub kept: Settled,
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitStatus;
 
 use mullion_plan::{ErrorClass, MAKE_ROOM, is_disk_full};
+use mullion_program::Limit;
 use mullion_wire::Sha256Digest;
 
 /// Why a template could not be made, found or removed.
@@ -69,7 +70,17 @@ pub enum TemplateError {
         #[source]
         cause: std::io::Error,
     },
-    /// containerd ended or did not answer in time.
+    /// A program did not do its work in time.
+    #[error("timed out after {limit} waiting for {what}: {tail}")]
+    TooSlow {
+        /// What was waited for.
+        what: String,
+        /// The time that it had.
+        limit: Limit,
+        /// The last lines that the program wrote.
+        tail: String,
+    },
+    /// containerd ended before it took the images.
     #[error("containerd did not come up to take the images: {tail}")]
     Store {
         /// The last lines it wrote.
@@ -94,7 +105,7 @@ pub enum TemplateError {
     /// Wine did not initialise its prefix.
     #[error("Wine could not be initialised ({status}): {tail}")]
     Wine {
-        /// How its last program ended: killed, where it hung. Where that is well, its registry was not written.
+        /// How its last program ended. Where that is well, its registry was not written.
         status: ExitStatus,
         /// The last lines it wrote.
         tail: String,
@@ -109,6 +120,8 @@ impl TemplateError {
     pub const fn class(&self) -> ErrorClass {
         match self {
             Self::CalledOff => ErrorClass::Interrupted,
+            // The engine tries again within its patience: a loaded computer may be less loaded then.
+            Self::TooSlow { .. } => ErrorClass::NotYet,
             _ => ErrorClass::Refused,
         }
     }
@@ -135,6 +148,9 @@ impl TemplateError {
                  and run it again",
                 path.display()
             )),
+            Self::TooSlow { .. } => {
+                Some("on a slow computer, give it more time with `--patience 3`".into())
+            }
             Self::Wine { .. } => {
                 Some("run it again; a computer that does much else may keep Wine from starting".into())
             }
@@ -182,5 +198,12 @@ mod tests {
         assert!(damaged.hint().unwrap().contains("`a.tar`"));
         assert_eq!(TemplateError::CalledOff.class(), ErrorClass::Interrupted);
         assert_eq!(missing.class(), ErrorClass::Refused);
+        let slow = TemplateError::TooSlow {
+            what: "containerd to answer".into(),
+            limit: Limit(std::time::Duration::from_mins(1)),
+            tail: "it said nothing".into(),
+        };
+        assert!(slow.hint().unwrap().contains("--patience"));
+        assert_eq!(slow.class(), ErrorClass::NotYet);
     }
 }

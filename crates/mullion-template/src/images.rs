@@ -13,7 +13,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use mullion_plan::Attend;
-use mullion_program::{Ended, SYSTEM_PATH, end_group, run, run_unless};
+use mullion_program::{Ended, Limit, SYSTEM_PATH, end_group, run, run_unless};
+use mullion_wire::Patience;
 use mullion_wire::text::one_line;
 
 use crate::error::TemplateError;
@@ -22,10 +23,10 @@ use crate::source::Source;
 use crate::tree::Tree;
 
 /// How long containerd may take to answer, or to end.
-const PATIENCE: Duration = Duration::from_mins(1);
+const ANSWERED_WITHIN: Duration = Duration::from_mins(1);
 
-/// How long one answer may take.
-const ASKED_WITHIN: &str = "60s";
+/// How long one question may take. `ctr` gives up by itself after that.
+const ASKED_WITHIN: Duration = Duration::from_mins(1);
 
 /// How long the program that asks may take; it ends by itself before.
 const ENDED_WITHIN: Duration = Duration::from_secs(90);
@@ -74,6 +75,7 @@ const DISABLED: [&str; 12] = [
 pub(crate) fn fill(
     folder: &Path,
     archives: &[Source],
+    patience: Patience,
     attendant: &dyn Attend,
 ) -> Result<BTreeSet<String>, TemplateError> {
     let folder = &fs_err::canonicalize(folder)?;
@@ -89,7 +91,7 @@ pub(crate) fn fill(
         path.map_err(|_| TemplateError::MissingProgram(name))
     };
     let programs = (program("containerd")?, program("ctr")?);
-    let containerd = Containerd::start(folder, &store, programs, attendant)?;
+    let containerd = Containerd::start(folder, &store, programs, patience, attendant)?;
     containerd.import(archives, attendant)?;
     let references = containerd.label()?;
     containerd.stop()?;
@@ -105,6 +107,8 @@ struct Containerd {
     /// Its socket, state and log, inside the template that grows: what a killed build leaves goes with it.
     runtime: PathBuf,
     child: Child,
+    /// How much longer than usual everything may take.
+    patience: Patience,
 }
 
 /// Where containerd listens. A socket's path has at most 107 characters, and the template's may be longer: both
@@ -121,6 +125,7 @@ impl Containerd {
         folder: &Path,
         store: &Path,
         programs: (PathBuf, PathBuf),
+        patience: Patience,
         attendant: &dyn Attend,
     ) -> Result<Self, TemplateError> {
         let runtime = folder.join("runtime");
@@ -147,6 +152,7 @@ impl Containerd {
             ctr: programs.1,
             runtime,
             child,
+            patience,
         };
         containerd.await_answer(attendant)?;
         Ok(containerd)
@@ -154,14 +160,18 @@ impl Containerd {
 
     fn await_answer(&mut self, attendant: &dyn Attend) -> Result<(), TemplateError> {
         let begun = Instant::now();
+        let limit = self.patience.times(ANSWERED_WITHIN);
         loop {
             if attendant.is_called_off() {
                 return Err(TemplateError::CalledOff);
             }
-            let is_over = self.child.try_wait()?.is_some() || begun.elapsed() > PATIENCE;
-            if is_over {
+            if self.child.try_wait()?.is_some() {
                 let tail = tail_of(&self.runtime.join("log"));
                 return Err(TemplateError::Store { tail });
+            }
+            if begun.elapsed() > limit {
+                let tail = tail_of(&self.runtime.join("log"));
+                return Err(too_slow("containerd to answer", limit, tail));
             }
             if self.runtime.join("containerd.sock").exists() && self.ask(&["version"]).is_ok() {
                 return Ok(());
@@ -223,12 +233,16 @@ impl Containerd {
         archive.copy(&mut fs_err::File::create_new(&copy)?)?;
         let mut command = self.ctr(&["images", "import"]);
         let is_cancelled = || attendant.is_called_off();
-        let ended = run_unless(command.arg(&copy), b"", IMPORTED_WITHIN, &is_cancelled);
+        let limit = self.patience.times(IMPORTED_WITHIN);
+        let ended = run_unless(command.arg(&copy), b"", limit, &is_cancelled);
         fs_err::remove_file(copy)?;
         let tail = match ended.map_err(ctr_not_started)? {
             Ended::Exited(exited) if exited.status.success() => return Ok(()),
             Ended::Exited(exited) => last(&lines_of(&exited.stderr)),
-            Ended::TooSlow(limit) => format!("it did not end within {limit} and was ended"),
+            Ended::TooSlow(_) => {
+                let what = format!("the import of {}", name.to_string_lossy());
+                return Err(too_slow(what, limit, String::new()));
+            }
             Ended::Cancelled => return Err(TemplateError::CalledOff),
         };
         Err(TemplateError::Image {
@@ -262,10 +276,11 @@ impl Containerd {
         rustix::process::kill_process(pid, rustix::process::Signal::TERM)
             .map_err(std::io::Error::from)?;
         let begun = Instant::now();
+        let limit = self.patience.times(ANSWERED_WITHIN);
         while self.child.try_wait()?.is_none() {
-            if begun.elapsed() > PATIENCE {
+            if begun.elapsed() > limit {
                 let tail = tail_of(&self.runtime.join("log"));
-                return Err(TemplateError::Store { tail });
+                return Err(too_slow("containerd to end", limit, tail));
             }
             std::thread::sleep(PAUSE);
         }
@@ -286,19 +301,37 @@ impl Containerd {
     }
 
     fn ask(&self, args: &[&str]) -> Result<String, TemplateError> {
-        let mut command = self.ctr(&["--timeout", ASKED_WITHIN]);
-        let tail = match run(command.args(args), b"", ENDED_WITHIN).map_err(ctr_not_started)? {
+        let asked = self.patience.times(ASKED_WITHIN);
+        let limit = self.patience.times(ENDED_WITHIN);
+        let mut command = self.ctr(&["--timeout", &format!("{}ms", asked.as_millis())]);
+        let begun = Instant::now();
+        let ended = run(command.args(args), b"", limit).map_err(ctr_not_started)?;
+        let words = args.join(" ");
+        Err(match ended {
             Ended::Exited(exited) if exited.status.success() => {
                 return Ok(String::from_utf8_lossy(&exited.stdout).into_owned());
             }
-            Ended::Exited(exited) => last(&lines_of(&exited.stderr)),
-            Ended::TooSlow(limit) => format!("it did not end within {limit} and was ended"),
-            Ended::Cancelled => return Err(TemplateError::CalledOff),
-        };
-        Err(TemplateError::Ctr {
-            command: args.join(" "),
-            tail,
+            Ended::Exited(exited) => {
+                let tail = last(&lines_of(&exited.stderr));
+                if begun.elapsed() >= asked {
+                    too_slow(format!("`ctr {words}`"), asked, tail)
+                } else {
+                    let command = words;
+                    TemplateError::Ctr { command, tail }
+                }
+            }
+            Ended::TooSlow(_) => too_slow(format!("`ctr {words}`"), limit, String::new()),
+            Ended::Cancelled => TemplateError::CalledOff,
         })
+    }
+}
+
+/// What was not done by its deadline.
+fn too_slow(what: impl Into<String>, limit: Duration, tail: String) -> TemplateError {
+    TemplateError::TooSlow {
+        what: what.into(),
+        limit: Limit(limit),
+        tail: if tail.is_empty() { last(&[]) } else { tail },
     }
 }
 
@@ -324,16 +357,21 @@ impl Drop for Containerd {
     }
 }
 
-/// Waits for a program's end; one that is called off is ended, and so is one that is not at its end by then.
+/// Waits for the end of a program that writes to a log. A program that is cancelled is ended, and so is one that takes
+/// longer than its limit.
 pub(crate) fn await_end(
+    what: &str,
     child: &mut Child,
-    deadline: Instant,
+    limit: Duration,
+    log: &Path,
     attendant: &dyn Attend,
 ) -> Result<ExitStatus, TemplateError> {
+    let begun = Instant::now();
     loop {
-        if Instant::now() >= deadline {
+        if begun.elapsed() >= limit {
             end_group(child, GRACE);
-            return Ok(child.wait()?);
+            child.wait()?;
+            return Err(too_slow(what, limit, tail_of(log)));
         }
         if attendant.is_called_off() {
             end_group(child, GRACE);
@@ -402,6 +440,8 @@ fn last(lines: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use mullion_plan::ErrorClass;
+
     use super::*;
 
     #[test]
@@ -414,6 +454,58 @@ mod tests {
         }
         for other in ["registry.k8s.io/pauses:1", "pause/other:1"] {
             assert!(!is_pause(other), "{other}");
+        }
+    }
+
+    /// A containerd whose `ctr` is another program.
+    fn containerd(folder: &Path, ctr: &str, patience: Patience) -> Containerd {
+        let runtime = folder.join("runtime");
+        fs_err::create_dir(&runtime).unwrap();
+        Containerd {
+            ctr: ctr.into(),
+            runtime,
+            child: program("sleep").arg("600").spawn().unwrap(),
+            patience,
+        }
+    }
+
+    #[test]
+    fn the_patience_of_the_run_reaches_every_question() {
+        for (hundredths, given) in [(100, "60000ms"), (300, "180000ms")] {
+            let folder = tempfile::tempdir().unwrap();
+            let patience = Patience::of_hundredths(hundredths);
+            let containerd = containerd(folder.path(), "/bin/echo", patience);
+            let said = containerd.ask(&["version"]).unwrap();
+            assert!(said.contains(&format!("--timeout {given} ")), "{said}");
+        }
+    }
+
+    #[test]
+    fn what_takes_too_long_is_tried_again_and_what_is_refused_is_not() {
+        let hurried = Patience::of_hundredths(10);
+        let folder = tempfile::tempdir().unwrap();
+        let refusing = containerd(folder.path(), "/bin/false", hurried);
+        let refused = refusing.ask(&["version"]).unwrap_err();
+        assert_eq!(refused.class(), ErrorClass::Refused, "{refused}");
+        drop(refusing);
+        let log = folder.path().join("log");
+        fs_err::write(&log, "the last line").unwrap();
+        let mut child = program("sleep").arg("600").spawn().unwrap();
+        let limit = Duration::from_millis(1);
+        let slow = await_end("Wine", &mut child, limit, &log, &Deaf).unwrap_err();
+        assert_eq!(slow.class(), ErrorClass::NotYet, "{slow}");
+        assert!(slow.to_string().contains("the last line"), "{slow}");
+        assert!(child.try_wait().unwrap().is_some(), "it was ended");
+    }
+
+    /// Hears nothing, and never cancels.
+    struct Deaf;
+
+    impl Attend for Deaf {
+        fn hear(&self, _: mullion_plan::News) {}
+
+        fn is_called_off(&self) -> bool {
+            false
         }
     }
 

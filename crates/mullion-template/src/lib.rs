@@ -51,7 +51,7 @@ use std::path::{Path, PathBuf};
 
 use mullion_plan::TemplateId;
 use mullion_rights::{Opened, as_root};
-use mullion_wire::Sha256Digest;
+use mullion_wire::{Patience, Sha256Digest};
 use serde::{Deserialize, Serialize};
 
 pub use error::TemplateError;
@@ -65,6 +65,7 @@ pub use stand_in::{DriveContent, DriveFile, Face, KnownImage, StandInTemplate};
 pub struct Templates {
     place: PathBuf,
     form: String,
+    patience: Patience,
 }
 
 /// The form of `template.json`.
@@ -110,6 +111,7 @@ impl Templates {
         Self {
             place: place.into(),
             form: FORM.into(),
+            patience: Patience::USUAL,
         }
     }
 
@@ -123,6 +125,13 @@ impl Templates {
             let both = Sha256Digest::of(format!("{FORM} {sources}").as_bytes());
             both.as_str()[..FORM.len()].clone_into(&mut self.form);
         }
+        self
+    }
+
+    /// The same, with programs that may take so much longer than usual while a template is built.
+    #[must_use]
+    pub const fn patient(mut self, patience: Patience) -> Self {
+        self.patience = patience;
         self
     }
 
@@ -190,7 +199,7 @@ impl Templates {
         attendant: &dyn mullion_plan::Attend,
     ) -> Result<PathBuf, TemplateError> {
         self.build(&wish.id, attendant, &mut |folder| {
-            linux::build(folder, wish, attendant)
+            linux::build(folder, wish, self.patience, attendant)
         })
     }
 
@@ -201,7 +210,7 @@ impl Templates {
         attendant: &dyn mullion_plan::Attend,
     ) -> Result<PathBuf, TemplateError> {
         self.build(&wish.linux.id, attendant, &mut |folder| {
-            stand_in::build(folder, wish, attendant)
+            stand_in::build(folder, wish, self.patience, attendant)
         })
     }
 

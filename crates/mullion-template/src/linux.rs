@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use fs_err::File;
 use mullion_plan::{Attend, News, TemplateId};
-use mullion_wire::{KNOWN_FILES, KnownFile, KnownFiles, Sha256Digest};
+use mullion_wire::{KNOWN_FILES, KnownFile, KnownFiles, Patience, Sha256Digest};
 
 use crate::error::TemplateError;
 use crate::source::Source;
@@ -80,11 +80,12 @@ impl Program {
 pub(crate) fn build(
     folder: &Path,
     wish: &LinuxTemplate,
+    patience: Patience,
     attendant: &dyn Attend,
 ) -> Result<(), TemplateError> {
     let root = lay_root(folder, &wish.root_tar, &wish.programs, attendant)?;
     write_digests(&root, &wish.programs)?;
-    finish(folder, wish, attendant)
+    finish(folder, wish, patience, attendant)
 }
 
 /// Lays down the distribution's root file system, made a machine's, with the programs in place, and gives it.
@@ -122,9 +123,10 @@ pub(crate) fn lay_root(
 pub(crate) fn finish(
     folder: &Path,
     wish: &LinuxTemplate,
+    patience: Patience,
     attendant: &dyn Attend,
 ) -> Result<(), TemplateError> {
-    let images = images::fill(folder, &wish.images, attendant)?;
+    let images = images::fill(folder, &wish.images, patience, attendant)?;
     let record = Record {
         version: RecordVersion::V1,
         id: wish.id.clone(),

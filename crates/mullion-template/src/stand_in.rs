@@ -11,9 +11,10 @@
 
 use std::path::{Component, Path, PathBuf};
 use std::process::Stdio;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use mullion_plan::Attend;
+use mullion_wire::Patience;
 
 use crate::error::TemplateError;
 use crate::images::{await_end, program, tail_of};
@@ -175,12 +176,13 @@ wineserver -w
 ";
 
 /// What takes some ten seconds on two cores has not come to its end by then because one of Wine's programs hangs.
-const PATIENCE: Duration = Duration::from_mins(5);
+const INITIALISED_WITHIN: Duration = Duration::from_mins(5);
 
 /// Makes the template in a folder that is not there yet.
 pub(crate) fn build(
     folder: &Path,
     wish: &StandInTemplate,
+    patience: Patience,
     attendant: &dyn Attend,
 ) -> Result<(), TemplateError> {
     let linux = &wish.linux;
@@ -191,14 +193,18 @@ pub(crate) fn build(
     root.write(IMAGES, known_images::table(&wish.images), 0o644)?;
     twins::write(&root, &wish.write_network)?;
     tell(attendant, "initialising Wine");
-    if let Err(error) = initialise(folder, &root, &wish.face, attendant) {
-        if !matches!(error, TemplateError::Wine { .. }) {
+    let limit = patience.times(INITIALISED_WITHIN);
+    if let Err(error) = initialise(folder, &root, &wish.face, limit, attendant) {
+        if !matches!(
+            error,
+            TemplateError::Wine { .. } | TemplateError::TooSlow { .. }
+        ) {
             return Err(error);
         }
-        // Now and then, on a busy computer, Wine's first start ends without a word; the next one succeeds.
+        // Now and then, on a busy computer, Wine's first start ends without a word or hangs; the next one succeeds.
         tell(attendant, format!("{error}; once more"));
         root.remove(PREFIX)?;
-        initialise(folder, &root, &wish.face, attendant)?;
+        initialise(folder, &root, &wish.face, limit, attendant)?;
     }
     keep_own_adapters(&root)?;
     tell(attendant, "filling drive C:");
@@ -212,7 +218,7 @@ pub(crate) fn build(
             DriveContent::Copy(source) => linux::put(source, &root, &path)?,
         }
     }
-    finish(folder, linux, attendant)
+    finish(folder, linux, patience, attendant)
 }
 
 /// Logins, services, and what the stand-in's program reads.
@@ -265,6 +271,7 @@ fn initialise(
     folder: &Path,
     root: &Tree,
     face: &Face,
+    limit: Duration,
     attendant: &dyn Attend,
 ) -> Result<(), TemplateError> {
     for folder in FOLDERS {
@@ -295,7 +302,8 @@ fn initialise(
             program: "setpriv".into(),
             cause,
         })?;
-    let status = await_end(&mut child, Instant::now() + PATIENCE, attendant)?;
+    let what = "Wine to initialise its prefix";
+    let status = await_end(what, &mut child, limit, &log, attendant)?;
     let registry = Path::new(PREFIX).join("system.reg");
     if !status.success() || !root.has_file(registry) {
         return Err(TemplateError::Wine {

@@ -52,6 +52,11 @@ pub struct Global {
     /// Show what programs say while they work
     #[arg(short, long, global = true)]
     pub verbose: bool,
+}
+
+/// What commands take that carry out a plan. Only they have deadlines that can be longer.
+#[derive(Debug, Clone, Copy, Default, Args)]
+pub struct Waiting {
     /// Wait N times as long before giving up, such as 2 or 0.5 [default: 1; more while this computer is busy]
     #[arg(long, global = true, value_name = "N")]
     pub patience: Option<Patience>,
@@ -132,6 +137,16 @@ pub enum Command {
 }
 
 impl Command {
+    /// How patient the command is, where that was said.
+    pub const fn patience(&self) -> Option<Patience> {
+        match self {
+            Self::Up(arguments) => arguments.waiting.patience,
+            Self::Down(arguments) => arguments.waiting.patience,
+            Self::Node(arguments) => arguments.waiting.patience,
+            _ => None,
+        }
+    }
+
     /// Whether the command looks at what earlier runs left in the state folder.
     pub const fn uses_state(&self) -> bool {
         !matches!(
@@ -232,6 +247,9 @@ pub struct UpArguments {
     /// Stop after this stage
     #[arg(long, value_name = "STAGE", value_parser = stage)]
     pub until: Option<Stage>,
+    /// How long it waits.
+    #[command(flatten)]
+    pub waiting: Waiting,
 }
 
 fn stage(text: &str) -> Result<Stage, String> {
@@ -251,6 +269,9 @@ pub struct DownArguments {
     /// The cache and etcd snapshots too, and templates that no machine lies over
     #[arg(long)]
     pub purge: bool,
+    /// How long it waits.
+    #[command(flatten)]
+    pub waiting: Waiting,
 }
 
 /// What `node` takes.
@@ -259,6 +280,9 @@ pub struct NodeArguments {
     /// What to do.
     #[command(subcommand)]
     pub verb: NodeVerb,
+    /// How long it waits.
+    #[command(flatten)]
+    pub waiting: Waiting,
 }
 
 /// What is done with a node.
@@ -464,4 +488,35 @@ pub struct CompletionsArguments {
     /// The shell
     #[arg(value_enum)]
     pub shell: clap_complete::Shell,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    #[test]
+    fn only_commands_that_wait_take_a_patience() {
+        let patience = |typed: &[&str]| {
+            let typed = ["mullion"].iter().chain(typed);
+            let arguments = Arguments::try_parse_from(typed);
+            arguments.map(|arguments| arguments.command.patience())
+        };
+        for typed in [
+            &["up", "--patience", "2"][..],
+            &["down", "--patience", "2"],
+            &["node", "--patience", "2", "add", "lin"],
+            &["node", "reset", "lin1", "--patience", "2"],
+        ] {
+            assert_eq!(patience(typed).unwrap(), Some(Patience(200)), "{typed:?}");
+        }
+        for typed in [
+            &["status", "--patience", "2"][..],
+            &["plan", "--patience", "2"],
+        ] {
+            let error = patience(typed).unwrap_err();
+            assert_eq!(error.kind(), clap::error::ErrorKind::UnknownArgument);
+        }
+    }
 }

@@ -20,6 +20,7 @@ use crate::commands::artifacts::tell_notices;
 use crate::console::{Console, Format, Presence};
 use crate::environment::Environment;
 use crate::failure::{Class, Failure};
+use crate::signals::Listening;
 use crate::views::progress::{Progress, Talk};
 use crate::views::run::INTERRUPTED;
 use crate::workshop::reasons_for_root;
@@ -128,7 +129,9 @@ pub fn conduct(
     options.builds = hands.builds(plan);
     options.again.clone_from(&errand.again);
     let cancel = Cancel::new();
-    let _signals = listen(&cancel)?;
+    let _listening = Listening::start(&cancel).map_err(|error| {
+        Failure::new(Class::ThisComputer, "signals cannot be heard").because(&error)
+    })?;
     let (sender, events) = mpsc::channel();
     let relay = Relay(Mutex::new(sender));
     let mut painter = Painter::new(console, errand.is_verbose);
@@ -161,7 +164,7 @@ pub fn conduct(
                         && cancel.level() == Cancelled::Now
                     {
                         painter.clear(console);
-                        let _ = tell_saved(console, &hands.snapshots(), &hands.notes());
+                        let _ = tell_saved(console, &hands.snapshots(), &hands.take_notes());
                         end_now(console, report, &errand.again);
                     }
                 }
@@ -192,7 +195,7 @@ pub fn conduct(
             report.journal = None;
         }
     }
-    tell_saved(console, &hands.snapshots(), &hands.notes())?;
+    tell_saved(console, &hands.snapshots(), &hands.take_notes())?;
     // What later runs are estimated by; a run is not worse for lacking it.
     let kinds = MachineKinds::of(hands.model().cluster());
     let _ = timings::remember(&environment.state, &report, &kinds);
@@ -250,33 +253,6 @@ fn end_now(console: &mut Console<'_>, report: &Report, again: &str) -> ! {
     std::process::exit(i32::from(INTERRUPTED))
 }
 
-/// Ctrl-C and an end that is asked for call the run off; the second time the process ends at once.
-fn listen(cancel: &Cancel) -> Result<Listening, Failure> {
-    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-    let failed = |error: std::io::Error| {
-        Failure::new(Class::ThisComputer, "signals cannot be heard").because(&error)
-    };
-    let mut signals =
-        signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(failed)?;
-    let handle = signals.handle();
-    let cancel = cancel.clone();
-    std::thread::spawn(move || {
-        for _ in signals.forever() {
-            cancel.ask();
-        }
-    });
-    Ok(Listening(handle))
-}
-
-/// Signals are heard as long as this lives.
-struct Listening(signal_hook::iterator::Handle);
-
-impl Drop for Listening {
-    fn drop(&mut self) {
-        self.0.close();
-    }
-}
-
 /// Paints the board where there is a terminal, and writes plain lines where there is none.
 struct Painter {
     progress: Progress,
@@ -332,6 +308,13 @@ impl Painter {
                     }
                 }
                 self.paint(console, at);
+            }
+            // Standard output stays the document: the answer to Ctrl-C goes to standard error.
+            Style::Silent if matches!(event, Event::Cancelling { .. }) => {
+                for line in lines {
+                    let _ = writeln!(console.err, "{line}");
+                }
+                let _ = console.err.flush();
             }
             Style::Silent => {}
         }
@@ -406,6 +389,29 @@ mod tests {
                 "saved a snapshot of etcd: /state/snapshots/lab/1-before-cp1.db\na note\n"
             );
         }
+    }
+
+    #[test]
+    fn ctrl_c_is_answered_also_where_a_document_is_written() {
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let mut console = Console {
+            out: &mut out,
+            err: &mut err,
+            format: Format::Json,
+            out_colour: Colour::Plain,
+            err_colour: Colour::Plain,
+            presence: Presence::Unattended,
+        };
+        let mut painter = Painter::new(&console, false);
+        let event = Event::Cancelling {
+            under_way: vec![mullion_plan::StepId::new("a")],
+            called_off: false,
+        };
+        painter.see(&mut console, Timestamp::now(), &event);
+        let err = String::from_utf8(err).unwrap();
+        assert_eq!(err.lines().count(), 1, "{err}");
+        assert!(err.contains("press Ctrl-C again to stop now"), "{err}");
+        assert!(out.is_empty());
     }
 
     #[test]

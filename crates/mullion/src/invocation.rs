@@ -23,11 +23,11 @@ pub struct Invocation<'a> {
 
 impl<'a> Invocation<'a> {
     /// Of what was typed, as it was understood.
-    pub fn new(arguments: &'a [OsString], global: &'a Global) -> Self {
+    pub fn new(arguments: &'a [OsString], global: &'a Global, patience: Option<Patience>) -> Self {
         Self {
             arguments,
             is_verbose: global.verbose,
-            patience: global.patience,
+            patience,
             file: global.file.as_deref(),
             cluster: global.cluster.as_ref(),
         }
@@ -69,7 +69,7 @@ mod tests {
         let arguments: Vec<_> = typed.iter().map(OsString::from).collect();
         let global = Arguments::try_parse_from(&arguments).unwrap().global;
         let name = "lab".parse().unwrap();
-        Invocation::new(&arguments, &global).next(&name, &["down"])
+        Invocation::new(&arguments, &global, None).next(&name, &["down"])
     }
 
     #[test]

@@ -29,6 +29,7 @@ pub mod guard;
 pub mod invocation;
 pub mod output_file;
 pub mod shell;
+pub mod signals;
 pub mod surroundings;
 pub mod views;
 pub mod windows_parts;
@@ -179,7 +180,7 @@ fn dispatch(
     console: &mut Console<'_>,
 ) -> Result<u8, Failure> {
     let Arguments { global, command } = arguments;
-    let invocation = Invocation::new(typed, &global);
+    let invocation = Invocation::new(typed, &global, command.patience());
     let mut judged = || {
         let judged = judge(&global, environment, input)?;
         if let Some(model) = &judged.judgement.model {

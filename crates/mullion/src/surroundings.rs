@@ -35,23 +35,52 @@ pub fn of(cluster: &ClusterName, environment: &Environment) -> Result<Surroundin
     Ok(Surroundings {
         reserved: reserved.collect(),
         networks: here.others,
+        resolvers: resolvers(),
         kept,
     })
+}
+
+/// Where this computer's resolver keeps its servers. The second file is systemd-resolved's: the first one then names only
+/// its own address.
+const RESOLVERS: [&str; 2] = ["/etc/resolv.conf", "/run/systemd/resolve/resolv.conf"];
+
+/// The DNS servers that this computer asks.
+fn resolvers() -> Vec<Ipv4Addr> {
+    let texts = RESOLVERS
+        .iter()
+        .filter_map(|path| fs_err::read_to_string(path).ok());
+    texts.flat_map(|text| nameservers(&text)).collect()
+}
+
+/// The IPv4 addresses of the servers in a `resolv.conf`.
+fn nameservers(text: &str) -> Vec<Ipv4Addr> {
+    let server = |line: &str| {
+        let mut words = line.split_whitespace();
+        let is_server = words.next() == Some("nameserver");
+        words.next().filter(|_| is_server)?.parse().ok()
+    };
+    text.lines().filter_map(server).collect()
 }
 
 /// The networks that a cluster has already.
 fn kept(state: &ClusterState, here: &Networks, has_machines: bool) -> Result<Settled, StateError> {
     let is_empty = here.own.is_none() && !has_machines;
-    if let Some(mut kept) = state.networks()? {
-        // A run that ended before it made anything left only the choice: somebody else may have taken the network.
-        let is_lost = |ours: &Ipv4Net| {
-            let mut others = here.others.iter();
-            is_empty && others.any(|(other, _)| relation(*ours, *other) == Relation::Covers)
-        };
-        kept.machines = kept.machines.filter(|machines| !is_lost(machines));
-        return Ok(kept);
-    }
     let kubeconfig = state.kubeconfig()?;
+    if let Some(kept) = state.networks()? {
+        // The id says nothing here: a run writes it before it makes the first network, which may fail.
+        let may_move = is_empty && kubeconfig.is_none() && state.taken()?.is_empty();
+        // A run that ended before it made anything left only the choice. Since then, the computer may have got a route
+        // to the same addresses.
+        let is_free = |ours: &Ipv4Net| {
+            let mut others = here.others.iter();
+            !may_move || others.all(|(other, _)| relation(*ours, *other) == Relation::Apart)
+        };
+        return Ok(Settled {
+            machines: kept.machines.filter(is_free),
+            pods: kept.pods.filter(is_free),
+            services: kept.services.filter(is_free),
+        });
+    }
     if is_empty && kubeconfig.is_none() {
         return Ok(Settled::default());
     }
@@ -130,6 +159,7 @@ pub fn routes(table: &str) -> Vec<Route> {
 
 #[cfg(test)]
 mod tests {
+    use mullion_plan::ClusterUid;
     use mullion_wire::Secret;
 
     use super::*;
@@ -175,21 +205,61 @@ mod tests {
     }
 
     #[test]
-    fn what_was_chosen_stays_until_somebody_takes_it_before_anything_is_made() {
+    fn what_was_chosen_moves_away_from_new_routes_until_something_is_made() {
         let folder = tempfile::tempdir().unwrap();
         let state = ClusterState::of(folder.path(), &"demo".parse().unwrap());
         let (pods, services) = (net("172.29.0.0/16"), net("172.28.0.0/16"));
         let machines = Some(net("172.30.0.0/24"));
         state.keep_networks(machines, pods, services).unwrap();
-        let of = |others: &[&str], has_machines| {
-            let kept = kept(&state, &here(None, others), has_machines).unwrap();
-            assert_eq!((kept.pods, kept.services), (Some(pods), Some(services)));
-            kept.machines
+        let all = Settled {
+            machines,
+            pods: Some(pods),
+            services: Some(services),
         };
-        assert_eq!(of(&[], false), machines);
-        assert_eq!(of(&["172.16.0.0/12"], false), machines, "a wider route");
-        assert_eq!(of(&["172.30.0.0/24"], true), machines, "machines are in it");
-        assert_eq!(of(&["172.30.0.0/24"], false), None);
+        let of = |others: &[&str], has_machines| {
+            kept(&state, &here(None, others), has_machines).unwrap()
+        };
+        assert_eq!(of(&["10.0.0.0/8"], false), all);
+        let vpn = ["172.16.0.0/12"];
+        assert_eq!(of(&vpn, false), Settled::default(), "inside of it");
+        assert_eq!(of(&vpn, true), all, "machines are in it");
+        let own = here(Some("172.30.0.0/24"), &vpn);
+        assert_eq!(kept(&state, &own, false).unwrap(), all, "the bridge is up");
+        let one = Settled {
+            machines: None,
+            ..all
+        };
+        assert_eq!(of(&["172.30.0.0/24"], false), one);
+        // A run that could not make the network has written the id before.
+        state.keep_id(&ClusterUid::of(1)).unwrap();
+        assert_eq!(of(&["172.30.0.0/24"], false), one);
+        // From here on the API server, wherever it runs, has these networks.
+        state.keep_kubeconfig(&Secret::new("server: x")).unwrap();
+        assert_eq!(of(&vpn, false), all);
+    }
+
+    #[test]
+    fn what_was_chosen_stays_once_a_machine_of_the_user_holds_something_of_ours() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = ClusterState::of(folder.path(), &"demo".parse().unwrap());
+        let (pods, services) = (net("10.244.0.0/16"), net("10.96.0.0/16"));
+        state.keep_networks(None, pods, services).unwrap();
+        let vpn = here(None, &["10.0.0.0/8"]);
+        assert_eq!(kept(&state, &vpn, false).unwrap(), Settled::default());
+        let taken = r#"{"old": {"address": "192.0.2.1", "login": {"user": "root", "key": null, "port": 22,
+            "jump": null, "host_key": null, "host_keys": {}}}}"#;
+        let taken = serde_json::from_str(taken).unwrap();
+        state.keep_taken(&taken).unwrap();
+        let found = kept(&state, &vpn, false).unwrap();
+        assert_eq!((found.pods, found.services), (Some(pods), Some(services)));
+    }
+
+    #[test]
+    fn dns_servers_are_read_from_their_lines() {
+        let text = "# nameserver 10.0.0.1\nsearch lan\nnameserver 10.99.0.53\nnameserver\tfe80::1%eth0\n\
+            nameserver 127.0.0.53 # ours\nnameserver\n";
+        let servers = [[10, 99, 0, 53], [127, 0, 0, 53]].map(Ipv4Addr::from);
+        assert_eq!(nameservers(text), servers);
     }
 
     #[test]

@@ -28,6 +28,7 @@ mod made;
 mod members;
 mod networks;
 mod node_address;
+mod notes;
 mod proofs;
 mod purge;
 mod renewal;
@@ -226,12 +227,12 @@ pub struct Hands<'a> {
     machines: Mutex<members::Machines>,
     /// Snapshots of etcd that this run saved.
     snapshots: Mutex<Vec<PathBuf>>,
-    notes: Mutex<Vec<String>>,
+    notes: Mutex<notes::Notes>,
     /// Machines whose kubelet this run restarted so that it registers its node.
     registered: Mutex<BTreeSet<MachineName>>,
     /// Whether this run forgot what suites had proven before; held while it does.
     changes: Mutex<Changes>,
-    /// How long agents may take.
+    /// How long agents, and the programs that build templates, may take.
     patience: Mutex<Patience>,
     /// Held while the login key is read or made: machines are made side by side.
     login_key: Mutex<Option<LoginKey>>,
@@ -289,7 +290,7 @@ impl<'a> Hands<'a> {
         &self.model.cluster().name
     }
 
-    /// Lets agents take so many hundredths of the usual time.
+    /// Lets agents, and the programs that build templates, take so many hundredths of the usual time.
     pub fn be_patient(&self, hundredths: u32) {
         *lock(&self.patience) = Patience::of_hundredths(hundredths);
     }
@@ -316,11 +317,6 @@ impl<'a> Hands<'a> {
     /// What is kept of the cluster between runs.
     pub fn state(&self) -> &ClusterState {
         &self.state
-    }
-
-    /// What a person is told at the end of a run, besides the snapshots.
-    pub fn notes(&self) -> Vec<String> {
-        lock(&self.notes).clone()
     }
 
     /// The snapshots of etcd that were saved since this was made.
@@ -442,6 +438,10 @@ impl Perform for Hands<'_> {
         if !step.action.only_looks() {
             self.forget_proofs()?;
         }
+        let attendant: &dyn Attend = &notes::Noting {
+            notes: &self.notes,
+            attendant,
+        };
         match &step.action {
             Action::Fetch { part } => self.fetch(part, attendant),
             Action::CheckStock { parts, .. } => self.check_stock(parts),

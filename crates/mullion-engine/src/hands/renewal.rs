@@ -5,7 +5,7 @@ use mullion_spec::value::MachineName;
 use mullion_wire::{Certificates, Kubeadm, Request};
 
 use super::talk::Told;
-use super::{Hands, lock, look};
+use super::{Hands, look};
 
 /// What planning and people are told of a control plane's certificates. This computer's clock decides, and not the
 /// machine's, which may be wrong.
@@ -60,14 +60,6 @@ impl Hands<'_> {
             ));
         }
         endpoint.map_or(Ok(()), |endpoint| self.await_api(Some(machine), endpoint))
-    }
-
-    /// What a person is told at the end of the run.
-    pub(super) fn note(&self, words: String) {
-        let mut notes = lock(&self.notes);
-        if !notes.contains(&words) {
-            notes.push(words);
-        }
     }
 }
 

@@ -9,10 +9,11 @@ use mullion_spec::cluster::{Group, Origin, System, Windows};
 use mullion_spec::words::Os;
 use mullion_template::{
     DriveContent, DriveFile, Face, LinuxTemplate, Program, Source, StandInTemplate, TemplateError,
+    Templates,
 };
 
-use super::Hands;
 use super::known_images::known_images;
+use super::{Hands, lock};
 
 impl Hands<'_> {
     /// A part is in the store, and its digest is right.
@@ -78,8 +79,13 @@ impl Hands<'_> {
             programs,
             images,
         };
-        let built = self.templates.build_linux(&wish, attendant);
+        let built = self.patient_templates().build_linux(&wish, attendant);
         self.template_built(id, built, attendant)
+    }
+
+    /// The templates, with the patience of this run.
+    fn patient_templates(&self) -> Templates {
+        self.templates.clone().patient(*lock(&self.patience))
     }
 
     /// A template was built, or not; where it was, older ones of it go.
@@ -170,7 +176,7 @@ impl Hands<'_> {
             write_network: mullion_render::WRITE_NETWORK.to_owned(),
             images: known_images(self.model.artifacts()),
         };
-        let built = self.templates.build_stand_in(&wish, attendant);
+        let built = self.patient_templates().build_stand_in(&wish, attendant);
         self.template_built(id, built, attendant)
     }
 

@@ -112,11 +112,9 @@ pub(super) fn start(
         }
         Init::Other => {
             let group = body.group();
-            for unlimited in group.make(&label.size, isolation::tasks(&label.size)?)? {
-                attendant.hear(News::Line(format!(
-                    "this computer's control groups cannot limit {unlimited}: {} may take all of it",
-                    label.name
-                )));
+            for what in group.make(&label.size, isolation::tasks(&label.size)?)? {
+                let why = "its control groups cannot".to_owned();
+                attendant.hear(News::Unlimited { what, why });
             }
             Some(detached(home, label, group)?)
         }

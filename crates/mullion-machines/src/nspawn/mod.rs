@@ -294,10 +294,7 @@ fn build(
     )?;
     let name = names::container(&label.cluster, &label.name);
     if let Some(why) = quota::hold(&home.disk(), &name, label.size.disk)? {
-        attendant.hear(News::Line(format!(
-            "the disk of {} is not limited to {}: {why}",
-            label.name, label.size.disk
-        )));
+        attendant.hear(News::Unlimited { what: "disk", why });
     }
     let (private, public) = host_key(&wish.name)?;
     seed::seed(home, wish, (&private, &public))?;

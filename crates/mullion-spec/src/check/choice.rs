@@ -1,7 +1,7 @@
 //! The networks of a cluster: those that the file names, those that the cluster has already, and free ones for the rest.
 
 use std::collections::BTreeSet;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use ipnet::{IpNet, Ipv4Net};
 
@@ -10,11 +10,12 @@ use crate::cluster::{Carrier, ControlPlane, Group, Host, NodeIp};
 use crate::draft::Surroundings;
 use crate::finding::{Finding, Place, Severity};
 use crate::networks::{Purpose, RANGES, Relation, Settled, Taken, choose, relation};
+use crate::raw::RawCluster;
 use crate::rules::network as rule;
 use crate::source::Path;
 use crate::value::Address;
 
-/// Addresses of computers that the file names: networks that Mullion chooses do not contain them.
+/// Addresses of computers that the file names or this computer needs: networks that Mullion chooses do not contain them.
 #[derive(Default)]
 pub(super) struct Named {
     /// Outside of every network of the cluster.
@@ -28,11 +29,27 @@ impl Named {
         groups: &[Group],
         hosts: &[Host],
         control_plane: &ControlPlane,
-        dns: &[String],
+        file: &RawCluster,
+        resolvers: &[Ipv4Addr],
     ) -> Self {
         let mut named = Self::default();
         let addresses = hosts.iter().map(|host| &host.address);
         named.outside.extend(addresses.filter_map(v4));
+        let logins = hosts.iter().map(|host| &host.login);
+        let logins = logins.chain(groups.iter().filter_map(|group| match &group.carrier {
+            Carrier::Existing { login, .. } => Some(login),
+            Carrier::Made { .. } => None,
+        }));
+        let jumps = logins.filter_map(|login| login.jump.as_ref());
+        named
+            .outside
+            .extend(jumps.filter_map(|jump| v4(&jump.address)));
+        let (proxy, mirror) = (&file.proxy, &file.artifacts.mirror);
+        let servers = [&proxy.http, &proxy.https, mirror].into_iter().flatten();
+        let servers = servers.filter_map(|text| host_of(text));
+        named
+            .outside
+            .extend(servers.chain(resolvers.iter().copied()).map(Ipv4Net::from));
         for group in groups {
             let node_ip = match group.node_ip {
                 Some(NodeIp::Address(IpAddr::V4(ip))) => Some(Ipv4Net::from(ip)),
@@ -53,7 +70,8 @@ impl Named {
         {
             named.outside_overlay.extend(v4(&endpoint.address));
         }
-        let servers = dns.iter().filter_map(|text| text.parse().ok());
+        let dns = file.network.upstream_dns.iter();
+        let servers = dns.filter_map(|text| text.parse().ok());
         named
             .outside_overlay
             .extend(servers.filter_map(|server| v4(&Address::Ip(server))));
@@ -74,6 +92,14 @@ fn v4(address: &Address) -> Option<Ipv4Net> {
         Address::Ip(IpAddr::V4(ip)) => Some((*ip).into()),
         _ => None,
     }
+}
+
+/// The host of a web address, where it is an IPv4 address. A name is left out: only DNS knows where it leads.
+fn host_of(address: &str) -> Option<Ipv4Addr> {
+    let rest = address.split_once("://").map_or(address, |(_, rest)| rest);
+    let authority = rest.split(['/', '?', '#']).next()?;
+    let host = authority.rsplit('@').next()?;
+    host.split(':').next()?.parse().ok()
 }
 
 impl Checker<'_> {
@@ -218,8 +244,12 @@ fn cause(purpose: Purpose, surroundings: &Surroundings) -> String {
         return format!("this computer reaches {network} by `{name}`");
     }
     let mut reserved = surroundings.reserved.iter();
-    match reserved.find(|network| purpose == Purpose::Machines && overlaps(network)) {
-        Some(network) => format!("another cluster has {network}"),
+    if let Some(network) = reserved.find(|net| purpose == Purpose::Machines && overlaps(net)) {
+        return format!("another cluster has {network}");
+    }
+    let mut resolvers = surroundings.resolvers.iter();
+    match resolvers.find(|server| usual.contains(*server)) {
+        Some(server) => format!("this computer asks the DNS server {server}"),
         None => "the file has addresses in the usual ones".to_owned(),
     }
 }
@@ -239,4 +269,27 @@ fn widest(networks: &[(Ipv4Net, String)], net: Ipv4Net) -> Vec<&(Ipv4Net, String
         !is_said
     });
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_host_of_a_web_address_is_found_where_it_is_an_address() {
+        for address in [
+            "http://10.99.0.9",
+            "https://10.99.0.9:3128/path?at=1",
+            "http://user@10.99.0.9:3128",
+        ] {
+            assert_eq!(host_of(address), Some([10, 99, 0, 9].into()), "{address}");
+        }
+        for address in [
+            "http://proxy.example:3128",
+            "http://[fd00::1]:3128",
+            "https://mirror.example/10.99.0.9",
+        ] {
+            assert_eq!(host_of(address), None, "{address}");
+        }
+    }
 }

@@ -162,14 +162,7 @@ impl<'a> Checker<'a> {
         let hosts = self.hosts(&raw.hosts);
         let (groups, places) = self.groups(raw, &hosts);
         let (groups, places) = self.roster(groups, places, &control_plane);
-        let network = self.network(
-            &raw.network,
-            &groups,
-            &places,
-            &hosts,
-            &control_plane,
-            &surroundings,
-        );
+        let network = self.network(raw, &groups, &places, &hosts, &control_plane, &surroundings);
         let cluster = Cluster {
             name,
             kubernetes,

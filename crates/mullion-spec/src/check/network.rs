@@ -11,7 +11,7 @@ use crate::cluster::{Carrier, ControlPlane, Duty, Group, Host, Network};
 use crate::draft::Surroundings;
 use crate::finding::{Finding, Place};
 use crate::networks::{Purpose, Settled, overlap};
-use crate::raw::RawNetwork;
+use crate::raw::{RawCluster, RawNetwork};
 use crate::rules::{network as rule, shape as shape_rule};
 use crate::source::Path;
 use crate::value::Address;
@@ -31,13 +31,14 @@ const USUAL_SHARE: u8 = 24;
 impl Checker<'_> {
     pub(super) fn network(
         &mut self,
-        raw: &RawNetwork,
+        file: &RawCluster,
         groups: &[Group],
         places: &[GroupPlace],
         hosts: &[Host],
         control_plane: &ControlPlane,
         surroundings: &Surroundings,
     ) -> Network {
+        let raw = &file.network;
         let at = Path::top().key("network");
         let windows = groups.iter().zip(places).find_map(|(group, place)| {
             let is_windows = group.system.os() == Os::Windows && !group.numbers.is_empty();
@@ -58,7 +59,7 @@ impl Checker<'_> {
         };
         let needed = |purpose: &Purpose| *purpose != Purpose::Machines || makes_machines;
         let purposes: Vec<_> = Purpose::ALL.into_iter().filter(needed).collect();
-        let named = Named::of(groups, hosts, control_plane, &raw.upstream_dns);
+        let named = Named::of(groups, hosts, control_plane, file, &surroundings.resolvers);
         let settled = self.settle(&at, written, &purposes, &named, surroundings);
         let pods = settled.pods.unwrap_or(Purpose::Pods.usual());
         let services = settled.services.unwrap_or(Purpose::Services.usual());

@@ -447,7 +447,7 @@ mod tests {
     fn done_after(typed: &[&str], part: Part<'_>) -> String {
         let arguments: Vec<_> = typed.iter().map(OsString::from).collect();
         let global = Arguments::try_parse_from(&arguments).unwrap().global;
-        let invocation = Invocation::new(&arguments, &global);
+        let invocation = Invocation::new(&arguments, &global, None);
         let took = Duration::from_secs(75);
         done(&"lab".parse().unwrap(), took, part, invocation)
     }

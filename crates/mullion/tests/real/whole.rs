@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
-use crate::computer::cut_power;
+use crate::computer::{cut_power, restart, settings};
 use crate::kube::{SETTLE, name};
 use crate::lab::Lab;
 use crate::network::{kubelets_serve, policies_are_obeyed, ports_are_open, services_are_reached};
@@ -17,6 +17,7 @@ const NODES: [&str; 2] = ["cp1", "lin1"];
 fn a_cluster_comes_up_works_and_goes() {
     let mut trial = Trial::begin("a_cluster_comes_up_works_and_goes");
     let lab = Lab::linux("whole", 1);
+    let before = settings();
 
     let watcher = Watcher::start();
     let _ = lab.up().says(&[
@@ -62,6 +63,10 @@ fn a_cluster_comes_up_works_and_goes() {
 
     a_dead_worker_is_repaired(&lab);
     trial.lap("a worker that was killed is repaired");
+
+    restart(&lab, &NODES, &before);
+    one_up_brings_everything_back(&lab);
+    trial.lap("after a restart of the computer one up brings everything back");
 
     let took = lab.down().took;
     trial.lap(&format!("down ({:.1} s)", took.as_secs_f32()));
@@ -178,6 +183,22 @@ fn a_dead_worker_is_repaired(lab: &Lab) {
         |line: &serde_json::Value| line.as_str().is_some_and(|line| line.contains("lin1"));
     assert!(differences.iter().any(is_told), "{status:#}");
     let _ = lab.run(&["up", "--only", "lin1"]).good();
+    serves_again(lab);
+}
+
+/// Nothing of the cluster runs: machines, mounts, the bridge and what is below `/run` went with the restart.
+fn one_up_brings_everything_back(lab: &Lab) {
+    let status = lab.status();
+    for machine in status["machines"].as_array().unwrap() {
+        assert_eq!(machine["machine"], "off", "{status:#}");
+    }
+    assert_eq!(status["apiServer"], "silent", "{status:#}");
+    let _ = lab.up();
+    serves_again(lab);
+}
+
+/// All nodes are Ready, and the pods that served before serve again.
+fn serves_again(lab: &Lab) {
     lab.is_up(&NODES);
     let _ = lab.has_nothing_to_do();
     lab.all_pods_run();
