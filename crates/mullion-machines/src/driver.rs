@@ -153,7 +153,8 @@ pub trait Driver: Look {
         attendant: &dyn Attend,
     ) -> Result<(), DriverError>;
 
-    /// Root may log in to the machine with that key, whether it runs or not; other keys stay as they are.
+    /// Root may log in to the machine with that key, whether it runs or not. It replaces the key that was authorised so
+    /// before, as far as the driver knows which one that is; the keys of the machine's owner stay as they are.
     fn authorize(
         &self,
         cluster: &ClusterName,

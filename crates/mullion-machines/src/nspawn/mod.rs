@@ -614,16 +614,11 @@ impl Driver for Nspawn {
     ) -> Result<(), DriverError> {
         let (home, label) = self.whole(cluster, machine)?;
         let inside = inside(&home, &label)?;
-        let mut keys = inside.read(seed::KEYS)?;
-        let key = public_key.trim();
-        if keys.lines().any(|line| line.trim() == key) {
+        let found = inside.read(seed::KEYS)?;
+        let keys = seed::authorized(&found, public_key);
+        if found == keys {
             return Ok(());
         }
-        if !keys.is_empty() && !keys.ends_with('\n') {
-            keys.push('\n');
-        }
-        keys.push_str(key);
-        keys.push('\n');
         inside.write(seed::KEYS, &keys, 0o600)
     }
 
