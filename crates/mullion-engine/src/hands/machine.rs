@@ -295,10 +295,16 @@ impl Hands<'_> {
             .put(&upload, &mut &agent.bytes[..], attendant)
             .map_err(|error| lost(machine.as_str(), &error))?;
         match self.told(machine)? {
-            Told::Facts(facts) if facts.agent == agent.version => match os {
-                Os::Linux => Ok(()),
-                Os::Windows => self.judge_windows(machine, &facts, prior, attendant),
-            },
+            Told::Facts(facts) if facts.agent == agent.version => {
+                if self.login_wish(machine).is_some() {
+                    // An earlier agent may not have told.
+                    self.refuse_foreign(machine, facts.claim.as_ref())?;
+                }
+                match os {
+                    Os::Linux => Ok(()),
+                    Os::Windows => self.judge_windows(machine, &facts, prior, attendant),
+                }
+            }
             Told::Facts(facts) => Err(StepError::new(
                 ErrorClass::Refused,
                 format!(
@@ -519,6 +525,8 @@ impl Hands<'_> {
         match self.told(machine)? {
             Told::Nobody => {}
             Told::Facts(facts) => {
+                // Another cluster may have taken it since planning.
+                self.refuse_foreign(machine, facts.claim.as_ref())?;
                 if facts.kubeadm.is_some() {
                     let step = mullion_wire::Kubeadm::Reset;
                     self.ask(machine, &Request::Kubeadm { step }, attendant)?;
