@@ -373,8 +373,7 @@ impl Look for Nspawn {
         let mut trouble = self.network_trouble(&seen, &machines, cluster)?;
         if trouble.is_none() {
             // In whatever network namespace: their control groups would have the names of ours.
-            let other = process::elsewhere(cluster, self.ground.clusters_folder())?;
-            trouble = other.as_deref().map(runs_elsewhere);
+            trouble = process::stray(cluster, self.ground.clusters_folder())?;
         }
         let mut found = Found {
             network: seen.network,
