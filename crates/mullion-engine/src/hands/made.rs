@@ -10,7 +10,7 @@ use mullion_plan::{Fingerprint, Size, TemplateId, Unattended};
 use mullion_spec::draft::{Draft, Surroundings};
 use mullion_spec::source::Source;
 use mullion_spec::value::{ClusterName, MachineName};
-use mullion_spec::words::MachineAccess;
+use mullion_spec::words::{Driver, MachineAccess};
 
 use super::{Agent, ClusterState, Hands, Outfit};
 
@@ -31,6 +31,14 @@ impl Scene {
 
     /// The adapter, which can make no machines.
     pub(super) fn hands(&self) -> Hands<'_> {
+        self.hands_with(BTreeMap::new())
+    }
+
+    /// The adapter, with drivers that make machines.
+    pub(super) fn hands_with(
+        &self,
+        drivers: BTreeMap<Driver, Box<dyn mullion_machines::Driver>>,
+    ) -> Hands<'_> {
         let path = |name| self.folder.path().join(name);
         let outfit = Outfit {
             state: path("state"),
@@ -52,7 +60,7 @@ impl Scene {
             existing: None,
             owner: 0,
         };
-        Hands::new(&self.model, outfit, BTreeMap::new()).unwrap()
+        Hands::new(&self.model, outfit, drivers).unwrap()
     }
 
     /// What is kept of the cluster between runs.
