@@ -15,12 +15,12 @@ use mullion_spec::draft::{Draft, Verdict};
 use mullion_spec::finding::Severity;
 use mullion_spec::image::ImageReference;
 use mullion_spec::source::Path;
-use mullion_spec::words::Os;
+use mullion_spec::words::{Os, WindowsVersion};
 
 use crate::artifacts::{ArtifactKind, ArtifactRef, Purpose};
 use crate::catalog::Catalog;
 use crate::digest::Digest;
-use crate::kubernetes::KubernetesRelease;
+use crate::kubernetes::{KubernetesRelease, Support};
 use crate::needs::ArtifactWish;
 
 /// A cluster that can be made, with every version decided.
@@ -45,6 +45,17 @@ impl Model {
     /// Every program, image and archive that it takes.
     pub fn artifacts(&self) -> &[ArtifactRef] {
         &self.artifacts
+    }
+
+    /// Whether validation lets its machines run that Windows.
+    pub fn admits_windows(&self, version: WindowsVersion) -> bool {
+        let catalog = Catalog::builtin();
+        let support = catalog.windows_support(self.kubernetes.version.minor, version);
+        let cni = catalog.cni(self.cluster.network.cni);
+        // An empty list means that nobody looked, not that there is none.
+        let is_listed = cni.is_none_or(|cni| cni.windows.is_empty() || cni.windows(version).is_some());
+        let is_supported = matches!(support, Support::Supported { .. }) && is_listed;
+        is_supported || self.cluster.kubernetes.allow_unsupported
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use mullion_plan::Attend;
+use mullion_plan::{Attend, Identity};
 use mullion_rights::as_root;
 use mullion_spec::value::{ClusterName, MachineName};
 
@@ -68,6 +68,16 @@ impl<D: Driver> Driver for AsRoot<D> {
     ) -> Result<(), DriverError> {
         let _rights = as_root();
         self.0.start(cluster, machine, attendant)
+    }
+
+    fn claim(
+        &self,
+        cluster: &ClusterName,
+        machine: &MachineName,
+        identity: &Identity,
+    ) -> Result<(), DriverError> {
+        let _rights = as_root();
+        self.0.claim(cluster, machine, identity)
     }
 
     fn set_autostart(

@@ -468,6 +468,11 @@ impl Suite<'_> {
                 "a machine is found with the id of its cluster",
                 || format!("{found:?}"),
             )?;
+            if let Some(own) = &wish.identity {
+                self.driver()
+                    .claim(self.cluster(), &wish.name, own)
+                    .map_err(told("a machine can be claimed twice"))?;
+            }
             let wish = MachineWish {
                 identity: Some(identity.clone()),
                 ..wish.clone()
@@ -482,6 +487,18 @@ impl Suite<'_> {
                     })
                 ),
                 "a machine of another cluster of the same name is refused",
+                || format!("{refused:?}"),
+            )?;
+            let refused = self.driver().claim(self.cluster(), &wish.name, &identity);
+            require(
+                matches!(
+                    refused,
+                    Err(DriverError::Different {
+                        what: "cluster",
+                        ..
+                    })
+                ),
+                "the id of a machine is never replaced",
                 || format!("{refused:?}"),
             )?;
         }

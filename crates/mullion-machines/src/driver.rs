@@ -11,7 +11,8 @@
 //!   a restart of the computer. What lacks the label is never changed or removed.
 //! - **Whose it is.** Beside the name a label has the cluster's id; labels of older versions have none. A machine or a
 //!   network whose label has another id is refused. One whose label cannot be read, or was written by a newer version,
-//!   is found with its trouble, and every verb refuses it: it is neither missing nor unfinished.
+//!   is found with its trouble, and every verb refuses it: it is neither missing nor unfinished. [`Driver::claim`] and
+//!   [`Driver::make_network`] add the id where a label has none, and never replace one.
 //! - **Order.** Network, then machines; make, then start; stop, then remove; machines, then network. A verb
 //!   whose base is missing is refused and changes nothing. [`Driver::remove`] may be called at any time and
 //!   stops a machine that runs; [`Driver::remove_network`] refuses while machines are there.
@@ -31,7 +32,7 @@
 
 use std::net::IpAddr;
 
-use mullion_plan::Attend;
+use mullion_plan::{Attend, Identity};
 use mullion_spec::value::{ClusterName, MachineName};
 
 use crate::error::DriverError;
@@ -126,6 +127,16 @@ pub trait Driver: Look {
         attendant: &dyn Attend,
     ) -> Result<(), DriverError>;
 
+    /// The label of the machine has the cluster's id. An older version may have made the machine without one.
+    ///
+    /// A machine whose label has another id is refused.
+    fn claim(
+        &self,
+        cluster: &ClusterName,
+        machine: &MachineName,
+        identity: &Identity,
+    ) -> Result<(), DriverError>;
+
     /// The machine starts when this computer starts, or does not. Whether it runs now stays as it is.
     ///
     /// Refused where the file that would start it is somebody else's.
@@ -153,7 +164,8 @@ pub trait Driver: Look {
         attendant: &dyn Attend,
     ) -> Result<(), DriverError>;
 
-    /// Root may log in to the machine with that key, whether it runs or not; other keys stay as they are.
+    /// Root may log in to the machine with that key, whether it runs or not. It replaces the key that was authorised so
+    /// before, as far as the driver knows which one that is; the keys of the machine's owner stay as they are.
     fn authorize(
         &self,
         cluster: &ClusterName,

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use mullion_plan::{Attend, Power};
+use mullion_plan::{Attend, Identity, Power};
 use mullion_spec::value::{Address, ClusterName, MachineName};
 
 use crate::driver::{Capabilities, Driver, Look, Privilege, Stop};
@@ -125,6 +125,15 @@ impl Driver for Existing {
         _attendant: &dyn Attend,
     ) -> Result<(), DriverError> {
         Err(DriverError::Cannot("start machines"))
+    }
+
+    fn claim(
+        &self,
+        _cluster: &ClusterName,
+        _machine: &MachineName,
+        _identity: &Identity,
+    ) -> Result<(), DriverError> {
+        Err(DriverError::Cannot("label machines"))
     }
 
     fn set_autostart(

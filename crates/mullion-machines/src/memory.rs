@@ -256,7 +256,7 @@ impl Driver for Memory {
             }
         }
         let cluster = clusters.entry(wish.cluster.clone()).or_default();
-        if cluster.network.is_none() {
+        if cluster.network_identity.is_none() {
             cluster.network_identity.clone_from(&wish.identity);
         }
         cluster.network = Some(network);
@@ -348,6 +348,28 @@ impl Driver for Memory {
                 return Err(DriverError::CalledOff);
             }
             machine.power = Power::On;
+            Ok(())
+        })
+    }
+
+    fn claim(
+        &self,
+        cluster: &ClusterName,
+        name: &MachineName,
+        identity: &Identity,
+    ) -> Result<(), DriverError> {
+        self.with(cluster, name, |machine, _| {
+            if differs(machine.wish.identity.as_ref(), Some(identity)) {
+                return Err(DriverError::Different {
+                    cluster: cluster.clone(),
+                    machine: name.clone(),
+                    what: "cluster",
+                });
+            }
+            machine
+                .wish
+                .identity
+                .get_or_insert_with(|| identity.clone());
             Ok(())
         })
     }

@@ -125,6 +125,13 @@ pub enum Trouble {
         /// What uses it.
         by: String,
     },
+    /// A machine of this cluster runs, and somebody removed its folder.
+    NoFolder {
+        /// The folder that was removed.
+        folder: String,
+        /// The command that ends the machine.
+        end: String,
+    },
 }
 
 #[cfg(test)]

@@ -502,6 +502,11 @@ fn left_alone(machine: Option<&MachineName>, trouble: &Trouble) -> String {
         Trouble::UsedElsewhere { by } => {
             format!("{what} is in use by {by}")
         }
+        Trouble::NoFolder { folder, .. } => {
+            format!(
+                "{what} is in use by a machine that runs although its folder `{folder}` was removed"
+            )
+        }
     }
 }
 
@@ -547,6 +552,9 @@ fn way_out(machine: Option<&MachineName>, trouble: &Trouble) -> String {
             "run the command with the `MULLION_PLACE` that the machines were made with, or give this cluster another \
              `metadata.name` in the file"
                 .into()
+        }
+        Trouble::NoFolder { end, .. } => {
+            format!("end the machine with `{end}`, then run the command again; nothing was changed")
         }
     }
 }

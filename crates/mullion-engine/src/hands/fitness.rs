@@ -120,7 +120,7 @@ impl Hands<'_> {
                     // Planning knows whether it waits for a restart, and sees to it.
                     let prior = Prior::Different;
                     let group = self.wanted_group(machine)?;
-                    verdict(machine, inspect_windows::unfit(&facts, group, prior, now()))
+                    verdict(machine, inspect_windows::unfit(&facts, self.model, group, prior, now()))
                 }
                 // The agent that is brought next is asked.
                 Told::Nobody | Told::Refused(_) | Told::Nothing(_) => self.reach(machine),
@@ -147,7 +147,7 @@ impl Hands<'_> {
         attendant: &dyn Attend,
     ) -> Result<(), StepError> {
         let group = self.wanted_group(machine)?;
-        let faults = inspect_windows::unfit(facts, group, prior, now());
+        let faults = inspect_windows::unfit(facts, self.model, group, prior, now());
         if !faults.is_empty()
             && !inspect_windows::is_ours(facts)
             && self.remove_agent(machine, attendant).is_ok()

@@ -233,6 +233,45 @@ mod tests {
     }
 
     #[test]
+    fn promise_09_a_machine_of_an_older_version_gets_the_id_of_its_cluster() {
+        use mullion_machines::{Look as _, memory::Memory};
+
+        use super::super::made::{Scene, make};
+
+        let computer = Memory::new();
+        make(&computer, "a", "10.1.0.0/24", "cp1", "shared");
+        let file = "metadata: {name: a}\nmachines:\n- {name: cp, role: control-plane}\n";
+        let scene = Scene::new(file);
+        let drivers = [(
+            mullion_spec::words::Driver::Nspawn,
+            Box::new(computer.clone()) as _,
+        )];
+        let hands = scene.hands_with(drivers.into());
+        let machine = "cp1".parse().unwrap();
+        let found = || {
+            let found = computer.find(&"a".parse().unwrap()).unwrap();
+            found.machines[&machine].identity.clone()
+        };
+        assert_eq!(found(), None);
+        hands.set_autostart(&machine, true).unwrap();
+        let given = found().unwrap();
+        assert_eq!(scene.state().id().unwrap(), Some(given.id.clone()));
+        // The next run of the same cluster finds its own machine; a cluster of the same name elsewhere does not.
+        hands.set_autostart(&machine, false).unwrap();
+        let stranger = Scene::new(file);
+        stranger.state().keep_id(&ClusterUid::of(1)).unwrap();
+        let drivers = [(
+            mullion_spec::words::Driver::Nspawn,
+            Box::new(computer.clone()) as _,
+        )];
+        let refused = stranger
+            .hands_with(drivers.into())
+            .set_autostart(&machine, true);
+        assert_eq!(refused.unwrap_err().class, ErrorClass::NotOurs);
+        assert_eq!(found(), Some(given));
+    }
+
+    #[test]
     fn ids_differ() {
         assert_ne!(random().unwrap(), random().unwrap());
     }

@@ -1,8 +1,9 @@
 //! Looking at a Windows machine, by what its agent tells: is it fit?
 
-use mullion_catalog::Catalog;
+use mullion_catalog::{Catalog, Model};
 use mullion_plan::Prior;
 use mullion_spec::cluster::{Carrier, Group, System, Windows};
+use mullion_spec::words::{Edition, Word as _};
 use mullion_wire::{Facts, WindowsFacts};
 
 use super::fitness::{Body, Least};
@@ -12,7 +13,13 @@ const RUNTIMES: &[&str] = &["containerd", "docker"];
 
 /// Everything that keeps a machine from being what its group wants, at once. `prior` is what was known of its agent
 /// before, and `now` this computer's clock.
-pub(super) fn unfit(facts: &Facts, group: &Group, prior: Prior, now: u64) -> Vec<String> {
+pub(super) fn unfit(
+    facts: &Facts,
+    model: &Model,
+    group: &Group,
+    prior: Prior,
+    now: u64,
+) -> Vec<String> {
     let (System::Windows(wanted), Some(windows)) = (&group.system, &facts.windows) else {
         return vec![format!(
             "it runs {}, and the file says {}",
@@ -30,7 +37,7 @@ pub(super) fn unfit(facts: &Facts, group: &Group, prior: Prior, now: u64) -> Vec
         occupant: occupant(facts, windows).filter(|_| !is_ours),
     };
     let mut faults = body.faults(least(group, wanted), now);
-    faults.extend(other_windows(windows, wanted));
+    faults.extend(other_windows(windows, wanted, model, group));
     let runs = |name: &&&str| windows.services.get(**name) == Some(&true);
     if let Some(runtime) = RUNTIMES.iter().find(runs).filter(|_| !is_ours) {
         faults.push(format!(
@@ -79,7 +86,12 @@ fn least(group: &Group, wanted: &Windows) -> Least {
 }
 
 /// How it is another Windows than the file says.
-fn other_windows(found: &WindowsFacts, wanted: &Windows) -> Vec<String> {
+fn other_windows(
+    found: &WindowsFacts,
+    wanted: &Windows,
+    model: &Model,
+    group: &Group,
+) -> Vec<String> {
     let catalog = Catalog::builtin();
     let release = catalog.windows(wanted.version);
     if found.build != release.build {
@@ -87,7 +99,14 @@ fn other_windows(found: &WindowsFacts, wanted: &Windows) -> Vec<String> {
             .windows_releases()
             .find(|(_, release)| release.build == found.build);
         let remedy = match known {
-            Some((version, _)) => format!("write `version: \"{version}\"` where that is meant"),
+            Some((version, _)) if model.admits_windows(version) => {
+                format!("write `version: \"{version}\"` where that is meant")
+            }
+            Some((_, other)) => format!(
+                "this cluster's Kubernetes or network plugin does not support {}: install the other, or take another \
+                 machine",
+                other.product
+            ),
             None => "install that, or take another machine".into(),
         };
         return vec![format!(
@@ -95,15 +114,32 @@ fn other_windows(found: &WindowsFacts, wanted: &Windows) -> Vec<String> {
             found.build, release.product, release.build
         )];
     }
+    // An edition that could not be found out is not another one.
+    if found.edition.is_empty() {
+        return Vec::new();
+    }
+    // Validation refuses `edition` for a machine that exists already: every edition of Windows Server will do there.
+    if matches!(group.carrier, Carrier::Existing { .. }) {
+        let is_server = found.edition.starts_with("Server");
+        let words = format!(
+            "its edition is {}, which is not Windows Server; take a machine that runs {}",
+            found.edition, release.product
+        );
+        return Vec::from_iter((!is_server).then_some(words));
+    }
     // An evaluation is the same edition.
     let edition = found.edition.trim_end_matches("Eval");
     let word = edition.strip_prefix("Server").unwrap_or(edition);
-    // One that could not be found out is no other one.
-    if word.is_empty() || word.eq_ignore_ascii_case(&wanted.edition.to_string()) {
+    if word.eq_ignore_ascii_case(&wanted.edition.to_string()) {
         return Vec::new();
     }
+    let mut editions = Edition::ALL.iter();
+    let remedy = match editions.find(|one| word.eq_ignore_ascii_case(one.word())) {
+        Some(edition) => format!("write `edition: {edition}` where that is meant"),
+        None => "make it from media of that edition".into(),
+    };
     vec![format!(
-        "its edition is {}, and the file says `{}`; write the machine's own as `edition` where that is meant",
+        "its edition is {}, and the file says `{}`; {remedy}",
         found.edition, wanted.edition
     )]
 }
@@ -122,14 +158,17 @@ mod tests {
         - {name: cp, role: control-plane}\n\
         - {name: win, os: windows, driver: ssh, addresses: [10.0.0.7], ssh: {user: Administrator}}\n";
 
-    fn group(text: &str) -> Group {
+    fn model(text: &str) -> Model {
         let draft = Draft::read(Source::new("cluster.yaml", text), &Surroundings::default());
         let judged = Catalog::builtin().judge(draft);
         let found = judged.verdict;
-        let model = judged.model.unwrap_or_else(|| panic!("{found:?}"));
+        judged.model.unwrap_or_else(|| panic!("{found:?}"))
+    }
+
+    fn group(model: &Model) -> &Group {
         let mut groups = model.cluster().groups.iter();
         let is_windows = |group: &&Group| matches!(group.system, System::Windows(_));
-        groups.find(is_windows).unwrap().clone()
+        groups.find(is_windows).unwrap()
     }
 
     fn good() -> Facts {
@@ -161,7 +200,8 @@ mod tests {
         let mut windows = facts.windows.take().unwrap();
         change(&mut facts, &mut windows);
         facts.windows = Some(windows);
-        unfit(&facts, &group(text), Prior::Absent, NOW).join("\n")
+        let model = model(text);
+        unfit(&facts, &model, group(&model), Prior::Absent, NOW).join("\n")
     }
 
     #[test]
@@ -174,7 +214,7 @@ mod tests {
             facts.clock = NOW + 3600;
             facts.joined = Some(Sha256Digest::of(b"another"));
             facts.reboot_pending = Some("updates were installed".into());
-            windows.build = 17763;
+            windows.build = 26100;
             windows.services.insert("docker".into(), true);
         });
         for words in [
@@ -184,7 +224,7 @@ mod tests {
             "its clock is 3600 seconds off",
             r"`C:\etc\kubernetes\kubelet.conf` is there; take it out of that cluster first",
             "it waits for a restart: updates were installed; restart it first",
-            "of build 17763, and the file says Windows Server 2022, build 20348; write `version: \"2019\"`",
+            "of build 26100, and the file says Windows Server 2022, build 20348; write `version: \"2025\"`",
             "the service `docker` runs",
         ] {
             assert!(faults.contains(words), "{words}: {faults}");
@@ -193,12 +233,67 @@ mod tests {
     }
 
     #[test]
-    fn another_edition_is_refused_and_an_evaluation_of_the_same_is_not() {
+    fn every_edition_of_windows_server_that_exists_already_will_do() {
         let with = |edition: &str| judged(EXISTING, |_, windows| windows.edition = edition.into());
+        for edition in [
+            "",
+            "ServerDatacenter",
+            "ServerDatacenterEval",
+            "ServerStandard",
+            "ServerStandardEval",
+            "ServerTurbine",
+        ] {
+            assert_eq!(with(edition), "", "{edition}");
+        }
+        let faults = with("Professional");
+        assert!(faults.contains("its edition is Professional, which is not Windows Server"));
+    }
+
+    #[test]
+    fn a_machine_that_was_made_of_another_edition_is_refused() {
+        let with = |edition: &str| judged(STAND_IN, |_, windows| windows.edition = edition.into());
         assert_eq!(with("ServerDatacenterEval"), "");
         assert_eq!(with(""), "");
-        assert!(with("ServerStandard").contains("its edition is ServerStandard"));
-        assert!(with("Professional").contains("its edition is Professional"));
+        let faults = with("ServerStandard");
+        let words = "its edition is ServerStandard, and the file says `datacenter`; write `edition: standard`";
+        assert!(faults.contains(words), "{faults}");
+    }
+
+    #[test]
+    fn a_windows_that_this_kubernetes_does_not_support_is_not_advised() {
+        let faults = judged(EXISTING, |_, windows| windows.build = 17763);
+        assert!(faults.contains("does not support Windows Server 2019"), "{faults}");
+        assert!(!faults.contains("write"), "{faults}");
+    }
+
+    #[test]
+    fn validation_accepts_every_remedy_that_is_to_be_written() {
+        let machines = "machines:\n- {name: cp, role: control-plane}\n- ";
+        for group in [
+            "{name: win, os: windows}",
+            "{name: win, os: windows, driver: ssh, addresses: [10.0.0.7], ssh: {user: Administrator}}",
+        ] {
+            let mut written = 0;
+            let releases = Catalog::builtin().windows_releases();
+            let builds = releases.map(|(_, release)| release.build).chain([1]);
+            for build in builds {
+                for edition in ["ServerDatacenter", "ServerStandard", "Professional"] {
+                    let faults = judged(&format!("{machines}{group}\n"), |_, windows| {
+                        windows.build = build;
+                        windows.edition = edition.into();
+                    });
+                    let Some((_, rest)) = faults.split_once("; write `") else {
+                        continue;
+                    };
+                    let (remedy, _) = rest.split_once('`').unwrap();
+                    let group = group.replace("os: windows", &format!("os: windows, {remedy}"));
+                    // What is wrong with the file is the panic's message.
+                    model(&format!("{machines}{group}\n"));
+                    written += 1;
+                }
+            }
+            assert!(written > 0, "{group}");
+        }
     }
 
     #[test]
@@ -225,7 +320,8 @@ mod tests {
     fn a_restart_that_planning_knows_of_is_no_fault() {
         let mut facts = good();
         facts.reboot_pending = Some("updates were installed".into());
-        let faults = |prior| unfit(&facts, &group(EXISTING), prior, NOW);
+        let model = model(EXISTING);
+        let faults = |prior| unfit(&facts, &model, group(&model), prior, NOW);
         assert_eq!(faults(Prior::Different), Vec::<String>::new());
         assert_eq!(faults(Prior::Absent).len(), 1);
     }
@@ -242,7 +338,8 @@ mod tests {
         let mut facts = good();
         facts.os = "linux".into();
         facts.windows = None;
-        let faults = unfit(&facts, &group(EXISTING), Prior::Absent, NOW);
+        let model = model(EXISTING);
+        let faults = unfit(&facts, &model, group(&model), Prior::Absent, NOW);
         assert_eq!(faults, ["it runs linux, and the file says windows"]);
     }
 }

@@ -8,9 +8,10 @@ use mullion_plan::{Attend, ErrorClass, Observed, StepError};
 use mullion_spec::cluster::{Carrier, Cluster, Login as LoginWish, Machine};
 use mullion_spec::value::MachineName;
 use mullion_spec::words::Os;
-use mullion_ssh::{Key, Login, ReadTransport as _, Session, Shell, Sudo};
-use mullion_wire::Request;
+use mullion_ssh::{Key, Login, ReadTransport, Session, Shell, Sudo, TransportError};
+use mullion_wire::{Mark, Request};
 
+use super::look::Claimant;
 use super::machine::failed;
 use super::state::{StateError, Taken};
 use super::talk::{self, Answer, Told, lost};
@@ -143,7 +144,7 @@ impl Hands<'_> {
     }
 
     /// What the user says of logging in to a machine of theirs; nothing where it is one that we make.
-    fn login_wish(&self, machine: &MachineName) -> Option<LoginWish> {
+    pub(super) fn login_wish(&self, machine: &MachineName) -> Option<LoginWish> {
         match self.group(machine).map(|group| &group.carrier) {
             Some(Carrier::Existing { login, .. }) => Some(login.clone()),
             Some(Carrier::Made { .. }) => None,
@@ -241,25 +242,79 @@ impl Hands<'_> {
                 .authorize(&self.cluster().name, machine, &key.public)
                 .map_err(|error| takes_key(&error))?;
         }
-        let session = self.session(machine)?;
-        let alive = session.answer(&mullion_ssh::Probe::Alive);
-        match alive {
-            Ok(output) if output.exit.is_success() => Ok(()),
-            Ok(output) => {
-                let words = format!(
-                    "a login on {machine} ends with status {}",
-                    output.exit.status
-                );
-                let error = StepError::new(ErrorClass::Refused, words);
-                Err(match self.os(machine) {
-                    Os::Linux => error,
-                    // PowerShell knows no `ver`.
-                    Os::Windows => error.hint(OTHER_SHELL),
-                })
+        let made = driver.capabilities().makes_machines;
+        self.greet(machine, made, &self.session(machine)?)
+    }
+
+    /// Checks that commands run on a machine, and that a machine which we did not make belongs to no other cluster.
+    fn greet(
+        &self,
+        machine: &MachineName,
+        made: bool,
+        transport: &dyn ReadTransport,
+    ) -> Result<(), StepError> {
+        let broken = |error: &TransportError| {
+            self.drop_session(machine);
+            lost(machine.as_str(), error)
+        };
+        let alive = transport.answer(&mullion_ssh::Probe::Alive);
+        let status = alive.map_err(|error| broken(&error))?.exit.status;
+        if status != 0 {
+            let words = format!("a login on {machine} ends with status {status}");
+            let error = StepError::new(ErrorClass::Refused, words);
+            return Err(match self.os(machine) {
+                Os::Linux => error,
+                // PowerShell knows no `ver`.
+                Os::Windows => error.hint(OTHER_SHELL),
+            });
+        }
+        if made {
+            // The driver's label outside says whose it is.
+            return Ok(());
+        }
+        let told = talk::facts(transport, self.os(machine)).map_err(|error| broken(&error))?;
+        match told {
+            Told::Facts(facts) => self.refuse_foreign(machine, facts.claim.as_ref()),
+            Told::Nobody => Ok(()),
+            Told::Refused(error) => Err(error),
+            // An agent that does not run is replaced, and asked then.
+            Told::Nothing(_) => Ok(()),
+        }
+    }
+
+    /// Refuses a machine that another cluster claims: planning may not have seen it.
+    pub(super) fn refuse_foreign(
+        &self,
+        machine: &MachineName,
+        claim: Option<&Mark>,
+    ) -> Result<(), StepError> {
+        let own = self.own_id().map_err(|error| {
+            let words = format!("cannot tell whose {machine} is");
+            StepError::new(ErrorClass::Refused, words).because(&error)
+        })?;
+        let words = format!("{machine} belongs to another cluster");
+        match self.claimant(claim, own.as_ref()) {
+            Ok(Claimant::Ours) => Ok(()),
+            Ok(Claimant::Other(name)) => {
+                let mut error = StepError::new(ErrorClass::NotOurs, words);
+                error.causes.push(match &name {
+                    Some(name) => {
+                        format!("the agent of {machine} keeps a label of cluster `{name}`")
+                    }
+                    None => format!(
+                        "this version cannot read the label that the agent of {machine} keeps"
+                    ),
+                });
+                Err(error.hint(format!(
+                    "take {machine} out of this cluster's file, or out of the other cluster first; nothing was changed on it"
+                )))
             }
-            Err(error) => {
-                self.drop_session(machine);
-                Err(lost(machine.as_str(), &error))
+            Err(trouble) => {
+                let error = DriverError::LeftAlone {
+                    machine: Some(machine.clone()),
+                    trouble,
+                };
+                Err(failed(words, &error))
             }
         }
     }
@@ -321,4 +376,103 @@ fn pinned<'a>(wish: &'a LoginWish, address: &str) -> Option<&'a String> {
 fn unkept(error: &StateError) -> StepError {
     let words = "it cannot be written down which machines are used";
     StepError::new(ErrorClass::Refused, words).because(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use mullion_plan::ClusterUid;
+    use mullion_ssh::Command;
+    use mullion_ssh::memory::{Answer as Answered, Memory};
+    use mullion_wire::{Event, Facts, write_line};
+
+    use super::super::made::Scene;
+    use super::*;
+
+    const FILE: &str = "metadata: {name: ours}\nmachines:\n- {name: cp, role: control-plane}\n\
+        - {name: old, addresses: [192.0.2.7]}\n";
+
+    fn asks_agent(command: &Command) -> bool {
+        command
+            .args
+            .iter()
+            .any(|word| word == talk::agent(Os::Linux))
+    }
+
+    /// A machine whose agent tells of that claim.
+    fn claimed(claim: Option<serde_json::Value>) -> Memory {
+        Memory::new("old1", move |command: &Command, _| {
+            if !asks_agent(command) {
+                return None;
+            }
+            let facts = Facts {
+                claim: claim.clone().map(Mark),
+                ..Facts::default()
+            };
+            let facts = Box::new(facts);
+            let done = Event::Done {
+                changed: 0,
+                reboot: None,
+            };
+            let lines = [Event::Facts { facts }, done].map(|event| write_line(&event).unwrap());
+            Some(Answered::exit(0).out(lines.concat()))
+        })
+    }
+
+    #[test]
+    fn promise_09_a_machine_that_answers_only_during_the_run_is_asked_whose_it_is() {
+        let scene = Scene::new(FILE);
+        let hands = scene.hands();
+        let machine = "old1".parse().unwrap();
+        let own = ClusterUid::of(1);
+        scene.state().keep_id(&own).unwrap();
+        let greet = |claim| hands.greet(&machine, false, &claimed(claim));
+        let label = |cluster: &str, id: u128| {
+            let id = ClusterUid::of(id);
+            serde_json::json!({ "cluster": cluster, "id": id.as_str() })
+        };
+        assert_eq!(greet(None), Ok(()), "unclaimed");
+        assert_eq!(greet(Some(label("ours", 1))), Ok(()));
+        assert_eq!(
+            greet(Some(serde_json::json!({ "cluster": "ours" }))),
+            Ok(())
+        );
+        let foreign = [
+            (label("theirs", 2), "cluster `theirs`"),
+            (
+                serde_json::json!({ "cluster": "theirs" }),
+                "cluster `theirs`",
+            ),
+            (label("ours", 2), ClusterUid::of(2).as_str()),
+            (
+                serde_json::json!({ "claimant": 7 }),
+                "cannot read the label",
+            ),
+        ]
+        .map(|(claim, words)| (claim, words.to_owned()));
+        for (claim, words) in foreign {
+            let error = greet(Some(claim)).unwrap_err();
+            assert_eq!(error.class, ErrorClass::NotOurs);
+            assert_eq!(error.words, "old1 belongs to another cluster");
+            assert!(
+                error.causes.iter().any(|cause| cause.contains(&words)),
+                "{error:?}"
+            );
+            assert_eq!(error.hints.len(), 1, "{error:?}");
+        }
+        // The label of a machine that we made is outside of it.
+        let theirs = claimed(Some(label("theirs", 2)));
+        assert_eq!(hands.greet(&machine, true, &theirs), Ok(()));
+    }
+
+    #[test]
+    fn a_machine_without_an_agent_or_with_a_broken_one_is_reached() {
+        let scene = Scene::new(FILE);
+        let machine = "old1".parse().unwrap();
+        for status in [mullion_ssh::NO_PROGRAM, 1] {
+            let machine_there = Memory::new("old1", move |command: &Command, _| {
+                asks_agent(command).then(|| Answered::exit(status))
+            });
+            assert_eq!(scene.hands().greet(&machine, false, &machine_there), Ok(()));
+        }
+    }
 }

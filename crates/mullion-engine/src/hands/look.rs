@@ -26,6 +26,15 @@ enum Answer {
     Refused(Trouble),
 }
 
+/// Which cluster a machine belongs to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Claimant {
+    /// This cluster, or none yet.
+    Ours,
+    /// A cluster of another name; `None` where this version cannot read the name.
+    Other(Option<String>),
+}
+
 /// An agent's failure to tell, as planning takes it.
 fn refused(error: &StepError) -> Trouble {
     let causes = error.causes.iter().map(|cause| format!(": {cause}"));
@@ -148,7 +157,7 @@ impl Hands<'_> {
                         Err(trouble) => machine.trouble = Some(trouble),
                     }
                     match self.claimant(facts.claim.as_ref(), own.as_ref()) {
-                        Ok(is_ours) => machine.ours |= is_ours,
+                        Ok(claimant) => machine.ours |= claimant == Claimant::Ours,
                         // What we made has its label outside.
                         Err(trouble) if !machine.made => machine.trouble = Some(trouble),
                         Err(_) => {}
@@ -162,20 +171,24 @@ impl Hands<'_> {
             .retain(|_, facts| facts.made || facts.inside.is_some() || facts.trouble.is_some());
     }
 
-    /// Whether a machine is this cluster's by what is written inside it, or why it must be left as it is.
-    fn claimant(&self, claim: Option<&Mark>, own: Option<&ClusterUid>) -> Result<bool, Trouble> {
+    /// Which cluster a machine belongs to by the claim inside it, or why it must be left as it is.
+    pub(super) fn claimant(
+        &self,
+        claim: Option<&Mark>,
+        own: Option<&ClusterUid>,
+    ) -> Result<Claimant, Trouble> {
         // An unclaimed machine belongs to the first cluster that claims it.
         let Some(claim) = claim else {
-            return Ok(true);
+            return Ok(Claimant::Ours);
         };
-        // Whose it is can be read also where the rest is of another version.
+        // The name can be read even if another version wrote the rest.
         let name = claim.0.get("cluster").and_then(serde_json::Value::as_str);
         if name != Some(self.cluster().name.as_str()) {
-            return Ok(false);
+            return Ok(Claimant::Other(name.map(str::to_owned)));
         }
         match identity::claimed(claim)? {
             Some(id) if own != Some(&id) => Err(self.other_id(id, own, None)),
-            _ => Ok(true),
+            _ => Ok(Claimant::Ours),
         }
     }
 

@@ -198,6 +198,7 @@ impl Hands<'_> {
         self.drop_session(machine);
         self.starts.started_once(machine, || self.said(machine));
         let driver = self.driver_of(machine)?;
+        self.claim(machine, driver)?;
         let hosts = self.names()?;
         let cluster = &self.cluster().name;
         self.drivers
@@ -209,6 +210,24 @@ impl Hands<'_> {
                 driver.start(cluster, machine, attendant)
             })
             .map_err(|error| failed(format!("{machine} could not be started"), &error))
+    }
+
+    /// Writes the cluster's id into the label of a machine that we made, where an older version wrote none. Until then
+    /// every cluster of this name takes the machine for its own.
+    fn claim(&self, machine: &MachineName, driver: Driver) -> Result<(), StepError> {
+        let unlabelled =
+            |error: &DriverError| failed(format!("{machine} cannot be labelled"), error);
+        let driver = self
+            .drivers
+            .get(driver)
+            .map_err(|error| unlabelled(&error))?;
+        if !driver.capabilities().makes_machines {
+            return Ok(());
+        }
+        let identity = self.identity()?;
+        driver
+            .claim(&self.cluster().name, machine, &identity)
+            .map_err(|error| unlabelled(&error))
     }
 
     /// A machine that we made asks the servers of the file for names, also where the file has others since.
@@ -236,6 +255,7 @@ impl Hands<'_> {
     ) -> Result<(), StepError> {
         self.is_own(machine)?;
         let driver = self.holder_of(machine)?;
+        self.claim(machine, driver)?;
         self.drivers
             .get(driver)
             .and_then(|driver| driver.set_autostart(&self.cluster().name, machine, autostart))
@@ -295,10 +315,16 @@ impl Hands<'_> {
             .put(&upload, &mut &agent.bytes[..], attendant)
             .map_err(|error| lost(machine.as_str(), &error))?;
         match self.told(machine)? {
-            Told::Facts(facts) if facts.agent == agent.version => match os {
-                Os::Linux => Ok(()),
-                Os::Windows => self.judge_windows(machine, &facts, prior, attendant),
-            },
+            Told::Facts(facts) if facts.agent == agent.version => {
+                if self.login_wish(machine).is_some() {
+                    // An earlier agent may not have told.
+                    self.refuse_foreign(machine, facts.claim.as_ref())?;
+                }
+                match os {
+                    Os::Linux => Ok(()),
+                    Os::Windows => self.judge_windows(machine, &facts, prior, attendant),
+                }
+            }
             Told::Facts(facts) => Err(StepError::new(
                 ErrorClass::Refused,
                 format!(
@@ -319,6 +345,7 @@ impl Hands<'_> {
         attendant: &dyn Attend,
     ) -> Result<(), StepError> {
         self.is_back(machine)?;
+        self.claim(machine, self.driver_of(machine)?)?;
         self.set_dns(machine)?;
         self.find_ground(machine)?;
         let document = self.blueprint(machine)?;
@@ -519,6 +546,8 @@ impl Hands<'_> {
         match self.told(machine)? {
             Told::Nobody => {}
             Told::Facts(facts) => {
+                // Another cluster may have taken it since planning.
+                self.refuse_foreign(machine, facts.claim.as_ref())?;
                 if facts.kubeadm.is_some() {
                     let step = mullion_wire::Kubeadm::Reset;
                     self.ask(machine, &Request::Kubeadm { step }, attendant)?;

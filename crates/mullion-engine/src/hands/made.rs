@@ -1,10 +1,74 @@
-//! Machines in memory, for tests.
+//! Machines in memory and adapters without a world, for tests.
 
+use std::collections::BTreeMap;
+
+use mullion_artifacts::{Claims, Custody, Ledger, Sources};
+use mullion_catalog::{Catalog, Model};
 use mullion_machines::memory::Memory;
 use mullion_machines::{Driver as _, Hosts, Look as _, MachineWish, NetworkWish};
 use mullion_plan::{Fingerprint, Size, TemplateId, Unattended};
+use mullion_spec::draft::{Draft, Surroundings};
+use mullion_spec::source::Source;
 use mullion_spec::value::{ClusterName, MachineName};
-use mullion_spec::words::MachineAccess;
+use mullion_spec::words::{Driver, MachineAccess};
+
+use super::{Agent, ClusterState, Hands, Outfit};
+
+/// A cluster file, and folders for everything that its adapter keeps.
+pub(super) struct Scene {
+    model: Model,
+    folder: tempfile::TempDir,
+}
+
+impl Scene {
+    pub(super) fn new(file: &str) -> Self {
+        let draft = Draft::read(Source::new("cluster.yaml", file), &Surroundings::default());
+        Self {
+            model: Catalog::builtin().judge(draft).model.unwrap(),
+            folder: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    /// The adapter, which can make no machines.
+    pub(super) fn hands(&self) -> Hands<'_> {
+        self.hands_with(BTreeMap::new())
+    }
+
+    /// The adapter, with drivers that make machines.
+    pub(super) fn hands_with(
+        &self,
+        drivers: BTreeMap<Driver, Box<dyn mullion_machines::Driver>>,
+    ) -> Hands<'_> {
+        let path = |name| self.folder.path().join(name);
+        let outfit = Outfit {
+            state: path("state"),
+            cache: path("cache"),
+            custody: Custody {
+                ledger: Ledger::new(path("artifacts")),
+                is_named: false,
+                owner: None,
+                claims: Claims::default(),
+            },
+            place: path("place"),
+            agent: Agent::new(Vec::new().into(), "1"),
+            windows: None,
+            sources: Sources::default(),
+            contents: BTreeMap::new(),
+            images: Vec::new(),
+            keys: BTreeMap::new(),
+            given_key: None,
+            existing: None,
+            owner: 0,
+        };
+        Hands::new(&self.model, outfit, drivers).unwrap()
+    }
+
+    /// What is kept of the cluster between runs.
+    pub(super) fn state(&self) -> ClusterState {
+        let name = &self.model.cluster().name;
+        ClusterState::of(&self.folder.path().join("state"), name)
+    }
+}
 
 pub(super) fn id(name: &str) -> TemplateId {
     TemplateId {

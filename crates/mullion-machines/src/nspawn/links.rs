@@ -90,10 +90,15 @@ impl Link {
             .find(|access| access_word(*access) == word)
     }
 
-    /// Whether its label says what is wanted. One of an older version stays as it is: it has no id.
+    /// Whether its label says what is wanted. One of an older version has no id, and gets the id of the wish.
     pub(super) fn is_labelled(&self, wish: &NetworkWish) -> bool {
-        self.cluster().is_some()
-            && (!matches!(self.identity(), Ok(Some(_))) || self.access() == Some(wish.access))
+        let is_enough = match self.identity() {
+            Ok(Some(_)) => self.access() == Some(wish.access),
+            Ok(None) => wish.identity.is_none(),
+            // One that cannot be read is refused before.
+            Err(_) => true,
+        };
+        self.cluster().is_some() && is_enough
     }
 
     /// The networks of its addresses, without those that reach no further than the link.
@@ -316,6 +321,24 @@ mod tests {
                     link.is_labelled(&wish),
                     identity.is_none() || wanted == access
                 );
+                // A label of an older version gets the id.
+                let own = Identity {
+                    id: mullion_plan::ClusterUid::of(7),
+                    owner: 1000,
+                };
+                let adopting = NetworkWish {
+                    identity: Some(own),
+                    ..wish.clone()
+                };
+                let is_enough = identity.is_some() && wanted == access;
+                assert_eq!(link.is_labelled(&adopting), is_enough);
+                // An id that is there stays.
+                let older = NetworkWish {
+                    identity: None,
+                    ..wish
+                };
+                let is_enough = identity.is_none() || wanted == access;
+                assert_eq!(link.is_labelled(&older), is_enough);
             }
         }
     }

@@ -43,7 +43,7 @@ mod units;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-use mullion_plan::{Attend, News, Power, Trouble};
+use mullion_plan::{Attend, Identity, News, Power, Trouble};
 use mullion_spec::value::{ClusterName, MachineName};
 
 pub use self::autostart::restore_network;
@@ -370,8 +370,7 @@ impl Look for Nspawn {
         let mut trouble = self.network_trouble(&seen, &machines, cluster)?;
         if trouble.is_none() {
             // In whatever network namespace: their control groups would have the names of ours.
-            let other = process::elsewhere(cluster, self.ground.clusters_folder())?;
-            trouble = other.as_deref().map(runs_elsewhere);
+            trouble = process::stray(cluster, self.ground.clusters_folder())?;
         }
         let mut found = Found {
             network: seen.network,
@@ -550,6 +549,27 @@ impl Driver for Nspawn {
         boot::start(&home, &label, (&self.units, network.as_ref()), attendant)
     }
 
+    fn claim(
+        &self,
+        cluster: &ClusterName,
+        machine: &MachineName,
+        identity: &Identity,
+    ) -> Result<(), DriverError> {
+        let (home, mut label) = self.whole(cluster, machine)?;
+        match &label.identity {
+            Some(there) if there.id == identity.id => Ok(()),
+            Some(_) => Err(DriverError::Different {
+                cluster: cluster.clone(),
+                machine: machine.clone(),
+                what: "cluster",
+            }),
+            None => {
+                label.identity = Some(identity.clone());
+                home.put_label(&label)
+            }
+        }
+    }
+
     fn set_autostart(
         &self,
         cluster: &ClusterName,
@@ -611,16 +631,11 @@ impl Driver for Nspawn {
     ) -> Result<(), DriverError> {
         let (home, label) = self.whole(cluster, machine)?;
         let inside = inside(&home, &label)?;
-        let mut keys = inside.read(seed::KEYS)?;
-        let key = public_key.trim();
-        if keys.lines().any(|line| line.trim() == key) {
+        let found = inside.read(seed::KEYS)?;
+        let keys = seed::authorized(&found, public_key);
+        if found == keys {
             return Ok(());
         }
-        if !keys.is_empty() && !keys.ends_with('\n') {
-            keys.push('\n');
-        }
-        keys.push_str(key);
-        keys.push('\n');
         inside.write(seed::KEYS, &keys, 0o600)
     }
 
@@ -674,6 +689,40 @@ mod tests {
         fs_err::write(folder.join("machine.json"), "{").unwrap();
         let refused = driver.console_tail(&cluster, &machine, 3).unwrap_err();
         assert!(refused.to_string().contains("machine.json"), "{refused}");
+    }
+
+    #[test]
+    fn promise_09_a_machine_of_an_older_version_gets_an_id_and_keeps_it() {
+        let place = tempfile::tempdir().unwrap();
+        let driver = Nspawn::new(place.path());
+        let (cluster, machine) = ("mullion".parse().unwrap(), "cp1".parse().unwrap());
+        let folder = place.path().join("clusters/mullion/machines/cp1");
+        fs_err::create_dir_all(&folder).unwrap();
+        let older = include_str!("../../../mullion/tests/adopted/machines/cp1/machine.json");
+        fs_err::write(folder.join("machine.json"), older).unwrap();
+        let found = || driver.whole(&cluster, &machine).unwrap().1;
+        let before = found();
+        assert_eq!(before.identity, None);
+        let identity = |id| Identity {
+            id: mullion_plan::ClusterUid::of(id),
+            owner: 1000,
+        };
+        driver.claim(&cluster, &machine, &identity(7)).unwrap();
+        let claimed = Label {
+            identity: Some(identity(7)),
+            ..before
+        };
+        assert_eq!(found(), claimed, "nothing else changes");
+        driver.claim(&cluster, &machine, &identity(7)).unwrap();
+        let refused = driver.claim(&cluster, &machine, &identity(8)).unwrap_err();
+        assert!(matches!(
+            refused,
+            DriverError::Different {
+                what: "cluster",
+                ..
+            }
+        ));
+        assert_eq!(found(), claimed);
     }
 
     #[test]

@@ -16,6 +16,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use mullion_plan::Trouble;
 use mullion_spec::value::{ClusterName, MachineName};
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -214,30 +215,70 @@ impl Body {
     }
 }
 
-/// The folder that the overlay of a running machine writes into, where the machine has this cluster's name and its folder
-/// is not below `clusters`.
-pub(super) fn elsewhere(
+/// A running machine that has this cluster's name and no folder below the folder of all clusters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Stray {
+    /// Its overlay writes into this folder, which is in another place.
+    Elsewhere(PathBuf),
+    /// Somebody removed its folder.
+    NoFolder(PathBuf),
+}
+
+/// A running machine of the cluster that has no folder below `clusters`, and why it must be left as it is.
+pub(super) fn stray(
     cluster: &ClusterName,
     clusters: &Path,
-) -> Result<Option<PathBuf>, DriverError> {
+) -> Result<Option<Trouble>, DriverError> {
     if !rustix::process::geteuid().is_root() {
         // Mounts are told to root alone.
         return Ok(None);
     }
     for pid in processes()? {
         let group = fs_err::read_to_string(format!("/proc/{}/cgroup", pid.as_raw_pid()));
-        if !is_in_machine(&group.unwrap_or_default()) || !runs(pid, PROGRAM) || !is_roots(pid) {
+        let group = group.unwrap_or_default();
+        if !is_in_machine(&group) || !runs(pid, PROGRAM) || !is_roots(pid) {
             continue;
         }
         let mounts = mounts::of(&pid.as_raw_pid().to_string()).unwrap_or_default();
-        let uppers = mounts.into_iter().filter_map(|mount| mount.upper);
-        for upper in uppers {
-            if place_of(&upper, cluster).is_some_and(|place| !is_same(place, clusters)) {
-                return Ok(Some(upper));
-            }
+        let mut uppers = mounts.into_iter().filter_map(|mount| mount.upper);
+        if let Some(found) = uppers.find_map(|upper| judged(&upper, cluster, clusters)) {
+            return Ok(Some(match found {
+                Stray::Elsewhere(upper) => super::runs_elsewhere(&upper),
+                Stray::NoFolder(folder) => Trouble::NoFolder {
+                    folder: folder.display().to_string(),
+                    end: unit_of(&group).map_or_else(
+                        || format!("kill {}", pid.as_raw_pid()),
+                        |unit| format!("systemctl stop {unit}"),
+                    ),
+                },
+            }));
         }
     }
     Ok(None)
+}
+
+/// Judges a running machine by the folder that its overlay writes into; nothing where it is not the cluster's, or has its
+/// folder.
+fn judged(upper: &Path, cluster: &ClusterName, clusters: &Path) -> Option<Stray> {
+    let place = place_of(upper, cluster)?;
+    if !is_same(place, clusters) {
+        return Some(Stray::Elsewhere(upper.to_owned()));
+    }
+    let inside = upper.strip_prefix(place).ok()?;
+    // `NAME/machines/MACHINE`. It is looked for now: a machine may have been made since the folders were listed.
+    let folder = clusters.join(inside.ancestors().nth(2)?);
+    let is_gone = matches!(
+        fs_err::symlink_metadata(&folder),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound
+    );
+    is_gone.then_some(Stray::NoFolder(folder))
+}
+
+/// The unit of systemd that a process is in, where it is a machine's.
+fn unit_of(text: &str) -> Option<&str> {
+    let parts = text.split(['/', '\n']);
+    let mut units = parts.filter(|part| names::is_unit(part));
+    units.next()
 }
 
 /// The folder of all clusters that a machine of the cluster is in: `CLUSTERS/NAME/machines/MACHINE/disk/upper`.
@@ -530,6 +571,37 @@ mod tests {
         assert!(is_same(&folder.path().join("link"), folder.path()));
         assert!(!is_same(Path::new("/"), folder.path()));
         assert!(!is_same(Path::new("/no/such"), Path::new("/no/other")));
+    }
+
+    #[test]
+    fn promise_09_a_running_machine_whose_folder_was_removed_is_reported() {
+        let place = tempfile::tempdir().unwrap();
+        let clusters = place.path().join("clusters");
+        let cluster: ClusterName = "dev".parse().unwrap();
+        let folder = clusters.join("dev/machines/cp1");
+        let upper = folder.join("disk/upper");
+        fs_err::create_dir_all(&upper).unwrap();
+        let of = |upper: &Path| judged(upper, &cluster, &clusters);
+        assert_eq!(of(&upper), None, "its folder is there");
+        let elsewhere = Path::new("/a/place/clusters/dev/machines/cp1/disk/upper");
+        assert_eq!(of(elsewhere), Some(Stray::Elsewhere(elsewhere.to_owned())));
+        assert_eq!(of(&clusters.join("b/machines/cp1/disk/upper")), None);
+        for gone in [folder.clone(), clusters.join("dev"), clusters.clone()] {
+            fs_err::remove_dir_all(gone).unwrap();
+            assert_eq!(of(&upper), Some(Stray::NoFolder(folder.clone())));
+        }
+    }
+
+    #[test]
+    fn the_unit_of_a_machine_is_read_from_its_control_group() {
+        let unit = "mullion-dev.cp1.service";
+        let text = format!("0::/system.slice/{unit}/supervisor\n");
+        assert_eq!(unit_of(&text), Some(unit));
+        assert_eq!(
+            unit_of(&format!("1:name=systemd:/system.slice/{unit}\n0::/\n")),
+            Some(unit)
+        );
+        assert_eq!(unit_of("0::/mullion/mul01\n"), None);
     }
 
     #[test]

@@ -18,6 +18,9 @@ use crate::wish::{MachineWish, gateway};
 /// Where a machine has the keys that root may log in with.
 pub(super) const KEYS: &str = "root/.ssh/authorized_keys";
 
+/// The line above the key that we authorise: by it we know which key to replace.
+const OUR_KEY: &str = "# The next line is the key of this cluster: mullion replaces it when `access.sshKey` changes.";
+
 /// Where a machine has the names of others.
 pub(super) const HOSTS: &str = "etc/hosts";
 
@@ -83,7 +86,7 @@ pub(super) fn seed(
         0o644,
     )?;
     upper.set_mode("root/.ssh", 0o700)?;
-    upper.put(KEYS, &lines(&wish.authorized_keys), 0o600)?;
+    upper.put(KEYS, &first_keys(&wish.authorized_keys), 0o600)?;
     // The address first: whoever sees the link come up may ask for it.
     let network = format!(
         "address replace {}/{} dev {ADAPTER}\nlink set {ADAPTER} up\nroute replace default via {gateway}\n",
@@ -104,12 +107,39 @@ pub(super) fn seed(
     Ok(())
 }
 
-fn lines(lines: &[String]) -> String {
-    lines.iter().fold(String::new(), |mut text, line| {
+/// The authorised keys of a new machine; the first is the cluster's.
+fn first_keys(keys: &[String]) -> String {
+    let Some((first, rest)) = keys.split_first() else {
+        return String::new();
+    };
+    let mut text = authorized("", first);
+    for key in rest {
         // Writing to a String cannot fail.
-        let _ = writeln!(text, "{}", line.trim());
-        text
-    })
+        let _ = writeln!(text, "{}", key.trim());
+    }
+    text
+}
+
+/// The authorised keys with that one as the cluster's: it replaces the key below our comment line, and every other line
+/// stays. Where no such line is, as on machines of older versions, it is added at the end.
+pub(super) fn authorized(found: &str, key: &str) -> String {
+    let key = key.trim();
+    let mut lines: Vec<_> = found.lines().collect();
+    match lines.iter().position(|line| line.trim() == OUR_KEY) {
+        Some(comment) => {
+            let below = lines.get(comment + 1).map(|line| line.trim());
+            match below {
+                Some(below) if below == key => return found.to_owned(),
+                // Somebody removed the key.
+                None | Some("") => lines.insert(comment + 1, key),
+                Some(below) if below.starts_with('#') => lines.insert(comment + 1, key),
+                Some(_) => lines[comment + 1] = key,
+            }
+        }
+        None if lines.iter().any(|line| line.trim() == key) => return found.to_owned(),
+        None => lines.extend([OUR_KEY, key]),
+    }
+    lines.join("\n") + "\n"
 }
 
 /// A machine's resolver: the servers that were given, or this computer's.
@@ -564,5 +594,47 @@ mod tests {
         inside.write(HOSTS, "names", 0o644).unwrap();
         assert_eq!(fs_err::read_to_string(&file).unwrap(), "the computer's");
         assert_eq!(inside.read(HOSTS).unwrap(), "names");
+    }
+
+    #[test]
+    fn another_key_of_the_cluster_takes_the_place_of_the_former() {
+        let first = first_keys(&["ssh-ed25519 AAAA1 a\n".into(), "ssh-ed25519 BBBB b".into()]);
+        assert_eq!(
+            first,
+            format!("{OUR_KEY}\nssh-ed25519 AAAA1 a\nssh-ed25519 BBBB b\n")
+        );
+        assert_eq!(authorized(&first, "ssh-ed25519 AAAA1 a\n"), first);
+        let owners = format!("# mine\nssh-rsa CCCC\n\n{first}ssh-rsa DDDD");
+        assert_eq!(
+            authorized(&owners, "ssh-ed25519 AAAA2 a\n"),
+            format!(
+                "# mine\nssh-rsa CCCC\n\n{OUR_KEY}\nssh-ed25519 AAAA2 a\nssh-ed25519 BBBB b\nssh-rsa DDDD\n"
+            )
+        );
+        assert_eq!(first_keys(&[]), "");
+    }
+
+    #[test]
+    fn where_no_line_of_ours_is_the_key_is_added() {
+        for older in ["ssh-rsa CCCC\n", "ssh-rsa CCCC"] {
+            assert_eq!(authorized(older, "ssh-rsa CCCC"), older);
+            let added = authorized(older, "ssh-rsa DDDD");
+            assert_eq!(added, format!("ssh-rsa CCCC\n{OUR_KEY}\nssh-rsa DDDD\n"));
+            // From then on it is ours to replace.
+            assert_eq!(
+                authorized(&added, "ssh-rsa EEEE"),
+                format!("ssh-rsa CCCC\n{OUR_KEY}\nssh-rsa EEEE\n")
+            );
+        }
+    }
+
+    #[test]
+    fn a_key_that_somebody_removed_is_added_and_no_other_line_goes() {
+        for rest in ["", "\nssh-rsa CCCC\n", "# mine\nssh-rsa CCCC\n"] {
+            assert_eq!(
+                authorized(&format!("{OUR_KEY}\n{rest}"), "ssh-rsa DDDD"),
+                format!("{OUR_KEY}\nssh-rsa DDDD\n{rest}")
+            );
+        }
     }
 }
