@@ -42,6 +42,12 @@ pub(crate) const NODE_ADDRESS: &str = "node address";
 /// The topic that holds what is in them.
 pub(crate) const PATCH_CONTENTS: &str = "contents of kubeadm patches";
 
+/// The topic that holds the names of the user's images.
+pub(crate) const IMAGES: &str = "images";
+
+/// The topic that holds what the archives of the user's images hold; only where the file has images.
+pub(crate) const IMAGE_CONTENTS: &str = "contents of images";
+
 /// Fingerprints of rendered documents; empty where nobody rendered any.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Documents {
@@ -411,7 +417,11 @@ impl Wanted<'_> {
             return Topics::new(topics);
         }
         let images: Vec<_> = self.images_of(group).collect();
-        settings("images", Fingerprint::of(&images));
+        settings(IMAGES, Fingerprint::of(&images));
+        // Marks of older versions lack it: where the file has no images, a cluster of theirs is left alone.
+        if !images.is_empty() {
+            settings(IMAGE_CONTENTS, Fingerprint::of(&self.documents.archives));
+        }
         settings(NODE_ADDRESS, Fingerprint::of(&group.node_ip));
         let kubernetes = &cluster.kubernetes;
         settings("feature gates", Fingerprint::of(&kubernetes.feature_gates));
