@@ -36,6 +36,9 @@ pub struct Wanted<'a> {
 /// The topic of a blueprint that holds the names of patches for kubeadm.
 pub(crate) const PATCHES: &str = "kubeadm patches";
 
+/// The topic that holds the machine's operating system, with its settings.
+pub(crate) const SYSTEM: &str = "system";
+
 /// The topic that holds how a node's address is chosen.
 pub(crate) const NODE_ADDRESS: &str = "node address";
 
@@ -405,7 +408,7 @@ impl Wanted<'_> {
         if let Some(documents) = self.documents.groups.get(&group.name) {
             settings("documents", documents.clone());
         }
-        settings("system", Fingerprint::of(&group.system));
+        settings(SYSTEM, Fingerprint::of(&group.system));
         settings("proxy", Fingerprint::of(&cluster.proxy));
         settings("trust", Fingerprint::of(&cluster.trust));
         settings("files", Fingerprint::of(&group.files));

@@ -204,6 +204,28 @@ fn an_image_that_changed_is_brought_to_nodes_that_are_up() {
 }
 
 #[test]
+fn a_feature_that_is_not_asked_for_any_more_is_said_to_stay() {
+    let mut sketch = Sketch::small();
+    sketch.old_windows.count = 1;
+    let world = sketch.world();
+    let with = read(&format!("windows: {{hyperv: true}}\n{}", sketch.text()));
+    let first = plan(&wanted(&with, &sketch), &look(&world, &sketch));
+    run(&first, &world, Until::End, &mut Dice::new(7));
+    let observed = look(&world, &sketch);
+    assert!(plan(&wanted(&with, &sketch), &observed).is_empty());
+    let note = "the feature Microsoft-Hyper-V stays installed, since other programs may use it";
+    let off = planned(&sketch, &observed);
+    assert_eq!(
+        reason(&off, "apply/oldwin1"),
+        format!("blueprint changed: system; {note}")
+    );
+    // It is said once, not with every other change.
+    let text = format!("windows: {{hyperv: true, rdp: true}}\n{}", sketch.text());
+    let on = plan(&wanted(&read(&text), &sketch), &observed);
+    assert_eq!(reason(&on, "apply/oldwin1"), "blueprint changed: system");
+}
+
+#[test]
 fn without_images_a_mark_of_an_older_version_is_no_change() {
     let sketch = Sketch::small();
     let cluster = sketch.cluster();
