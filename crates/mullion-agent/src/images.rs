@@ -10,7 +10,7 @@ use mullion_wire::{ImageArchive, Sha256Digest};
 
 use crate::apply::content;
 use crate::failure::AgentError;
-use crate::state::{self, Imported};
+use crate::state;
 use crate::system::{Program, run_well};
 use crate::work::Work;
 
@@ -44,6 +44,7 @@ pub(crate) fn import(work: &mut Work<'_, '_>, archives: &[ImageArchive]) -> Resu
     for archive in archives {
         if lacking.contains(&archive) {
             import_one(work, archive)?;
+            forget_others(work, archives, &archive.sha256)?;
         }
         // Also where an import was cut off just before this.
         let store = state::store(work.system);
@@ -52,11 +53,36 @@ pub(crate) fn import(work: &mut Work<'_, '_>, archives: &[ImageArchive]) -> Resu
     Ok(())
 }
 
+/// Forgets the archives that are not asked for any more: an image of the one that was just imported may have replaced
+/// theirs. Should one be asked for again, it is imported again. What came with them goes when everything goes.
+fn forget_others(
+    work: &mut Work<'_, '_>,
+    archives: &[ImageArchive],
+    imported: &Sha256Digest,
+) -> Result<(), AgentError> {
+    let is_asked_for = |sha256: &Sha256Digest| archives.iter().any(|one| one.sha256 == *sha256);
+    let mut references = BTreeSet::new();
+    work.state.images.retain(|sha256, one| {
+        // What came with one that was cut off is not known yet.
+        let stays = one.before.is_some() || is_asked_for(sha256);
+        if !stays {
+            references.append(&mut one.references);
+            references.append(&mut one.former);
+        }
+        stays
+    });
+    if let Some(one) = work.state.images.get_mut(imported) {
+        one.former.append(&mut references);
+    }
+    work.save()
+}
+
 fn import_one(work: &mut Work<'_, '_>, archive: &ImageArchive) -> Result<(), AgentError> {
     let ImageArchive {
         reference,
         sha256,
         size,
+        exact: _,
     } = archive;
     let Some(path) = content::find(work, sha256, *size)? else {
         let name = reference.as_deref().unwrap_or("an archive of images");
@@ -82,11 +108,12 @@ fn import_one(work: &mut Work<'_, '_>, archive: &ImageArchive) -> Result<(), Age
         work.save()?;
         return Err(error.into());
     }
-    let imported = Imported {
-        references: listed(work)?.difference(&before).cloned().collect(),
-        before: None,
-    };
-    work.state.images.insert(sha256.clone(), imported);
+    let listed = listed(work)?;
+    let imported = work.state.images.entry(sha256.clone()).or_default();
+    imported
+        .references
+        .extend(listed.difference(&before).cloned());
+    imported.before = None;
     work.save()?;
     work.report.changed(format!("image {name}"));
     Ok(())
@@ -113,7 +140,8 @@ fn remove_all(work: &Work<'_, '_>) -> Result<usize, AgentError> {
     let rows = rows(&table);
     let mut ours = BTreeSet::new();
     for imported in work.state.images.values() {
-        ours.extend(imported.references.iter().map(String::as_str));
+        let references = imported.references.iter().chain(&imported.former);
+        ours.extend(references.map(String::as_str));
         // One that was cut off, and never tried again.
         if let Some(before) = &imported.before {
             let names = rows.iter().map(|(name, _)| *name);
@@ -177,10 +205,12 @@ fn lacking<'a>(
         // What came with one that was cut off is not known yet.
         let is_known = imported.is_none_or(|one| one.before.is_none());
         is_known
-            && match &archive.reference {
-                Some(reference) => listed.contains(reference),
-                None => imported.is_some_and(|one| one.references.is_subset(&listed)),
-            }
+            && archive
+                .reference
+                .as_ref()
+                .is_none_or(|reference| listed.contains(reference))
+            && (archive.reference.is_some() && !archive.exact
+                || imported.is_some_and(|one| one.references.is_subset(&listed)))
     };
     Ok(archives
         .iter()

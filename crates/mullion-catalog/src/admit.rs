@@ -53,7 +53,8 @@ impl Model {
         let support = catalog.windows_support(self.kubernetes.version.minor, version);
         let cni = catalog.cni(self.cluster.network.cni);
         // An empty list means that nobody looked, not that there is none.
-        let is_listed = cni.is_none_or(|cni| cni.windows.is_empty() || cni.windows(version).is_some());
+        let is_listed =
+            cni.is_none_or(|cni| cni.windows.is_empty() || cni.windows(version).is_some());
         let is_supported = matches!(support, Support::Supported { .. }) && is_listed;
         is_supported || self.cluster.kubernetes.allow_unsupported
     }

@@ -216,6 +216,8 @@ pub enum RegistryWhen {
     Existing,
     /// Where the file asks for remote desktop.
     Rdp,
+    /// On those that existed before, where the file says that there is to be no remote desktop.
+    NoRdp,
 }
 
 impl WindowsRelease {
@@ -265,6 +267,11 @@ impl Catalog {
             .into_iter()
             .chain(hyperv)
             .collect()
+    }
+
+    /// The feature that `hyperv` asks for, by DISM's name.
+    pub fn hyperv_feature(&self) -> &str {
+        &self.windows.features.hyperv
     }
 
     /// The file from which Windows' SSH server reads the keys of every administrator.
@@ -320,7 +327,8 @@ mod tests {
             for value in Catalog::builtin().registry_values(version) {
                 // Drivers and services read theirs when they start, and ours start after them.
                 // Remote desktop's service takes its switch at any time.
-                let is_early = value.key.starts_with(r"SYSTEM\") && value.when != RegistryWhen::Rdp;
+                let is_switch = matches!(value.when, RegistryWhen::Rdp | RegistryWhen::NoRdp);
+                let is_early = value.key.starts_with(r"SYSTEM\") && !is_switch;
                 assert_eq!(value.restart, is_early, "{} {}", value.key, value.name);
             }
         }

@@ -8,6 +8,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest, Sha256};
 
+use crate::wanted;
+
 /// The first 16 hexadecimal digits of a SHA-256 over a value's JSON.
 #[derive(
     Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
@@ -101,6 +103,28 @@ pub struct Blueprint {
     pub topics: Topics,
 }
 
+/// The topics that are about the user's images.
+const IMAGE_TOPICS: [&str; 2] = [wanted::IMAGES, wanted::IMAGE_CONTENTS];
+
+impl Blueprint {
+    /// Whether the user's images in it are others than in that one.
+    pub fn has_other_images(&self, other: &Self) -> bool {
+        let differs = |topic| self.topics.get(topic) != other.topics.get(topic);
+        IMAGE_TOPICS.into_iter().any(differs)
+    }
+
+    /// The same without the user's images: the state of a node that has everything else.
+    #[must_use]
+    pub fn without_images(&self) -> Self {
+        let mut topics = self.topics.0.as_ref().clone();
+        topics.retain(|topic, _| !IMAGE_TOPICS.contains(&topic.as_str()));
+        Self {
+            fingerprint: Fingerprint::of(&(&self.fingerprint, &topics)),
+            topics: Topics::new(topics),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -109,6 +133,31 @@ mod tests {
     fn a_fingerprint_is_the_beginning_of_sha_256() {
         // printf '"abc"' | sha256sum
         assert_eq!(Fingerprint::of(&"abc").as_str(), "6cc43f858fbb7633");
+    }
+
+    #[test]
+    fn a_blueprint_without_images_is_another_one() {
+        let with = |pairs: &[(&str, &str)]| Blueprint {
+            fingerprint: Fingerprint::of(&"all"),
+            topics: Topics::new(
+                pairs
+                    .iter()
+                    .map(|(topic, value)| ((*topic).into(), (*value).into()))
+                    .collect(),
+            ),
+        };
+        let wanted = with(&[
+            ("images", "1"),
+            ("contents of images", "1"),
+            ("duty", "worker"),
+        ]);
+        let without = wanted.without_images();
+        assert_ne!(without.fingerprint, wanted.fingerprint);
+        assert_eq!(without.topics, with(&[("duty", "worker")]).topics);
+        assert!(wanted.has_other_images(&without));
+        assert!(!wanted.has_other_images(&wanted.clone()));
+        let older = with(&[("images", "1"), ("duty", "worker")]);
+        assert!(wanted.has_other_images(&older));
     }
 
     #[test]

@@ -36,11 +36,20 @@ pub struct Wanted<'a> {
 /// The topic of a blueprint that holds the names of patches for kubeadm.
 pub(crate) const PATCHES: &str = "kubeadm patches";
 
+/// The topic that holds the machine's operating system, with its settings.
+pub(crate) const SYSTEM: &str = "system";
+
 /// The topic that holds how a node's address is chosen.
 pub(crate) const NODE_ADDRESS: &str = "node address";
 
 /// The topic that holds what is in them.
 pub(crate) const PATCH_CONTENTS: &str = "contents of kubeadm patches";
+
+/// The topic that holds the names of the user's images.
+pub(crate) const IMAGES: &str = "images";
+
+/// The topic that holds what the archives of the user's images hold; only where the file has images.
+pub(crate) const IMAGE_CONTENTS: &str = "contents of images";
 
 /// Fingerprints of rendered documents; empty where nobody rendered any.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -399,7 +408,7 @@ impl Wanted<'_> {
         if let Some(documents) = self.documents.groups.get(&group.name) {
             settings("documents", documents.clone());
         }
-        settings("system", Fingerprint::of(&group.system));
+        settings(SYSTEM, Fingerprint::of(&group.system));
         settings("proxy", Fingerprint::of(&cluster.proxy));
         settings("trust", Fingerprint::of(&cluster.trust));
         settings("files", Fingerprint::of(&group.files));
@@ -411,7 +420,11 @@ impl Wanted<'_> {
             return Topics::new(topics);
         }
         let images: Vec<_> = self.images_of(group).collect();
-        settings("images", Fingerprint::of(&images));
+        settings(IMAGES, Fingerprint::of(&images));
+        // Marks of older versions lack it: where the file has no images, a cluster of theirs is left alone.
+        if !images.is_empty() {
+            settings(IMAGE_CONTENTS, Fingerprint::of(&self.documents.archives));
+        }
         settings(NODE_ADDRESS, Fingerprint::of(&group.node_ip));
         let kubernetes = &cluster.kubernetes;
         settings("feature gates", Fingerprint::of(&kubernetes.feature_gates));

@@ -224,7 +224,7 @@ pub struct WindowsSettings {
     pub hyperv: bool,
     /// Whether remote desktop is switched on.
     pub rdp: bool,
-    /// `timezone` and `pageFile`, where the file itself has them: a default changes no machine that exists. Left out of
+    /// `timezone`, `pageFile` and `rdp`, where the file itself has them: a default changes no machine that exists. Left out of
     /// what is serialized, so that a machine's fingerprint does not depend on whether a default is written.
     #[serde(skip)]
     pub written: BTreeSet<&'static str>,
@@ -236,14 +236,14 @@ impl Default for WindowsSettings {
         let raw = RawWindows::default();
         Self {
             timezone: "UTC".into(),
-            locale: raw.locale,
+            locale: "en-US".into(),
             licence: Licence::Evaluation,
             administrator_password: Secret::Generated,
             updates: raw.updates,
             page_file: ByteSize::gib(4),
             defender_exclusions: raw.defender_exclusions,
             hyperv: raw.hyperv,
-            rdp: raw.rdp,
+            rdp: false,
             written: BTreeSet::new(),
         }
     }

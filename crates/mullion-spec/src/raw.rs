@@ -404,22 +404,25 @@ pub struct RawHost {
 pub struct RawWindows {
     /// The time zone, by its IANA or Windows name; null for `UTC`, or for its own on an existing machine.
     pub timezone: Option<String>,
-    /// The locale.
-    pub locale: String,
-    /// `evaluation`, or a key by reference: `{key: {env: WINDOWS_KEY}}`.
-    pub licence: RawLicence,
-    /// `generated`, or `{env: …}`, or `{file: …}`; never a literal.
-    pub administrator_password: RawSecret,
+    /// The locale; null for `en-US`. An existing machine keeps its own.
+    pub locale: Option<String>,
+    /// `evaluation`, or a key by reference: `{key: {env: WINDOWS_KEY}}`; null for `evaluation`. An existing machine keeps
+    /// its own.
+    pub licence: Option<RawLicence>,
+    /// `generated`, or `{env: …}`, or `{file: …}`; never a literal; null for `generated`. An existing machine keeps its
+    /// own.
+    pub administrator_password: Option<RawSecret>,
     /// Updates to install, by KB number.
     pub updates: Vec<String>,
     /// The page file's size; null for `4GiB`, or for its own page files on an existing machine.
     pub page_file: Option<String>,
     /// Whether Defender leaves containerd, kubelet and the network plugin alone.
     pub defender_exclusions: bool,
-    /// Whether the feature Hyper-V is enabled; the machine's processor has to carry virtual machines.
+    /// Whether the feature Hyper-V is enabled; the machine's processor has to carry virtual machines. Once it is installed
+    /// it stays, also with `false`.
     pub hyperv: bool,
-    /// Whether remote desktop is switched on.
-    pub rdp: bool,
+    /// Whether remote desktop is switched on; null for `false`, or for what it has on an existing machine.
+    pub rdp: Option<bool>,
     /// One `RuntimeClass` for each Windows build present; for the whole cluster, so no group overrides it.
     pub runtime_classes: bool,
     /// A taint that keeps Linux pods away; null or `none` for none.
@@ -430,14 +433,14 @@ impl Default for RawWindows {
     fn default() -> Self {
         Self {
             timezone: None,
-            locale: "en-US".into(),
-            licence: RawLicence::Word("evaluation".into()),
-            administrator_password: RawSecret::Word("generated".into()),
+            locale: None,
+            licence: None,
+            administrator_password: None,
             updates: Vec::new(),
             page_file: None,
             defender_exclusions: true,
             hyperv: false,
-            rdp: false,
+            rdp: None,
             runtime_classes: true,
             taint: Some("os=windows:NoSchedule".into()),
         }

@@ -81,6 +81,10 @@ pub struct ImageArchive {
     pub sha256: Sha256Digest,
     /// Its size.
     pub size: u64,
+    /// Whether it is needed also where there is an image of that reference: the user gave it, and may give another one
+    /// under the same name.
+    #[serde(default)]
+    pub exact: bool,
 }
 
 /// A command of the user's.

@@ -104,12 +104,12 @@ pub fn archives(cluster: &Cluster, environment: &Environment) -> Vec<UserArchive
     let images = cluster.images.iter();
     let images = images.filter(|image| image.os == Os::Linux);
     images
-        .filter_map(|image| image.archive.as_deref())
-        .map(|archive| {
+        .filter_map(|image| Some((&image.reference, image.archive.as_deref()?)))
+        .map(|(reference, archive)| {
             let path = environment.path_of(archive);
             let opened = Opened::by_invoker(&path);
             let opened = opened.and_then(|file| file.at_most(MOST_IMPORTED).map(|()| file));
-            UserArchive::new(path, opened)
+            UserArchive::new(path, reference, opened)
         })
         .collect()
 }

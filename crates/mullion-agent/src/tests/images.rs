@@ -76,6 +76,7 @@ fn archive(content: &str, reference: Option<&str>) -> ImageArchive {
         reference: reference.map(str::to_owned),
         sha256: Sha256Digest::of(content.as_bytes()),
         size: content.len() as u64,
+        exact: false,
     }
 }
 
@@ -136,6 +137,27 @@ fn what_containerd_lacks_is_imported_once() {
     // What somebody removed is lacked again.
     machine.put_file(IMAGES, b"two:2", 0o600);
     assert_eq!(lacked(&machine), 3);
+}
+
+#[test]
+fn another_archive_of_the_same_name_is_imported_and_the_former_one_again() {
+    // The machine has the image from its template.
+    let machine = bare();
+    let user = |content: &str| ImageArchive {
+        exact: true,
+        ..archive(content, Some(THEIRS))
+    };
+    let (one, two) = (format!("{THEIRS}\none:1"), THEIRS.to_owned());
+    for content in [&one, &two, &one] {
+        let archives = vec![user(content)];
+        bring(&machine, &[content.clone().into()]);
+        let request = Request::Import { archives };
+        assert_eq!(ask_well(&machine, &request).0, 1, "{content}");
+        // Once is enough.
+        assert_eq!(ask_well(&machine, &request).0, 0, "{content}");
+    }
+    ask_well(&machine, &Request::Revert);
+    assert_eq!(names(&machine), [THEIRS]);
 }
 
 #[test]

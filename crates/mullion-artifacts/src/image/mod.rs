@@ -7,6 +7,7 @@
 mod archive;
 mod base;
 mod layer;
+mod names;
 mod registry;
 
 use std::path::PathBuf;
@@ -23,6 +24,7 @@ use crate::store::Entry;
 use crate::supply;
 
 pub(crate) use base::trim;
+pub use names::archive_names;
 pub(crate) use registry::{Challenge, Place, digest, pull};
 
 /// Puts an image together from its program.

@@ -1,5 +1,5 @@
 //! Fields that do nothing in this release or on a driver's machines, refused by name unless they have their default
-//! value.
+//! value. On machines that exist already a default is refused too where the file has it: nothing makes them so.
 
 use mullion_spec::cluster::{Carrier, Cluster, System, Windows};
 use mullion_spec::draft::Draft;
@@ -25,10 +25,13 @@ impl Catalog {
         let windows: Vec<_> = self.windows_groups(cluster).collect();
         for (index, name, wanted, facts) in &windows {
             for (field, is_chosen) in wanted.settings.chosen() {
-                let Some(refusal) = facts.refuses.get(field).filter(|_| is_chosen) else {
+                let at = windows_field(draft, *index, field);
+                let exists = facts.machines == MachineOrigin::Existing;
+                // No updates are none, whoever decides on them.
+                let is_set = exists && field != "updates" && draft.says(&at);
+                let Some(refusal) = facts.refuses.get(field).filter(|_| is_chosen || is_set) else {
                     continue;
                 };
-                let at = windows_field(draft, *index, field);
                 let is_shared = at == Path::top().key("windows").key(field);
                 let acts = |(_, _, wanted, facts): &(_, _, &Windows, &DriverFacts)| {
                     let chosen = wanted.settings.chosen();

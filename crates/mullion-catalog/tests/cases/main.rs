@@ -180,7 +180,7 @@ fn what_has_no_effect_is_told_and_defaults_are_not() {
     let proxied =
         "network: {machineCIDR: 10.123.45.0/24}\nproxy: {http: \"http://proxy.example:3128\"}\n";
     found(&format!("{old}{proxied}"), &[]);
-    found("machines: {linux: 1}\nwindows: {rdp: false}\n", &[]);
+    found("machines: {linux: 1}\nwindows: {hyperv: false}\n", &[]);
     found(
         "machines: {windows: 1}\nwindows: {runtimeClasses: false}\n",
         &[],
@@ -429,6 +429,10 @@ fn settings_of_an_installation_are_refused_on_existing_windows_with_what_to_do_t
         ("licence: {key: {env: K}}", "slmgr /ipk"),
         ("administratorPassword: {env: P}", "net user"),
         ("updates: [KB5044281]", "Windows Update"),
+        // Nothing makes an existing machine as a default says, either.
+        ("locale: en-US", "Set-WinSystemLocale"),
+        ("licence: evaluation", "slmgr /ipk"),
+        ("administratorPassword: generated", "net user"),
     ] {
         let own = existing(&format!("os: windows, {field}"));
         let shared = format!("windows: {{{field}}}\n{}", existing("os: windows"));
@@ -438,7 +442,13 @@ fn settings_of_an_installation_are_refused_on_existing_windows_with_what_to_do_t
             assert!(told(&text).contains("on machines of `old`: their owner"));
         }
     }
-    for acts in ["timezone: Europe/Berlin", "pageFile: 8GiB"] {
+    for acts in [
+        "timezone: Europe/Berlin",
+        "pageFile: 8GiB",
+        "rdp: false",
+        "hyperv: false",
+        "updates: []",
+    ] {
         found(&existing(&format!("os: windows, {acts}")), &[]);
     }
 }

@@ -120,7 +120,10 @@ impl Hands<'_> {
                     // Planning knows whether it waits for a restart, and sees to it.
                     let prior = Prior::Different;
                     let group = self.wanted_group(machine)?;
-                    verdict(machine, inspect_windows::unfit(&facts, self.model, group, prior, now()))
+                    verdict(
+                        machine,
+                        inspect_windows::unfit(&facts, self.model, group, prior, now()),
+                    )
                 }
                 // The agent that is brought next is asked.
                 Told::Nobody | Told::Refused(_) | Told::Nothing(_) => self.reach(machine),

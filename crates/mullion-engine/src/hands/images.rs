@@ -1,36 +1,99 @@
-//! Images for machines that exist already: those that we make have them from their template.
+//! Images for nodes, from archives. Machines that we make have theirs from their template, until the user gives others.
 
+use std::collections::BTreeSet;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use mullion_artifacts::part_of;
+use mullion_artifacts::{archive_names, part_of};
 use mullion_catalog::ArtifactKind;
-use mullion_plan::{Attend, ErrorClass, StepError};
+use mullion_plan::{Attend, Blueprint, ErrorClass, StepError};
 use mullion_rights::Opened;
-use mullion_spec::cluster::Duty;
+use mullion_spec::cluster::{Cluster, Duty};
+use mullion_spec::image::ImageReference;
 use mullion_spec::value::MachineName;
 use mullion_spec::words::Os;
 use mullion_template::Source;
-use mullion_wire::{ImageArchive, Request, Sha256Digest};
+use mullion_wire::{Facts, ImageArchive, Request, Sha256Digest};
 
 use super::Hands;
+use super::machine::Label;
+use super::talk::Told;
+
+/// Which images a node is brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    /// All that a node of that duty needs.
+    Everyones(Duty),
+    /// The user's. Those of archives only where there is no image of their name.
+    UsersByName,
+    /// The user's. Those of archives also where another archive brought an image of the same name.
+    Users,
+}
 
 impl Hands<'_> {
-    /// A Linux machine that exists already has the images that its node needs, whether it reaches a registry or not.
+    /// A Linux machine has the images that its node needs before it becomes one, whether it reaches a registry or not.
+    ///
+    /// The template of one that we made held them all, unless the user gave more of them since.
     pub(super) fn bring_images(
         &self,
         machine: &MachineName,
         duty: Duty,
         attendant: &dyn Attend,
     ) -> Result<(), StepError> {
+        if self.os(machine) == Os::Windows {
+            return Ok(());
+        }
         let is_made = self
             .group(machine)
             .is_none_or(|group| group.carrier.is_made());
-        if is_made || self.os(machine) == Os::Windows {
+        let whose = if is_made {
+            Whose::UsersByName
+        } else {
+            Whose::Everyones(duty)
+        };
+        self.bring(machine, whose, attendant)
+    }
+
+    /// Whether a machine is a node, and its blueprint has other images of the user's than the one that it has.
+    pub(super) fn lacks_users_images(
+        &self,
+        machine: &MachineName,
+        wanted: &Blueprint,
+    ) -> Result<bool, StepError> {
+        let has_images = self
+            .cluster()
+            .images
+            .iter()
+            .any(|image| image.os == Os::Linux);
+        if !has_images || self.os(machine) == Os::Windows {
+            return Ok(false);
+        }
+        let Told::Facts(facts) = self.told(machine)? else {
+            return Ok(false);
+        };
+        Ok(is_node_with_others(&facts, wanted))
+    }
+
+    /// A node has the user's images that are in the file now.
+    pub(super) fn bring_users_images(
+        &self,
+        machine: &MachineName,
+        attendant: &dyn Attend,
+    ) -> Result<(), StepError> {
+        self.bring(machine, Whose::Users, attendant)
+    }
+
+    fn bring(
+        &self,
+        machine: &MachineName,
+        whose: Whose,
+        attendant: &dyn Attend,
+    ) -> Result<(), StepError> {
+        let files = self.image_archives(whose)?;
+        if files.is_empty() {
             return Ok(());
         }
-        let files = self.image_archives(duty)?;
         let archives: Vec<_> = files.iter().map(|(archive, _)| archive.clone()).collect();
         let request = Request::MissingImages {
             archives: archives.clone(),
@@ -46,12 +109,19 @@ impl Hands<'_> {
     }
 
     /// The archives of a node's images, with their files on this computer: the cluster's own, then the user's.
-    fn image_archives(&self, duty: Duty) -> Result<Vec<(ImageArchive, Opened)>, StepError> {
+    fn image_archives(&self, whose: Whose) -> Result<Vec<(ImageArchive, Opened)>, StepError> {
         let mut archives = Vec::new();
+        let users = users_images(self.cluster());
         let images = self.model.artifacts().iter().filter(|artifact| {
             artifact.kind == ArtifactKind::Image
                 && artifact.os == Os::Linux
-                && (duty == Duty::ControlPlane || !artifact.control_plane)
+                && match whose {
+                    Whose::Everyones(duty) => duty == Duty::ControlPlane || !artifact.control_plane,
+                    Whose::UsersByName | Whose::Users => {
+                        let address = artifact.address.as_ref();
+                        address.is_some_and(|address| users.contains(address))
+                    }
+                }
         });
         for artifact in images {
             let Some(part) = part_of(artifact) else {
@@ -60,13 +130,14 @@ impl Hands<'_> {
             let path = self.stored(&part)?;
             let known = self.store.digest(&part);
             let file = Opened::by_default(&path).map_err(|error| unread(&path, &error))?;
-            let archive = look_at(&file, artifact.address.clone(), known);
+            let archive = look_at(&file, artifact.address.clone(), known, false);
             archives.push((archive.map_err(|error| unread(&path, &error))?, file));
         }
-        for file in &self.outfit.images {
-            let known = file.digest().cloned();
-            let file = file.opened()?;
-            let archive = look_at(file, None, known);
+        for archive in &self.outfit.images {
+            let known = archive.digest().cloned();
+            let file = archive.checked()?;
+            let reference = Some(archive.reference.clone());
+            let archive = look_at(file, reference, known, whose != Whose::UsersByName);
             let archive = archive.map_err(|error| unread(file.path(), &error))?;
             archives.push((archive, file.clone()));
         }
@@ -74,11 +145,38 @@ impl Hands<'_> {
     }
 }
 
+/// The names of the images that the user wants on Linux nodes, as containerd keeps them.
+fn users_images(cluster: &Cluster) -> BTreeSet<String> {
+    let images = cluster.images.iter();
+    let images = images.filter(|image| image.os == Os::Linux);
+    images.map(|image| canonical(&image.reference)).collect()
+}
+
+/// The name that containerd keeps an image under.
+fn canonical(reference: &str) -> String {
+    match reference.parse::<ImageReference>() {
+        Ok(image) => image.canonical(),
+        Err(_) => reference.to_owned(),
+    }
+}
+
+/// Whether the machine is a node, and the mark on it tells of other images of the user's.
+fn is_node_with_others(facts: &Facts, wanted: &Blueprint) -> bool {
+    if facts.joined.is_none() {
+        return false;
+    }
+    // The claim is as new as the mark or newer; images come before the blueprint that names them is claimed.
+    let mark = facts.claim.as_ref().or(facts.mark.as_ref());
+    let label = mark.and_then(|mark| serde_json::from_value::<Label>(mark.0.clone()).ok());
+    label.is_none_or(|label| label.blueprint.has_other_images(wanted))
+}
+
 /// The archive in a file, read where its digest is not known.
 fn look_at(
     file: &Opened,
     reference: Option<String>,
     known: Option<Sha256Digest>,
+    exact: bool,
 ) -> io::Result<ImageArchive> {
     let (sha256, size) = match known {
         Some(sha256) => (sha256, file.size()),
@@ -88,16 +186,19 @@ fn look_at(
         reference,
         sha256,
         size,
+        exact,
     })
 }
 
 impl super::UserArchive {
-    /// An archive at a path, or why it cannot be read.
-    pub fn new(path: PathBuf, opened: io::Result<Opened>) -> Self {
+    /// An archive at a path, or why it cannot be read, for the image that the file names.
+    pub fn new(path: PathBuf, reference: &str, opened: io::Result<Opened>) -> Self {
         Self {
             path,
+            reference: canonical(reference),
             opened,
             digest: OnceLock::new(),
+            is_named: OnceLock::new(),
         }
     }
 
@@ -116,7 +217,7 @@ impl super::UserArchive {
 
     /// The archive for a template. A template's id holds the digest, so only what has that digest may go in.
     pub(super) fn source(&self) -> Result<Source, StepError> {
-        let opened = self.opened()?;
+        let opened = self.checked()?;
         let digest = self.digest().ok_or_else(|| {
             let cause = io::Error::other("its SHA-256 could not be computed");
             unread(&self.path, &cause)
@@ -124,11 +225,40 @@ impl super::UserArchive {
         Ok(Source::planned(opened.clone(), digest.clone()))
     }
 
-    /// The archive, where it could be opened.
-    pub(super) fn opened(&self) -> Result<&Opened, StepError> {
-        self.opened
-            .as_ref()
-            .map_err(|error| unread(&self.path, error))
+    /// The archive, where it could be opened and holds the image that the file names.
+    pub(super) fn checked(&self) -> Result<&Opened, StepError> {
+        let unread = |error: &io::Error| unread(&self.path, error);
+        let opened = self.opened.as_ref().map_err(unread)?;
+        if self.is_named.get().is_none() {
+            let names = archive_names(opened.reader()).map_err(|error| unread(&error))?;
+            self.holds(names)?;
+            // What was found stays found: machines are brought the archive one after another.
+            let _ = self.is_named.set(());
+        }
+        Ok(opened)
+    }
+
+    /// Whether the file's image is among those names; where they cannot be read, containerd decides.
+    fn holds(&self, names: Option<BTreeSet<String>>) -> Result<(), StepError> {
+        let Some(names) = names.filter(|names| !names.contains(&self.reference)) else {
+            return Ok(());
+        };
+        let (path, reference) = (self.path.display(), &self.reference);
+        let Some(first) = names.first() else {
+            let words =
+                format!("{path} holds no image with a name, and the file says `{reference}`");
+            return Err(StepError::new(ErrorClass::Refused, words).hint(format!(
+                "save it under its name, as with `docker save {reference}`: containerd keeps no image without one"
+            )));
+        };
+        let held: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
+        let words = format!(
+            "{path} holds {}, and the file says `{reference}`",
+            held.join(", ")
+        );
+        Err(StepError::new(ErrorClass::Refused, words).hint(format!(
+            "write the image's own name, `ref: {first}`, or save the archive with `{reference}` in it"
+        )))
     }
 }
 
@@ -139,18 +269,116 @@ fn unread(path: &Path, error: &io::Error) -> StepError {
 
 #[cfg(test)]
 mod tests {
+    use mullion_plan::{Fingerprint, Topics};
+    use mullion_wire::Mark;
+
     use super::super::UserArchive;
     use super::*;
+
+    /// An archive as `docker save` writes it, of an image with those names.
+    fn saved(path: &Path, tags: &str) {
+        let text = format!(r#"[{{"Config":"c","RepoTags":{tags},"Layers":[]}}]"#);
+        let mut header = [0_u8; 512];
+        header[..13].copy_from_slice(b"manifest.json");
+        header[100..107].copy_from_slice(b"0000644");
+        header[124..135].copy_from_slice(format!("{:011o}", text.len()).as_bytes());
+        header[148..156].fill(b' ');
+        header[156] = b'0';
+        header[257..265].copy_from_slice(b"ustar  \0");
+        let sum: u32 = header.iter().map(|byte| u32::from(*byte)).sum();
+        header[148..155].copy_from_slice(format!("{sum:06o}\0").as_bytes());
+        let mut bytes = header.to_vec();
+        bytes.extend(text.as_bytes());
+        bytes.resize(bytes.len().next_multiple_of(512) + 1024, 0);
+        fs_err::write(path, bytes).unwrap();
+    }
+
+    fn archive(path: &Path, reference: &str) -> UserArchive {
+        UserArchive::new(path.to_owned(), reference, Opened::by_thread(path))
+    }
 
     #[test]
     fn an_archive_is_held_to_the_digest_of_the_plan() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("app.tar");
-        fs_err::write(&path, "planned").unwrap();
-        let archive = UserArchive::new(path.clone(), Opened::by_thread(&path));
-        assert_eq!(archive.digest(), Some(&Sha256Digest::of(b"planned")));
-        fs_err::write(&path, "another").unwrap();
+        saved(&path, r#"["app:1"]"#);
+        let planned = Sha256Digest::of(&fs_err::read(&path).unwrap());
+        let archive = archive(&path, "app:1");
+        assert_eq!(archive.digest(), Some(&planned));
+        saved(&path, r#"["app:1","app:2"]"#);
         let source = archive.source().unwrap();
-        assert_eq!(source.sha256, Some(Sha256Digest::of(b"planned")));
+        assert_eq!(source.sha256, Some(planned));
+    }
+
+    #[test]
+    fn an_archive_that_holds_another_image_is_refused_with_both_names() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("app.tar");
+        saved(&path, r#"["team/app:1","app:2"]"#);
+        for right in ["team/app:1", "docker.io/library/app:2"] {
+            archive(&path, right).checked().unwrap();
+        }
+        let error = archive(&path, "registry.lan/app:3").source().unwrap_err();
+        assert_eq!(
+            error.words,
+            format!(
+                "{} holds `docker.io/library/app:2`, `docker.io/team/app:1`, and the file says `registry.lan/app:3`",
+                path.display()
+            )
+        );
+        assert!(
+            error.hints[0].contains("`ref: docker.io/library/app:2`"),
+            "{:?}",
+            error.hints
+        );
+        saved(&path, "null");
+        let error = archive(&path, "app:3").checked().unwrap_err();
+        let words = "holds no image with a name, and the file says `docker.io/library/app:3`";
+        assert!(error.words.ends_with(words), "{}", error.words);
+        assert!(error.hints[0].contains("docker save"), "{:?}", error.hints);
+    }
+
+    #[test]
+    fn a_node_is_brought_images_that_its_mark_does_not_tell_of() {
+        let blueprint = |pairs: &[(&str, &str)]| Blueprint {
+            fingerprint: Fingerprint::of(&pairs),
+            topics: Topics::new(
+                pairs
+                    .iter()
+                    .map(|(topic, value)| ((*topic).into(), (*value).into()))
+                    .collect(),
+            ),
+        };
+        let wanted = blueprint(&[("images", "a"), ("contents of images", "1")]);
+        let node = |applied: &Blueprint| Facts {
+            joined: Some(Sha256Digest::of(b"cluster")),
+            claim: Some(Mark(
+                serde_json::json!({"cluster": "dev", "blueprint": applied}),
+            )),
+            ..Facts::default()
+        };
+        assert!(!is_node_with_others(&node(&wanted), &wanted));
+        let upgraded = blueprint(&[
+            ("images", "a"),
+            ("contents of images", "1"),
+            ("kubernetes", "1.36.4"),
+        ]);
+        assert!(!is_node_with_others(&node(&upgraded), &wanted));
+        for others in [
+            blueprint(&[("images", "b"), ("contents of images", "1")]),
+            blueprint(&[("images", "a"), ("contents of images", "2")]),
+            // Of an older version, which brought a node none.
+            blueprint(&[("images", "a")]),
+            // Of a run that was cut off before they were there.
+            wanted.without_images(),
+        ] {
+            assert!(is_node_with_others(&node(&others), &wanted), "{others:?}");
+        }
+        // One that is no node is brought them when it becomes one.
+        let alone = Facts {
+            joined: None,
+            ..node(&blueprint(&[]))
+        };
+        assert!(!is_node_with_others(&alone, &wanted));
     }
 }

@@ -262,7 +262,10 @@ mod tests {
     #[test]
     fn a_windows_that_this_kubernetes_does_not_support_is_not_advised() {
         let faults = judged(EXISTING, |_, windows| windows.build = 17763);
-        assert!(faults.contains("does not support Windows Server 2019"), "{faults}");
+        assert!(
+            faults.contains("does not support Windows Server 2019"),
+            "{faults}"
+        );
         assert!(!faults.contains("write"), "{faults}");
     }
 

@@ -350,6 +350,24 @@ impl Hands<'_> {
         self.find_ground(machine)?;
         let document = self.blueprint(machine)?;
         self.bring_contents(machine, &document, attendant)?;
+        if self.lacks_users_images(machine, mark)? {
+            // After everything else, since containerd may be what the blueprint mends. Until they are there, the mark
+            // must not say that they are.
+            let first = mark.without_images();
+            self.apply_document(machine, document.clone(), &first, attendant)?;
+            self.bring_users_images(machine, attendant)?;
+        }
+        self.apply_document(machine, document, mark, attendant)
+    }
+
+    /// Lets the agent apply a blueprint, and remember it by that mark.
+    fn apply_document(
+        &self,
+        machine: &MachineName,
+        document: Document,
+        mark: &Blueprint,
+        attendant: &dyn Attend,
+    ) -> Result<(), StepError> {
         let label = Label {
             cluster: self.cluster().name.to_string(),
             id: Some(self.identity()?.id),

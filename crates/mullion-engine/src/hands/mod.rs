@@ -174,10 +174,14 @@ pub struct UserFile {
 pub struct UserArchive {
     /// Where it is on this computer.
     pub path: PathBuf,
+    /// The name under which containerd keeps the image that the cluster file says is in it.
+    pub reference: String,
     /// The file itself, as it was opened with the user's rights, or why it could not be.
     pub opened: std::io::Result<Opened>,
     /// Its digest, once it was needed; none where it cannot be read.
     digest: OnceLock<Option<Sha256Digest>>,
+    /// Set once that image was found in it.
+    is_named: OnceLock<()>,
 }
 
 /// Why there are no hands.

@@ -19,7 +19,8 @@ use crate::wish::{MachineWish, gateway};
 pub(super) const KEYS: &str = "root/.ssh/authorized_keys";
 
 /// The line above the key that we authorise: by it we know which key to replace.
-const OUR_KEY: &str = "# The next line is the key of this cluster: mullion replaces it when `access.sshKey` changes.";
+const OUR_KEY: &str =
+    "# The next line is the key of this cluster: mullion replaces it when `access.sshKey` changes.";
 
 /// Where a machine has the names of others.
 pub(super) const HOSTS: &str = "etc/hosts";

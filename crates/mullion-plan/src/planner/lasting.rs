@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use mullion_catalog::Catalog;
 use mullion_spec::cluster::{Cluster, ControlPlane};
 
 use super::view::Item;
@@ -73,6 +74,19 @@ pub(super) fn left_to_join(item: &Item<'_>, inside: &Inside, new: &Topics) -> Op
     Some(format!(
         "a node takes {what} when it joins, as after `mullion node reset {name}`"
     ))
+}
+
+/// What to tell of a feature that the file does not ask for any more: other programs may use it by now, so that nothing
+/// removes it.
+pub(super) fn left_installed(item: &Item<'_>, inside: &Inside, new: &Topics) -> Option<String> {
+    let applied = &inside.blueprint.as_ref()?.topics;
+    let is_changed = applied.get(wanted::SYSTEM) != new.get(wanted::SYSTEM);
+    let feature = Catalog::builtin().hyperv_feature();
+    let wanted = wanted::features(item.group());
+    // A group without features has stand-ins, or Linux.
+    let is_dropped = !wanted.is_empty() && !wanted.contains(&feature);
+    (is_changed && is_dropped && inside.features.contains(feature))
+        .then(|| format!("the feature {feature} stays installed, since other programs may use it"))
 }
 
 fn taken_by_joining(topic: &str) -> Option<&'static str> {

@@ -250,10 +250,13 @@ fn application(view: &View<'_>, item: &Item<'_>) -> Option<Link> {
                 format!("the node runs Kubernetes {found}, and {wanted} is wanted")
             } else {
                 let changes = describe_changes(&applied.topics, &blueprint.topics);
-                match lasting::left_to_join(item, inside, &blueprint.topics) {
-                    Some(note) => format!("blueprint changed: {changes}; {note}"),
-                    None => format!("blueprint changed: {changes}"),
-                }
+                let notes = [
+                    lasting::left_to_join(item, inside, &blueprint.topics),
+                    lasting::left_installed(item, inside, &blueprint.topics),
+                ];
+                let reason = format!("blueprint changed: {changes}");
+                let parts = [reason].into_iter().chain(notes.into_iter().flatten());
+                parts.collect::<Vec<_>>().join("; ")
             };
             (Prior::Different, reason)
         }

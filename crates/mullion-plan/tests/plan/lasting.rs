@@ -166,6 +166,82 @@ fn patches_that_changed_are_laid_down_and_said_to_wait_for_a_join() {
 }
 
 #[test]
+fn an_image_that_changed_is_brought_to_nodes_that_are_up() {
+    let sketch = Sketch::small();
+    let world = sketch.world();
+    let images = "images: [{ref: app.lan/app:1, archive: ./app.tar}]\nnetwork:";
+    let cluster = read(&sketch.text().replacen("network:", images, 1));
+    let with = |archive: Option<&str>| Wanted {
+        documents: Documents {
+            archives: archive.map(|archive| Fingerprint::of(&archive)),
+            ..Documents::default()
+        },
+        ..wanted(&cluster, &sketch)
+    };
+    let first = plan(&with(Some("one")), &look(&world, &sketch));
+    run(&first, &world, Until::End, &mut Dice::new(7));
+    let observed = look(&world, &sketch);
+    assert!(plan(&with(Some("one")), &observed).is_empty());
+    let changed = plan(&with(Some("two")), &observed);
+    assert_eq!(
+        reason(&changed, "apply/lin1"),
+        "blueprint changed: contents of images"
+    );
+    // No machine is made again, and none leaves the cluster.
+    for step in changed.steps() {
+        let id = step.id.to_string();
+        assert!(
+            !id.starts_with("make") && !id.contains("reset") && !id.starts_with("remove"),
+            "{id}"
+        );
+    }
+    // Windows nodes are brought no images.
+    assert!(
+        !ids(&changed).iter().any(|id| *id == "apply/win1"),
+        "{:?}",
+        ids(&changed)
+    );
+}
+
+#[test]
+fn a_feature_that_is_not_asked_for_any_more_is_said_to_stay() {
+    let mut sketch = Sketch::small();
+    sketch.old_windows.count = 1;
+    let world = sketch.world();
+    let with = read(&format!("windows: {{hyperv: true}}\n{}", sketch.text()));
+    let first = plan(&wanted(&with, &sketch), &look(&world, &sketch));
+    run(&first, &world, Until::End, &mut Dice::new(7));
+    let observed = look(&world, &sketch);
+    assert!(plan(&wanted(&with, &sketch), &observed).is_empty());
+    let note = "the feature Microsoft-Hyper-V stays installed, since other programs may use it";
+    let off = planned(&sketch, &observed);
+    assert_eq!(
+        reason(&off, "apply/oldwin1"),
+        format!("blueprint changed: system; {note}")
+    );
+    // It is said once, not with every other change.
+    let text = format!("windows: {{hyperv: true, rdp: true}}\n{}", sketch.text());
+    let on = plan(&wanted(&read(&text), &sketch), &observed);
+    assert_eq!(reason(&on, "apply/oldwin1"), "blueprint changed: system");
+}
+
+#[test]
+fn without_images_a_mark_of_an_older_version_is_no_change() {
+    let sketch = Sketch::small();
+    let cluster = sketch.cluster();
+    let wanted = wanted(&cluster, &sketch);
+    let observed = look(&up(&sketch), &sketch);
+    let applied = observed
+        .machines
+        .values()
+        .filter_map(|machine| machine.inside.as_ref()?.blueprint.as_ref());
+    for blueprint in applied {
+        assert_eq!(blueprint.topics.get("contents of images"), None);
+    }
+    assert!(plan(&wanted, &observed).is_empty());
+}
+
+#[test]
 fn promise_08_from_where_machines_are_reachable_changes_in_place() {
     let sketch = Sketch::small();
     let world = up(&sketch);

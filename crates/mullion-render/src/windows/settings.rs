@@ -72,6 +72,8 @@ fn registry(seat: Seat<'_>, wanted: &Wanted) -> Vec<RegistryValue> {
     } else {
         RegistryWhen::Made
     };
+    let settings = &wanted.settings;
+    let is_switched_off = !settings.rdp && settings.written.contains("rdp");
     let laid = |value: &Known, key: String| RegistryValue {
         key: format!(r"HKLM\{key}"),
         name: value.name.clone(),
@@ -86,6 +88,8 @@ fn registry(seat: Seat<'_>, wanted: &Wanted) -> Vec<RegistryValue> {
         .filter(|value| match value.when {
             RegistryWhen::Always => true,
             RegistryWhen::Rdp => wanted.settings.rdp,
+            // Windows that we install has it off.
+            RegistryWhen::NoRdp => seat.is_existing() && is_switched_off,
             RegistryWhen::Made | RegistryWhen::Existing => value.when == own,
         })
         .flat_map(|value| value.keys().into_iter().map(move |key| laid(value, key)))

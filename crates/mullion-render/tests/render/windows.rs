@@ -3,7 +3,7 @@
 use mullion_catalog::{BlueprintPart, Catalog};
 use mullion_render::{join_config, windows_blueprint};
 use mullion_spec::words::Driver;
-use mullion_wire::{Attended, AttendedLog, Blueprint, Content, ServiceState};
+use mullion_wire::{Attended, AttendedLog, Blueprint, Content, RegistryData, ServiceState};
 
 use crate::scene::{self, name};
 
@@ -524,6 +524,33 @@ fn a_zone_and_a_page_file_that_the_file_sets_reach_existing_machines() {
         assert_eq!(set("timezone: UTC, pageFile: 4GiB"), (utc, Some(4096)));
     }
     assert_eq!(shared("rdp: true"), (None, None));
+}
+
+#[test]
+fn remote_desktop_of_an_existing_machine_is_switched_as_the_file_says() {
+    let of = |text: &str| {
+        let model = scene::model(text, "1.36");
+        let setting = scene::setting(&model, scene::container());
+        let blueprint = windows_blueprint(&setting, &name("win1")).unwrap();
+        let opens = blueprint
+            .firewall
+            .unwrap()
+            .open
+            .iter()
+            .any(|port| port.name == "rdp");
+        let registry = blueprint.windows.unwrap().registry.into_iter();
+        let mut switches = registry.filter(|value| value.name == "fDenyTSConnections");
+        let data = switches.next().map(|value| value.data);
+        assert_eq!(switches.next(), None);
+        (data, opens)
+    };
+    let shared = |field: &str| of(&format!("windows: {{{field}}}\n{REAL}"));
+    let own = |field: &str| of(&REAL.replace("ssh:", &format!("{field}, ssh:")));
+    for set in [&shared as &dyn Fn(&str) -> _, &own] {
+        assert_eq!(set("rdp: true"), (Some(RegistryData::Dword(0)), true));
+        assert_eq!(set("rdp: false"), (Some(RegistryData::Dword(1)), false));
+    }
+    assert_eq!(of(REAL), (None, false), "a default changes nothing");
 }
 
 #[test]

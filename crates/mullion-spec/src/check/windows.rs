@@ -34,19 +34,31 @@ impl Checker<'_> {
             page_file = self.page_file(&at.key("pageFile"), text, page_file);
             written.insert("pageFile");
         }
+        if raw.rdp.is_some() {
+            written.insert("rdp");
+        }
+        let mut locale = usual.locale;
+        if let Some(text) = &raw.locale {
+            locale = self.text(&at.key("locale"), text);
+        }
+        let mut licence = usual.licence;
+        if let Some(raw) = &raw.licence {
+            licence = self.licence(&at.key("licence"), raw);
+        }
+        let mut administrator_password = usual.administrator_password;
+        if let Some(raw) = &raw.administrator_password {
+            administrator_password = self.secret(&at.key("administratorPassword"), raw);
+        }
         let settings = WindowsSettings {
             timezone,
-            locale: self.text(&at.key("locale"), &raw.locale),
-            licence: self.licence(&at.key("licence"), &raw.licence),
-            administrator_password: self.secret(
-                &at.key("administratorPassword"),
-                &raw.administrator_password,
-            ),
+            locale,
+            licence,
+            administrator_password,
             updates: self.updates(&at.key("updates"), &raw.updates),
             page_file,
             defender_exclusions: raw.defender_exclusions,
             hyperv: raw.hyperv,
-            rdp: raw.rdp,
+            rdp: raw.rdp.unwrap_or(usual.rdp),
             written,
         };
         Shared { settings, taint }
@@ -83,7 +95,10 @@ impl Checker<'_> {
         }
         own.defender_exclusions = raw.defender_exclusions.unwrap_or(own.defender_exclusions);
         own.hyperv = raw.hyperv.unwrap_or(own.hyperv);
-        own.rdp = raw.rdp.unwrap_or(own.rdp);
+        if let Some(rdp) = raw.rdp {
+            own.rdp = rdp;
+            own.written.insert("rdp");
+        }
         own
     }
 
