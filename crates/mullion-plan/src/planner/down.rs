@@ -118,6 +118,7 @@ mod tests {
                 ..Inside::default()
             }),
             autostart: None,
+            claimed_by: None,
             trouble: None,
         }
     }
