@@ -179,14 +179,15 @@ impl Api {
         set: &str,
         fingerprint: &Fingerprint,
         objects: &[Value],
-        cluster: &ClusterName,
+        owner: &Owner,
     ) -> Result<Look, KubeError> {
-        self.wait(self.session.apply_set(set, fingerprint, objects, cluster))
+        self.wait(self.session.apply_set(set, fingerprint, objects, owner))
     }
 
-    /// Deletes a set of objects, the last applied first. Not yet, as long as one of them is still being deleted.
-    pub fn remove_set(&self, set: &str) -> Result<Look, KubeError> {
-        self.wait(self.session.remove_set(set))
+    /// Deletes a set of objects, the last applied first. Not yet, as long as one of them is still being deleted. What
+    /// another cluster applied stays.
+    pub fn remove_set(&self, set: &str, owner: &Owner) -> Result<Look, KubeError> {
+        self.wait(self.session.remove_set(set, owner))
     }
 
     /// Writes down that a suite of checks passed.

@@ -120,7 +120,7 @@ pub(crate) fn view(
     owner: &Owner,
 ) -> ClusterView {
     let kubeadm = Kubeadm::of(answers.kubeadm.as_ref());
-    let record = Record::of(answers.record.as_ref());
+    let record = Record::of(answers.record.as_ref(), owner);
     let waiting: Vec<&CertificateSigningRequest> = answers
         .requests
         .iter()

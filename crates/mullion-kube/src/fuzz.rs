@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
 
 use crate::error::KubeError;
 use crate::facts::{node_view, reads_kubeadm};
+use crate::owner::Owner;
 use crate::record::Record;
 use crate::snapshot::Snapshot;
 use crate::{conditions, etcd, kubeconfig, request};
@@ -68,7 +69,7 @@ pub fn certificate_request(bytes: &[u8]) -> Result<(), String> {
 pub fn api_server(bytes: &[u8]) -> Result<(), String> {
     let refused = |error: serde_json::Error| error.to_string();
     if let Ok(map) = serde_json::from_slice::<ConfigMap>(bytes) {
-        let _ = Record::of(Some(&map)).fingerprints();
+        let _ = Record::of(Some(&map), &Owner::default()).fingerprints();
     }
     if let Ok(status) = serde_json::from_slice::<kube::core::Status>(bytes) {
         let error = KubeError::new("ask", kube::Error::Api(Box::new(status)));

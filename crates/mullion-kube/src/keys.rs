@@ -3,7 +3,7 @@
 /// The label on everything of ours: its value is the cluster's name.
 pub const CLUSTER_LABEL: &str = "mullion.dev/cluster";
 
-/// The label on a node of ours: its value is the cluster's random id.
+/// The label on nodes and objects of ours: its value is the cluster's random id.
 pub const ID_LABEL: &str = "mullion.dev/cluster-id";
 
 /// The label on an object of a set: its value is the set's name.

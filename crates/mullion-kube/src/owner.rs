@@ -1,4 +1,4 @@
-//! Whose a node is, by its labels.
+//! Whose a node or an object is, by its labels.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,8 @@ use mullion_spec::value::ClusterName;
 
 use crate::keys::{CLUSTER_LABEL, ID_LABEL};
 
-/// A cluster file's own cluster. Two of one name can have nodes in one existing cluster: the id tells them apart.
+/// A cluster file's own cluster. Several can have nodes and objects in one existing cluster, also two of one name: the id
+/// tells them apart.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Owner {
     cluster: String,
@@ -23,13 +24,23 @@ impl Owner {
         }
     }
 
+    /// Its name.
+    pub(crate) fn cluster(&self) -> &str {
+        &self.cluster
+    }
+
+    /// Its id, where it has one already.
+    pub(crate) fn id(&self) -> Option<&str> {
+        self.id.as_deref()
+    }
+
     /// The labels that say so.
     pub(crate) fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
         let id = self.id.as_deref().map(|id| (ID_LABEL, id));
         std::iter::once((CLUSTER_LABEL, self.cluster.as_str())).chain(id)
     }
 
-    /// Who else a node with these labels belongs to, in words; none where it is this cluster's or no cluster's.
+    /// Who else a node or an object with these labels belongs to, in words; none where it is this cluster's or no cluster's.
     pub(crate) fn other(&self, labels: &BTreeMap<String, String>) -> Option<String> {
         let cluster = labels.get(CLUSTER_LABEL)?;
         if *cluster != self.cluster {

@@ -9,13 +9,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use kube::ResourceExt as _;
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use mullion_plan::Fingerprint;
-use mullion_spec::value::ClusterName;
 use serde_json::{Map, Value};
 
 use crate::error::KubeError;
-use crate::keys::{CLUSTER_LABEL, MANAGER, SET_LABEL};
+use crate::keys::{MANAGER, SET_LABEL};
 use crate::kinds::{self, Kind, Kinds, Rank};
 use crate::look::Look;
+use crate::owner::Owner;
 use crate::record::{ObjectKey, SetRecord};
 use crate::session::{Session, side_by_side};
 
@@ -32,21 +32,26 @@ impl Session {
         set: &str,
         fingerprint: &Fingerprint,
         objects: &[Value],
-        cluster: &ClusterName,
+        owner: &Owner,
     ) -> Result<Look, KubeError> {
-        let wanted = wanted(set, objects, cluster)?;
+        let wanted = wanted(set, objects, owner)?;
         let defined = defined(&wanted);
-        let old = self.record().await?.sets.remove(set).unwrap_or_default();
+        let mut record = self.record(owner).await?;
+        let key = record.key(set, owner);
+        let old = record.sets.remove(set).unwrap_or_default();
+        let id = owner.id().map(str::to_owned);
         let done = SetRecord {
+            id: id.clone(),
             fingerprint: Some(fingerprint.clone()),
             objects: wanted.iter().map(|object| object.key.clone()).collect(),
         };
         let begun = SetRecord {
+            id,
             fingerprint: None,
             objects: done.objects.union(&old.objects).cloned().collect(),
         };
         if old != done && old != begun {
-            self.write_set(set, &begun, cluster).await?;
+            self.write_set(&key, &begun, owner).await?;
         }
         let mut kinds = Kinds::default();
         for (_, objects) in by_rank(wanted, |object| &object.key) {
@@ -70,21 +75,26 @@ impl Session {
         }
         let gone = old.objects.difference(&done.objects).cloned();
         // Pruned objects are left to end in their own time: nothing of the set waits for that.
-        self.remove_all(set, gone.collect(), &mut kinds).await?;
-        self.write_set(set, &done, cluster).await?;
+        self.remove_all((set, owner), gone.collect(), &mut kinds)
+            .await?;
+        self.write_set(&key, &done, owner).await?;
         Ok(Look::So(()))
     }
 
-    pub(crate) async fn remove_set(&self, set: &str) -> Result<Look, KubeError> {
-        let Some(record) = self.record().await?.sets.remove(set) else {
+    pub(crate) async fn remove_set(&self, set: &str, owner: &Owner) -> Result<Look, KubeError> {
+        let mut record = self.record(owner).await?;
+        let key = record.key(set, owner);
+        let Some(known) = record.sets.remove(set) else {
             return Ok(Look::So(()));
         };
         let mut kinds = Kinds::default();
-        let ending = self.remove_all(set, record.objects, &mut kinds).await?;
-        if let Some(key) = ending.first() {
-            return Ok(Look::not_yet(format!("{key} is still being deleted")));
+        let ending = self
+            .remove_all((set, owner), known.objects, &mut kinds)
+            .await?;
+        if let Some(object) = ending.first() {
+            return Ok(Look::not_yet(format!("{object} is still being deleted")));
         }
-        self.erase_set(set).await?;
+        self.erase_set(key).await?;
         Ok(Look::So(()))
     }
 
@@ -110,7 +120,7 @@ impl Session {
     /// Deletes what is still of the set, the last applied first. Gives those that are not gone yet.
     async fn remove_all(
         &self,
-        set: &str,
+        (set, owner): (&str, &Owner),
         keys: BTreeSet<ObjectKey>,
         kinds: &mut Kinds,
     ) -> Result<Vec<ObjectKey>, KubeError> {
@@ -119,7 +129,10 @@ impl Session {
             let mut requests = Vec::new();
             for key in keys {
                 match kinds.find(self, &key.api_version, &key.kind).await {
-                    Ok(kind) => requests.push(self.clone().remove(kind, key, set.to_owned())),
+                    Ok(kind) => {
+                        let of = (set.to_owned(), owner.clone());
+                        requests.push(self.clone().remove(kind, key, of));
+                    }
                     // With the definition of its kind, an object is gone too.
                     Err(KubeError::UnknownKind { .. }) => {}
                     Err(error) => return Err(error),
@@ -137,14 +150,17 @@ impl Session {
         self,
         kind: Kind,
         key: ObjectKey,
-        set: String,
+        (set, owner): (String, Owner),
     ) -> Result<Option<ObjectKey>, KubeError> {
         let objects = kind.objects(&self, &key);
         let found = self
             .ask(format!("read {key}"), objects.get_metadata_opt(&key.name))
             .await?;
-        // Somebody may have made another one since, or another set may have taken it over.
-        let Some(found) = found.filter(|found| found.labels().get(SET_LABEL) == Some(&set)) else {
+        // Somebody may have made another one since, or another set or another cluster may have taken it over.
+        let is_own = |labels: &BTreeMap<String, String>| {
+            labels.get(SET_LABEL) == Some(&set) && owner.other(labels).is_none()
+        };
+        let Some(found) = found.filter(|found| is_own(found.labels())) else {
             return Ok(None);
         };
         if found.metadata.deletion_timestamp.is_some() {
@@ -203,7 +219,7 @@ fn defined(wanted: &[Wanted]) -> BTreeSet<(String, String)> {
 }
 
 /// The objects with our labels on them; a list is taken for what is in it.
-fn wanted(set: &str, objects: &[Value], cluster: &ClusterName) -> Result<Vec<Wanted>, KubeError> {
+fn wanted(set: &str, objects: &[Value], owner: &Owner) -> Result<Vec<Wanted>, KubeError> {
     let mut wanted = Vec::new();
     for (index, object) in objects.iter().enumerate() {
         let lacks = |lacks: &'static str| KubeError::Object {
@@ -218,13 +234,13 @@ fn wanted(set: &str, objects: &[Value], cluster: &ClusterName) -> Result<Vec<Wan
             _ => std::slice::from_ref(object),
         };
         for item in items {
-            wanted.push(labelled(item, set, cluster).map_err(lacks)?);
+            wanted.push(labelled(item, set, owner).map_err(lacks)?);
         }
     }
     Ok(wanted)
 }
 
-fn labelled(object: &Value, set: &str, cluster: &ClusterName) -> Result<Wanted, &'static str> {
+fn labelled(object: &Value, set: &str, owner: &Owner) -> Result<Wanted, &'static str> {
     let mut body = object.clone();
     let text = |value: &Value, field: &str| value.get(field)?.as_str().map(str::to_owned);
     let api_version = text(&body, "apiVersion").ok_or("apiVersion")?;
@@ -241,7 +257,10 @@ fn labelled(object: &Value, set: &str, cluster: &ClusterName) -> Result<Wanted, 
     }
     let labels = labels.as_object_mut().ok_or("map of labels")?;
     labels.insert(SET_LABEL.into(), set.into());
-    labels.insert(CLUSTER_LABEL.into(), cluster.as_str().into());
+    let own = owner
+        .labels()
+        .map(|(key, value)| (key.to_owned(), value.into()));
+    labels.extend(own);
     Ok(Wanted {
         key: ObjectKey {
             api_version,

@@ -74,6 +74,7 @@ impl Sighting {
     /// The facts of the machine, as planning takes them; nobody has looked inside yet.
     pub fn facts(&self, driver: words::Driver, place: Place) -> MachineFacts {
         MachineFacts {
+            claimed_by: None,
             ours: self.ours,
             made: self.made,
             whole: self.whole,

@@ -61,6 +61,8 @@ pub enum SnapshotBefore {
     /// Certificates are renewed while the API server is silent. etcd may be as silent: then the step says so, and the
     /// renewal goes on without a snapshot.
     Repair,
+    /// The whole cluster goes. Where there can be no snapshot, the step says so, and the machines are reset without one.
+    Removal,
 }
 
 macro_rules! actions {
@@ -415,6 +417,7 @@ impl Action {
                     SnapshotBefore::Repair => {
                         format!("the certificates of {on} are renewed, if etcd answers")
                     }
+                    SnapshotBefore::Removal => "the cluster is removed, if etcd answers".into(),
                 };
                 format!("save a snapshot of etcd in the state folder before {what}")
             }

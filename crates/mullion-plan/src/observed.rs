@@ -230,6 +230,9 @@ pub struct MachineFacts {
     /// Whether it starts when its host starts; `None` where the host starts no machines by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub autostart: Option<bool>,
+    /// The cluster of another name that claims it, where it exists already.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claimed_by: Option<String>,
     /// Why it must be left as it is: neither made, changed nor removed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<Trouble>,

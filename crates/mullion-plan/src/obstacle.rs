@@ -51,6 +51,9 @@ pub enum Obstacle {
         /// The name.
         #[schemars(with = "String")]
         machine: MachineName,
+        /// The cluster that it belongs to, where that is known.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cluster: Option<String>,
     },
     /// A machine of the user's holds Kubernetes that somebody else put there.
     Occupied {
@@ -284,7 +287,11 @@ impl Obstacle {
             Self::Version { found, wanted } => {
                 format!("the cluster runs Kubernetes {found}, and {wanted} is wanted")
             }
-            Self::NotOurs { machine } => {
+            Self::NotOurs {
+                machine,
+                cluster: Some(cluster),
+            } => format!("machine `{machine}` belongs to the cluster `{cluster}`"),
+            Self::NotOurs { machine, .. } => {
                 format!("a machine `{machine}` exists that does not belong to this cluster")
             }
             Self::Occupied { machine } => {
@@ -368,7 +375,13 @@ impl Obstacle {
             Self::Version { found, .. } => format!(
                 "write `version: \"{found}\"`; this release does not upgrade a running cluster"
             ),
-            Self::NotOurs { machine } => {
+            Self::NotOurs {
+                machine,
+                cluster: Some(cluster),
+            } => format!(
+                "take `{machine}` out of this file, or out of the cluster `{cluster}` first; nothing was changed"
+            ),
+            Self::NotOurs { machine, .. } => {
                 format!("rename the group in the file, or take `{machine}` out of what it belongs to")
             }
             Self::Occupied { machine } => format!(

@@ -123,6 +123,7 @@ mod tests {
                 ..Inside::default()
             }),
             autostart: None,
+            claimed_by: None,
             trouble: None,
         }
     }

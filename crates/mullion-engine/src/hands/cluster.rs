@@ -97,7 +97,7 @@ impl Hands<'_> {
         Ok(Owner::new(&self.cluster().name, id.as_ref()))
     }
 
-    /// The same, where the first node may make the id.
+    /// The same, where the first node or set may make the id.
     fn owner_made(&self) -> Result<Owner, StepError> {
         let identity = self.identity()?;
         Ok(Owner::new(&self.cluster().name, Some(&identity.id)))
@@ -149,15 +149,18 @@ impl Hands<'_> {
         })?;
         let look = self
             .api()?
-            .apply_set(set, fingerprint, &objects, &self.cluster().name)
+            .apply_set(set, fingerprint, &objects, &self.owner_made()?)
             .map_err(|error| refused(&format!("the objects {set} could not be applied"), &error))?;
         seen(look)
     }
 
     pub(super) fn remove_objects(&self, set: &str) -> Result<(), StepError> {
+        let owner = self.owner().map_err(|error| {
+            StepError::new(ErrorClass::Refused, "the cluster's id cannot be read").because(&error)
+        })?;
         let look = self
             .api()?
-            .remove_set(set)
+            .remove_set(set, &owner)
             .map_err(|error| refused(&format!("the objects {set} could not be removed"), &error))?;
         seen(look)
     }

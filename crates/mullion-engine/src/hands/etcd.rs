@@ -134,11 +134,15 @@ impl Hands<'_> {
         before: SnapshotBefore,
         attendant: &dyn Attend,
     ) -> Result<(), StepError> {
+        if before == SnapshotBefore::Removal {
+            self.save_before_removal(machine, attendant);
+            return Ok(());
+        }
         let api = self.api()?;
         let asked = match before {
-            SnapshotBefore::Reset => self.ask_to_spare(&api, machine)?,
             SnapshotBefore::Renewal => self.ask_etcd(&api, machine)?,
             SnapshotBefore::Repair => return self.save_before_repair(&api, machine, attendant),
+            SnapshotBefore::Reset | SnapshotBefore::Removal => self.ask_to_spare(&api, machine)?,
         };
         let Asked {
             facts,
@@ -164,18 +168,47 @@ impl Hands<'_> {
         let (doors, last) = self.doors(machine);
         match self.save_from_any(api, machine, doors, last, attendant) {
             Err(Unsaved::Etcd(error)) => {
-                let causes = error.causes.iter().map(|cause| format!(": {cause}"));
-                let words = format!(
+                let what = format!(
                     "saved no snapshot of etcd before the certificates of {machine} are renewed, since etcd does not \
-                     answer{}",
-                    causes.collect::<String>()
+                     answer"
                 );
-                attendant.hear(News::Line(words.clone()));
-                self.note(words);
+                self.note_unsaved(what, &error.causes, attendant);
                 Ok(())
             }
             saved => saved.map_err(Unsaved::into_error),
         }
+    }
+
+    /// A snapshot before the whole cluster goes. Nothing that keeps it from being saved keeps the cluster: whoever
+    /// removes a broken cluster could not remove it otherwise.
+    fn save_before_removal(&self, machine: &MachineName, attendant: &dyn Attend) {
+        let saved = self.api().and_then(|api| {
+            let (doors, last) = self.doors(machine);
+            let saved = self.save_from_any(&api, machine, doors, last, attendant);
+            saved.map_err(|unsaved| match unsaved {
+                // Its own words say that the machine is left as it is.
+                Unsaved::Etcd(mut error) => {
+                    error.words = "etcd gave no snapshot".into();
+                    error
+                }
+                Unsaved::Folder(error) => error,
+            })
+        });
+        if let Err(error) = saved {
+            let what = format!(
+                "saved no snapshot of etcd before the cluster is removed: {}",
+                error.words
+            );
+            self.note_unsaved(what, &error.causes, attendant);
+        }
+    }
+
+    /// Tells now, and at the end of the run, that there is no snapshot.
+    fn note_unsaved(&self, what: String, causes: &[String], attendant: &dyn Attend) {
+        let causes = causes.iter().map(|cause| format!(": {cause}"));
+        let words = causes.fold(what, |words, cause| words + &cause);
+        attendant.hear(News::Line(words.clone()));
+        self.note(words);
     }
 
     fn save_from_any(
@@ -324,6 +357,23 @@ fn unsaved(words: String, cause: Option<StepError>) -> StepError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn promise_04_down_goes_on_where_no_snapshot_can_be_saved() {
+        let scene = super::super::made::Scene::new(
+            "metadata: {name: ours}\nmachines:\n- {name: cp, role: control-plane}\n",
+        );
+        let hands = scene.hands();
+        let machine = "cp1".parse().unwrap();
+        let save = |before| hands.save_etcd(&machine, before, &mullion_plan::Unattended);
+        // There is no kubeconfig, and nobody answers.
+        assert!(save(SnapshotBefore::Reset).is_err());
+        assert_eq!(save(SnapshotBefore::Removal), Ok(()));
+        let notes = hands.notes();
+        assert_eq!(notes.len(), 1);
+        let words = "saved no snapshot of etcd before the cluster is removed: ";
+        assert!(notes[0].starts_with(words), "{notes:?}");
+    }
 
     #[test]
     fn a_door_is_read_from_what_the_machine_prints() {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use mullion_plan::{
     ClusterFacts, ClusterId, ClusterUid, DiscoverError, Fingerprint, HostFacts, Inside, Kubeadm,
-    Observed, Place, Power, StepError, Trouble,
+    MachineFacts, Observed, Place, Power, StepError, Trouble,
 };
 use mullion_spec::value::MachineName;
 use mullion_wire::{Facts, Feature, KubeadmPhase, Mark};
@@ -150,25 +150,30 @@ impl Hands<'_> {
                 // Nobody has done anything there yet.
                 Answer::NoAgent => machine.inside = Some(Inside::default()),
                 Answer::Refused(trouble) => machine.trouble = Some(trouble),
-                Answer::Facts(facts) => {
-                    match inside(&facts) {
-                        Ok(inside) => machine.inside = Some(inside),
-                        // A mark that only a newer version can read is no missing mark.
-                        Err(trouble) => machine.trouble = Some(trouble),
-                    }
-                    match self.claimant(facts.claim.as_ref(), own.as_ref()) {
-                        Ok(claimant) => machine.ours |= claimant == Claimant::Ours,
-                        // What we made has its label outside.
-                        Err(trouble) if !machine.made => machine.trouble = Some(trouble),
-                        Err(_) => {}
-                    }
-                }
+                Answer::Facts(facts) => self.judge_inside(machine, &facts, own.as_ref()),
             }
         }
         // One that exists already and does not answer was not seen at all.
         observed
             .machines
             .retain(|_, facts| facts.made || facts.inside.is_some() || facts.trouble.is_some());
+    }
+
+    /// Takes over what a machine's agent tells: what is inside, and whose the machine is.
+    fn judge_inside(&self, machine: &mut MachineFacts, facts: &Facts, own: Option<&ClusterUid>) {
+        match inside(facts) {
+            Ok(inside) => machine.inside = Some(inside),
+            // A mark that only a newer version can read is no missing mark.
+            Err(trouble) => machine.trouble = Some(trouble),
+        }
+        match self.claimant(facts.claim.as_ref(), own) {
+            Ok(Claimant::Ours) => machine.ours = true,
+            // What we made has its label outside.
+            _ if machine.made => {}
+            Ok(Claimant::Other(Some(name))) => machine.claimed_by = Some(name),
+            Ok(Claimant::Other(None)) => machine.trouble = Some(unread_claim()),
+            Err(trouble) => machine.trouble = Some(trouble),
+        }
     }
 
     /// Which cluster a machine belongs to by the claim inside it, or why it must be left as it is.
@@ -329,6 +334,16 @@ fn read_label(mark: Option<&Mark>) -> Result<Option<Label>, Trouble> {
     label.map(Some).map_err(|error| newer(&error.to_string()))
 }
 
+/// The trouble with a claim that names no cluster.
+fn unread_claim() -> Trouble {
+    Trouble::Agent {
+        why: "this version cannot read which cluster the machine belongs to".into(),
+        hint: Some(
+            "use the version of Mullion that wrote it, or a newer one; nothing was changed".into(),
+        ),
+    }
+}
+
 fn newer(why: &str) -> Trouble {
     Trouble::Agent {
         why: format!("this version cannot read the mark of its blueprint: {why}"),
@@ -463,6 +478,44 @@ mod tests {
         assert_eq!(inside(&facts), inside(&ours));
         let none = Facts { mark: None, ..ours };
         assert_eq!(inside(&none).unwrap().blueprint, None);
+    }
+
+    #[test]
+    fn promise_09_a_claim_counts_whatever_became_of_the_blueprint() {
+        let scene = super::super::made::Scene::new(
+            "metadata: {name: ours}\nmachines:\n- {name: cp, role: control-plane}\n",
+        );
+        let hands = scene.hands();
+        let observed = include_str!("../../../mullion/tests/adopted/observed.json");
+        let observed: Observed = serde_json::from_str(observed).unwrap();
+        let existing = MachineFacts {
+            ours: false,
+            made: false,
+            ..observed.machines.values().next().unwrap().clone()
+        };
+        let judged = |machine: &MachineFacts, claim: Option<serde_json::Value>| {
+            let facts = Facts {
+                claim: claim.map(Mark),
+                drift: vec!["a file was changed".into()],
+                ..Facts::default()
+            };
+            let mut machine = machine.clone();
+            hands.judge_inside(&mut machine, &facts, None);
+            (machine.ours, machine.claimed_by, machine.trouble.is_some())
+        };
+        let of = |cluster: &str| Some(serde_json::json!({ "cluster": cluster }));
+        let other = || Some("theirs".to_owned());
+        assert_eq!(judged(&existing, None), (true, None, false));
+        assert_eq!(judged(&existing, of("ours")), (true, None, false));
+        assert_eq!(judged(&existing, of("theirs")), (false, other(), false));
+        let unread = Some(serde_json::json!({ "claimant": 7 }));
+        assert_eq!(judged(&existing, unread), (false, None, true));
+        let made = MachineFacts {
+            ours: true,
+            made: true,
+            ..existing
+        };
+        assert_eq!(judged(&made, of("theirs")), (true, None, false));
     }
 
     #[test]

@@ -34,7 +34,7 @@ fn apply(api: &Api, version: u8, objects: &[Value]) -> Result<Look, KubeError> {
         "network-flannel",
         &Fingerprint::of(&version),
         objects,
-        &cluster(),
+        &owner(),
     )
 }
 
@@ -62,7 +62,7 @@ fn a_set_is_applied_in_order_labelled_and_written_down_last() {
     let labels = &fake.at(DAEMONS).unwrap()["metadata"]["labels"];
     assert_eq!(
         *labels,
-        json!({"mullion.dev/set": "network-flannel", "mullion.dev/cluster": "demo"})
+        json!({"mullion.dev/set": "network-flannel", "mullion.dev/cluster": "demo", "mullion.dev/cluster-id": ClusterUid::of(1).as_str()})
     );
     let made = fake.made();
     let applied = made.iter().find(|made| made.path == DAEMONS).unwrap();
@@ -106,12 +106,50 @@ fn an_object_that_another_set_took_over_is_not_pruned() {
     let api = fake.api();
     assert!(apply(&api, 1, &flannel()).unwrap().is_so());
     let settings = [flannel().remove(1)];
-    let taken = api.apply_set("policy", &Fingerprint::of(&1), &settings, &cluster());
+    let taken = api.apply_set("policy", &Fingerprint::of(&1), &settings, &owner());
     assert!(taken.unwrap().is_so());
     assert!(apply(&api, 2, &flannel()[..1]).unwrap().is_so());
     assert!(fake.at(SETTINGS).is_some(), "it is the other set's now");
     let objects = api.facts(&owner()).unwrap().facts.objects;
     assert_eq!(objects.len(), 2, "each set has its own place: {objects:?}");
+}
+
+#[test]
+fn promise_09_two_clusters_do_not_delete_each_others_sets() {
+    let fake = Fake::default();
+    let api = fake.api();
+    let theirs = Owner::new(&"other".parse().unwrap(), Some(&ClusterUid::of(2)));
+    let set = "network-flannel";
+    let apply_as = |owner: &Owner, version: u8, objects: &[Value]| {
+        let fingerprint = Fingerprint::of(&version);
+        api.apply_set(set, &fingerprint, objects, owner).unwrap()
+    };
+    let sets = |owner: &Owner| api.facts(owner).unwrap().facts.objects;
+    assert!(apply_as(&owner(), 1, &flannel()).is_so());
+    let labels = &fake.at(SETTINGS).unwrap()["metadata"]["labels"];
+    assert_eq!(labels[crate::keys::ID_LABEL], ClusterUid::of(1).as_str());
+    assert!(
+        sets(&theirs).is_empty(),
+        "planning would remove what it sees"
+    );
+    assert!(api.remove_set(set, &theirs).unwrap().is_so());
+    assert!(fake.at(SETTINGS).is_some() && fake.at(DAEMONS).is_some());
+    // Both apply a set of one name: each finds its own again, and neither prunes what the other has.
+    let settings = [flannel().remove(1)];
+    assert!(apply_as(&theirs, 2, &settings).is_so());
+    assert_eq!(sets(&theirs)[set], Fingerprint::of(&2_u8));
+    assert_eq!(sets(&owner())[set], Fingerprint::of(&1_u8));
+    assert!(
+        apply_as(&theirs, 3, &[]).is_so(),
+        "pruned, and it is theirs"
+    );
+    assert!(fake.at(SETTINGS).is_none() && fake.at(DAEMONS).is_some());
+    assert!(apply_as(&theirs, 4, &settings).is_so());
+    assert!(api.remove_set(set, &owner()).unwrap().is_so());
+    assert!(fake.at(SETTINGS).is_some(), "it is theirs now");
+    assert!(fake.at(DAEMONS).is_none());
+    assert!(sets(&owner()).is_empty());
+    assert_eq!(sets(&theirs)[set], Fingerprint::of(&4_u8));
 }
 
 #[test]
@@ -138,7 +176,7 @@ fn a_webhook_that_refuses_leaves_the_set_unfinished_and_known() {
         Fingerprint::of(&2_u8),
         "and not yet what it should be"
     );
-    assert!(api.remove_set("network-flannel").unwrap().is_so());
+    assert!(api.remove_set("network-flannel", &owner()).unwrap().is_so());
     assert!(fake.at(SETTINGS).is_none());
 }
 
@@ -163,7 +201,7 @@ fn removing_goes_the_other_way_and_forgets_the_set_last() {
     let api = fake.api();
     assert!(apply(&api, 1, &flannel()).unwrap().is_so());
     fake.forget_requests();
-    assert!(api.remove_set("network-flannel").unwrap().is_so());
+    assert!(api.remove_set("network-flannel", &owner()).unwrap().is_so());
     assert_eq!(
         fake.changes(),
         [
@@ -176,7 +214,7 @@ fn removing_goes_the_other_way_and_forgets_the_set_last() {
     );
     assert_eq!(fingerprint(&api), None);
     assert!(
-        api.remove_set("network-flannel").unwrap().is_so(),
+        api.remove_set("network-flannel", &owner()).unwrap().is_so(),
         "removing twice is removing once"
     );
 }
@@ -191,7 +229,7 @@ fn a_namespace_that_takes_its_time_is_waited_for() {
     let mut ending = fake.at(path).unwrap();
     ending["metadata"]["deletionTimestamp"] = "2026-11-15T09:00:00Z".into();
     fake.put(path, ending);
-    let look = api.remove_set("network-flannel").unwrap();
+    let look = api.remove_set("network-flannel", &owner()).unwrap();
     assert_eq!(words(look), "Namespace kube-flannel is still being deleted");
     assert!(
         fingerprint(&api).is_some(),
@@ -205,7 +243,7 @@ fn an_object_of_somebody_elses_making_is_not_deleted_with_the_set() {
     let api = fake.api();
     assert!(apply(&api, 1, &flannel()).unwrap().is_so());
     fake.put(SETTINGS, json!({"metadata": {"labels": {}}}));
-    assert!(api.remove_set("network-flannel").unwrap().is_so());
+    assert!(api.remove_set("network-flannel", &owner()).unwrap().is_so());
     assert!(fake.at(SETTINGS).is_some());
 }
 
@@ -253,7 +291,7 @@ fn a_kind_that_the_set_defines_is_waited_for() {
     assert!(!apply(&api, 1, &objects).unwrap().is_so());
     assert!(apply(&api, 1, &objects).unwrap().is_so());
     assert!(fake.at(thing).is_some());
-    assert!(api.remove_set("network-flannel").unwrap().is_so());
+    assert!(api.remove_set("network-flannel", &owner()).unwrap().is_so());
     assert!(fake.at(thing).is_none());
 }
 
@@ -305,7 +343,7 @@ fn sets_that_are_applied_at_once_do_not_meet() {
                 let fingerprint = Fingerprint::of(&number);
                 let set = format!("addon-{number}");
                 assert!(
-                    api.apply_set(&set, &fingerprint, &[settings], &cluster())
+                    api.apply_set(&set, &fingerprint, &[settings], &owner())
                         .unwrap()
                         .is_so()
                 );

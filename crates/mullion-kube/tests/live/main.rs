@@ -218,7 +218,7 @@ fn objects(server: &Server, api: &Api) {
     let set = "network-flannel";
     let begun = Instant::now();
     assert!(
-        api.apply_set(set, &one, &flannel(), &cluster())
+        api.apply_set(set, &one, &flannel(), &owner())
             .unwrap()
             .is_so()
     );
@@ -236,7 +236,7 @@ fn objects(server: &Server, api: &Api) {
 
     // The same again, then without the ConfigMap.
     assert!(
-        api.apply_set(set, &one, &flannel(), &cluster())
+        api.apply_set(set, &one, &flannel(), &owner())
             .unwrap()
             .is_so()
     );
@@ -249,18 +249,14 @@ fn objects(server: &Server, api: &Api) {
         .into_iter()
         .filter(|object| object["kind"] != "ConfigMap")
         .collect();
-    assert!(
-        api.apply_set(set, &two, &fewer, &cluster())
-            .unwrap()
-            .is_so()
-    );
+    assert!(api.apply_set(set, &two, &fewer, &owner()).unwrap().is_so());
     assert!(!server.exists(&[&place[..], &["configmap", "flannel"]].concat()));
     assert_eq!(api.facts(&owner()).unwrap().facts.objects[set], two);
 
     // What is invalid is refused in the server's words, and the set is not taken for whole.
     let mut wrong = fewer.clone();
     wrong[0]["spec"]["template"]["spec"]["containers"] = json!([]);
-    let error = api.apply_set(set, &one, &wrong, &cluster()).unwrap_err();
+    let error = api.apply_set(set, &one, &wrong, &owner()).unwrap_err();
     assert_eq!(error.class(), ErrorClass::Refused, "{error:?}");
     assert!(api.facts(&owner()).unwrap().facts.objects[set] != one);
 
@@ -269,7 +265,9 @@ fn objects(server: &Server, api: &Api) {
     api.forget_proofs().unwrap();
     assert!(api.facts(&owner()).unwrap().facts.proven.is_empty());
 
-    until("removing the set", || api.remove_set(set).unwrap());
+    until("removing the set", || {
+        api.remove_set(set, &owner()).unwrap()
+    });
     assert!(!server.exists(&["namespace", "kube-flannel"]));
     assert!(!server.exists(&["clusterrole", "flannel"]));
     assert!(api.facts(&owner()).unwrap().facts.objects.is_empty());
@@ -294,17 +292,19 @@ fn kinds(server: &Server, api: &Api) {
     ];
     let fingerprint = Fingerprint::of(&"things");
     until("the kind", || {
-        api.apply_set("addon-things", &fingerprint, &objects, &cluster())
+        api.apply_set("addon-things", &fingerprint, &objects, &owner())
             .unwrap()
     });
     assert!(server.exists(&["things.example.org", "a"]));
-    until("removing it", || api.remove_set("addon-things").unwrap());
+    until("removing it", || {
+        api.remove_set("addon-things", &owner()).unwrap()
+    });
     assert!(!server.exists(&["crd", "things.example.org"]));
     let error = api
-        .apply_set("addon-things", &fingerprint, &objects[..1], &cluster())
+        .apply_set("addon-things", &fingerprint, &objects[..1], &owner())
         .unwrap_err();
     assert!(matches!(error, KubeError::UnknownKind { .. }), "{error:?}");
-    assert!(api.remove_set("addon-things").unwrap().is_so());
+    assert!(api.remove_set("addon-things", &owner()).unwrap().is_so());
 }
 
 fn tokens(server: &Server, api: &Api) {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use mullion_spec::value::MachineName;
 
 use super::{Mark, Sheet};
-use crate::action::{Action, Membership};
+use crate::action::{Action, Membership, SnapshotBefore};
 use crate::observed::{Inside, MachineFacts, Observed, Place};
 use crate::obstacle::{Obstacle, not_removable_in};
 use crate::plan::Plan;
@@ -32,16 +32,37 @@ pub fn plan_down(observed: &Observed, rest: Rest, silent: &BTreeMap<MachineName,
         return Plan::blocked(obstacles);
     }
     let mut sheet = Sheet::default();
+    let ours = || observed.machines.iter().filter(|(_, facts)| facts.ours);
+    // The disks of machines that we made go with everything else. A machine that exists already stays, and its owner may
+    // miss what was in etcd. One snapshot is enough, from before the first member goes.
+    let mut kept = ours().filter(|(_, facts)| !facts.made && holds_etcd(facts));
+    let saved = kept.next().map(|(name, _)| {
+        let before = SnapshotBefore::Removal;
+        sheet.push(
+            Stage::Retire,
+            Some(name),
+            Action::SaveEtcd { before },
+            REASON,
+            None,
+        )
+    });
     for (name, address) in silent {
         let address = address.clone();
         let reach = Action::Reach { address };
         let reached = sheet.push(Stage::Retire, Some(name), reach, SILENT, None);
         let release = Action::ReleaseMachine;
-        sheet.push(Stage::Retire, Some(name), release, REASON, Some(reached));
+        sheet.push(
+            Stage::Retire,
+            Some(name),
+            release,
+            REASON,
+            [reached].into_iter().chain(saved),
+        );
     }
     let mut gone: BTreeMap<&Place, Vec<Mark>> = BTreeMap::new();
-    for (name, facts) in observed.machines.iter().filter(|(_, facts)| facts.ours) {
-        let last = sheet.lay_down(name, facts, rest);
+    for (name, facts) in ours() {
+        let saved = saved.filter(|_| holds_etcd(facts));
+        let last = sheet.lay_down(name, facts, rest, saved);
         if facts.made {
             gone.entry(&facts.place).or_default().extend(last);
         }
@@ -61,11 +82,25 @@ pub fn plan_down(observed: &Observed, rest: Rest, silent: &BTreeMap<MachineName,
     })
 }
 
+/// Whether a machine has a member of etcd. A control plane that kubeadm did not finish may have one, too.
+fn holds_etcd(facts: &MachineFacts) -> bool {
+    facts
+        .inside
+        .as_ref()
+        .is_some_and(|inside| inside.control_plane)
+}
+
 const REASON: &str = "everything is to go";
 const SILENT: &str = "it did not answer, and may hold what we laid down";
 
 impl Sheet {
-    fn lay_down(&mut self, name: &MachineName, facts: &MachineFacts, rest: Rest) -> Option<Mark> {
+    fn lay_down(
+        &mut self,
+        name: &MachineName,
+        facts: &MachineFacts,
+        rest: Rest,
+        saved: Option<Mark>,
+    ) -> Option<Mark> {
         let inside = facts.inside.as_ref();
         let belongs = inside.is_some_and(Inside::is_of_cluster);
         let mut actions = Vec::new();
@@ -86,7 +121,7 @@ impl Sheet {
         } else if inside.is_some_and(|inside| inside.agent.is_some()) {
             actions.push(Action::ReleaseMachine);
         }
-        let mut tail = None;
+        let mut tail = saved;
         for action in actions {
             tail = Some(self.push(Stage::Retire, Some(name), action, REASON, tail));
         }
@@ -118,6 +153,7 @@ mod tests {
                 ..Inside::default()
             }),
             autostart: None,
+            claimed_by: None,
             trouble: None,
         }
     }
@@ -208,6 +244,45 @@ mod tests {
         observed.machines.insert("a1".parse().unwrap(), facts);
         let plan = plan_down(&observed, Rest::Nothing, &BTreeMap::new());
         assert_eq!(ids(&plan), ["remove/a1"]);
+    }
+
+    #[test]
+    fn promise_04_a_snapshot_is_saved_before_control_planes_that_exist_already_are_reset() {
+        let seat = |made: bool| {
+            let mut facts = machine(true, made);
+            facts.inside.as_mut().unwrap().control_plane = true;
+            facts
+        };
+        let mut observed = Observed::default();
+        for (name, facts) in [
+            ("cp1", seat(true)),
+            ("cp2", seat(false)),
+            ("cp3", seat(false)),
+            ("lin1", machine(true, false)),
+        ] {
+            observed.machines.insert(name.parse().unwrap(), facts);
+        }
+        let none = BTreeMap::new();
+        let plan = plan_down(&observed, Rest::Nothing, &none);
+        let before = SnapshotBefore::Removal;
+        let saves = |plan: &Plan| {
+            let steps = plan.steps().iter();
+            let saves = steps.filter(|step| matches!(step.action, Action::SaveEtcd { .. }));
+            saves
+                .map(|step| (step.id.to_string(), step.action.clone()))
+                .collect::<Vec<_>>()
+        };
+        let saved = ("snapshot/cp2".to_owned(), Action::SaveEtcd { before });
+        assert_eq!(saves(&plan), [saved], "once");
+        let waits = |id: &str| {
+            let needs = &plan.get(&crate::StepId::new(id)).unwrap().needs;
+            needs.iter().any(|need| need.as_str() == "snapshot/cp2")
+        };
+        assert!(waits("remove/cp1") && waits("reset/cp2") && waits("reset/cp3"));
+        assert!(!waits("reset/lin1"));
+        // What we made goes with its disk.
+        observed.machines.retain(|_, facts| facts.made);
+        assert!(saves(&plan_down(&observed, Rest::Nothing, &none)).is_empty());
     }
 
     #[test]

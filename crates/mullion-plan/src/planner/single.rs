@@ -171,6 +171,7 @@ mod tests {
                     ..inside.clone()
                 }),
                 autostart: None,
+                claimed_by: None,
                 trouble: None,
             };
             observed.machines.insert(name.parse().unwrap(), facts);

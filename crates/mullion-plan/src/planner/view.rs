@@ -268,10 +268,14 @@ impl<'a> View<'a> {
                 carrier.driver().to_string(),
             );
             let Carrier::Made { host, size, .. } = carrier else {
-                // One that another cluster uses is not taken from it.
-                if !facts.ours && inside.is_some_and(|inside| self.is_elsewhere(inside)) {
+                // One that another cluster uses is not taken from it. Drift and a changed file hide its blueprint, and
+                // not its claim.
+                let is_claimed = facts.claimed_by.is_some();
+                let is_elsewhere = || inside.is_some_and(|inside| self.is_elsewhere(inside));
+                if !facts.ours && (is_claimed || is_elsewhere()) {
                     obstacles.insert(Obstacle::NotOurs {
                         machine: name.clone(),
+                        cluster: facts.claimed_by.clone(),
                     });
                 } else if inside.is_some_and(|inside| self.is_occupied(inside)) {
                     obstacles.insert(Obstacle::Occupied {
@@ -283,6 +287,7 @@ impl<'a> View<'a> {
             if !facts.ours {
                 obstacles.insert(Obstacle::NotOurs {
                     machine: name.clone(),
+                    cluster: None,
                 });
                 continue;
             }

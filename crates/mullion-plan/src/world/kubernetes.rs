@@ -159,10 +159,10 @@ impl State {
                 Some(id)
             }
             SnapshotBefore::Renewal => Some(id?),
-            SnapshotBefore::Repair => id.ok(),
+            SnapshotBefore::Repair | SnapshotBefore::Removal => id.ok(),
         };
         self.snapshots.extend(id.map(|id| (id, name.clone())));
-        if before != SnapshotBefore::Reset {
+        if !matches!(before, SnapshotBefore::Reset | SnapshotBefore::Removal) {
             self.saved.insert(name.clone());
         }
         Ok(())

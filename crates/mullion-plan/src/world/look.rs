@@ -127,6 +127,7 @@ fn facts(unit: &Unit) -> MachineFacts {
         address: Some(unit.address),
         inside: unit.is_reachable().then(|| seen(&unit.inside)),
         autostart: unit.autostart,
+        claimed_by: None,
         trouble: None,
     }
 }

@@ -141,7 +141,46 @@ fn a_machine_that_another_cluster_uses_is_not_taken_from_it() {
     facts.ours = false;
     let machine = name.clone();
     let plan = planned(&sketch, &observed);
-    assert_eq!(only_obstacle(&plan), &Obstacle::NotOurs { machine });
+    let cluster = None;
+    assert_eq!(
+        only_obstacle(&plan),
+        &Obstacle::NotOurs { machine, cluster }
+    );
+}
+
+#[test]
+fn promise_09_a_machine_that_another_cluster_claims_is_not_taken_although_its_blueprint_is_undone()
+{
+    let mut sketch = Sketch::small();
+    sketch.old_linux.count = 1;
+    let mut observed = look(&up(&sketch), &sketch);
+    let mut machines = observed.machines.iter_mut();
+    let (name, facts) = machines.find(|(_, facts)| !facts.made).unwrap();
+    let machine = name.clone();
+    // A load balancer, or one that was prepared and never joined, with a file that somebody edited.
+    facts.ours = false;
+    facts.inside = Some(mullion_plan::Inside {
+        agent: Some("1".into()),
+        drift: vec!["`/etc/haproxy/haproxy.cfg` was changed".into()],
+        ..mullion_plan::Inside::default()
+    });
+    facts.claimed_by = Some("other".into());
+    let plan = planned(&sketch, &observed);
+    let obstacle = only_obstacle(&plan);
+    let cluster = Some("other".to_owned());
+    assert_eq!(
+        obstacle,
+        &Obstacle::NotOurs {
+            machine: machine.clone(),
+            cluster
+        }
+    );
+    assert!(obstacle.words().contains("`other`"), "{obstacle}");
+    // `down` leaves it as it is, and is not held up by it.
+    let down = mullion_plan::plan_down(&observed, mullion_plan::Rest::Nothing, &Default::default());
+    assert!(down.obstacles().is_empty());
+    let of_it = |step: &&mullion_plan::Step| step.machine.as_ref() == Some(&machine);
+    assert_eq!(down.steps().iter().filter(of_it).count(), 0);
 }
 
 #[test]

@@ -63,9 +63,8 @@ pub fn down(
     let failed = |what: &str, error: &dyn std::error::Error| {
         Failure::new(Class::ThisComputer, what).because(error)
     };
-    let snapshots = state
-        .snapshots()
-        .map_err(|error| failed("the snapshots of etcd cannot be listed", &error))?;
+    let unlisted = |error| failed("the snapshots of etcd cannot be listed", &error);
+    let snapshots = state.snapshots().map_err(unlisted)?;
     if let Some(what) = removals(name, &plan, purged.as_ref(), &snapshots) {
         consent(console, &what, wishes.yes)?;
     }
@@ -91,6 +90,8 @@ pub fn down(
         }
         report = Some(ended);
     }
+    // The run may have saved another one.
+    let snapshots = state.snapshots().map_err(unlisted)?;
     state
         .clone()
         .remove()

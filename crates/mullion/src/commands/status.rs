@@ -610,6 +610,7 @@ mod tests {
             address: None,
             inside: None,
             autostart: None,
+            claimed_by: None,
             trouble: None,
         };
         let mut observed = Observed::default();

@@ -247,6 +247,7 @@ mod tests {
                     ..Inside::default()
                 }),
                 autostart: None,
+                claimed_by: None,
                 trouble: None,
             };
             observed.machines.insert(name.parse().unwrap(), facts);
