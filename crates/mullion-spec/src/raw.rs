@@ -397,10 +397,6 @@ pub struct RawHost {
 /// How Windows machines are set up.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is a field of the file with a name of its own"
-)]
 pub struct RawWindows {
     /// The time zone, by its IANA or Windows name; null for `UTC`, or for its own on an existing machine.
     pub timezone: Option<String>,

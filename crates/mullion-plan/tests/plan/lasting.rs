@@ -197,7 +197,7 @@ fn an_image_that_changed_is_brought_to_nodes_that_are_up() {
     }
     // Windows nodes are brought no images.
     assert!(
-        !ids(&changed).iter().any(|id| *id == "apply/win1"),
+        !ids(&changed).contains(&"apply/win1"),
         "{:?}",
         ids(&changed)
     );
