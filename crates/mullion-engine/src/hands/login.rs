@@ -275,10 +275,9 @@ impl Hands<'_> {
         let told = talk::facts(transport, self.os(machine)).map_err(|error| broken(&error))?;
         match told {
             Told::Facts(facts) => self.refuse_foreign(machine, facts.claim.as_ref()),
-            Told::Nobody => Ok(()),
             Told::Refused(error) => Err(error),
             // An agent that does not run is replaced, and asked then.
-            Told::Nothing(_) => Ok(()),
+            Told::Nobody | Told::Nothing(_) => Ok(()),
         }
     }
 

@@ -272,8 +272,8 @@ mod tests {
                 .map(|step| (step.id.to_string(), step.action.clone()))
                 .collect::<Vec<_>>()
         };
-        let saved = ("snapshot/cp2".to_owned(), Action::SaveEtcd { before });
-        assert_eq!(saves(&plan), [saved], "once");
+        let wanted = ("snapshot/cp2".to_owned(), Action::SaveEtcd { before });
+        assert_eq!(saves(&plan), [wanted], "once");
         let waits = |id: &str| {
             let needs = &plan.get(&crate::StepId::new(id)).unwrap().needs;
             needs.iter().any(|need| need.as_str() == "snapshot/cp2")

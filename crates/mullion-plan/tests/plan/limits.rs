@@ -177,7 +177,11 @@ fn promise_09_a_machine_that_another_cluster_claims_is_not_taken_although_its_bl
     );
     assert!(obstacle.words().contains("`other`"), "{obstacle}");
     // `down` leaves it as it is, and is not held up by it.
-    let down = mullion_plan::plan_down(&observed, mullion_plan::Rest::Nothing, &Default::default());
+    let down = mullion_plan::plan_down(
+        &observed,
+        mullion_plan::Rest::Nothing,
+        &std::collections::BTreeMap::new(),
+    );
     assert!(down.obstacles().is_empty());
     let of_it = |step: &&mullion_plan::Step| step.machine.as_ref() == Some(&machine);
     assert_eq!(down.steps().iter().filter(of_it).count(), 0);
