@@ -369,7 +369,7 @@ mod tests {
         // There is no kubeconfig, and nobody answers.
         assert!(save(SnapshotBefore::Reset).is_err());
         assert_eq!(save(SnapshotBefore::Removal), Ok(()));
-        let notes = hands.notes();
+        let notes = hands.take_notes();
         assert_eq!(notes.len(), 1);
         let words = "saved no snapshot of etcd before the cluster is removed: ";
         assert!(notes[0].starts_with(words), "{notes:?}");
