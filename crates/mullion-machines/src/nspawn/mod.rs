@@ -39,6 +39,7 @@ mod seed;
 mod share;
 mod unit;
 mod units;
+mod whose;
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -52,6 +53,7 @@ use self::place::{Ground, Guise, Home, Label, LabelVersion, Marked};
 use self::process::{Body, Running, Scan};
 pub use self::quota::{DiskLimit, disk_limit};
 use self::units::Units;
+use self::whose::{difference, used_elsewhere};
 use crate::driver::{Capabilities, Driver, Look, Privilege, Stop};
 use crate::error::DriverError;
 use crate::found::{Door, Found, Sighting};
@@ -247,21 +249,6 @@ fn left_alone(machine: &MachineName, trouble: Trouble) -> DriverError {
     }
 }
 
-/// Why a machine must be left as it is, where one of the same name runs from another folder.
-fn used_elsewhere(body: &Body) -> Option<Trouble> {
-    body.intruder().as_deref().map(runs_elsewhere)
-}
-
-/// The trouble with a machine of the same name whose overlay writes into another folder.
-fn runs_elsewhere(upper: &Path) -> Trouble {
-    Trouble::UsedElsewhere {
-        by: format!(
-            "a machine of the same name that runs from `{}`",
-            upper.display()
-        ),
-    }
-}
-
 /// A machine's files as they are now.
 fn inside(home: &Home, label: &Label) -> Result<seed::Inside, DriverError> {
     let body = Body::new(home, &label.cluster, &label.name)?;
@@ -328,27 +315,6 @@ fn host_key(machine: &MachineName) -> Result<(String, String), DriverError> {
         cause,
     })?;
     Ok((pair.private.reveal().to_owned(), pair.public))
-}
-
-/// What of a machine that is there differs from the wish.
-fn difference(label: &Label, wish: &MachineWish, guise: Guise) -> Option<&'static str> {
-    let is_other = |id: &mullion_plan::Identity| {
-        let wanted = wish.identity.as_ref();
-        wanted.is_some_and(|wanted| wanted.id != id.id)
-    };
-    if label.guise != guise {
-        Some("driver")
-    } else if label.identity.as_ref().is_some_and(is_other) {
-        Some("cluster")
-    } else if label.template != wish.template {
-        Some("template")
-    } else if label.size != wish.size {
-        Some("size")
-    } else if label.address != wish.address || label.network.trunc() != wish.network.trunc() {
-        Some("address")
-    } else {
-        None
-    }
 }
 
 impl Look for Nspawn {
@@ -555,19 +521,7 @@ impl Driver for Nspawn {
         machine: &MachineName,
         identity: &Identity,
     ) -> Result<(), DriverError> {
-        let (home, mut label) = self.whole(cluster, machine)?;
-        match &label.identity {
-            Some(there) if there.id == identity.id => Ok(()),
-            Some(_) => Err(DriverError::Different {
-                cluster: cluster.clone(),
-                machine: machine.clone(),
-                what: "cluster",
-            }),
-            None => {
-                label.identity = Some(identity.clone());
-                home.put_label(&label)
-            }
-        }
+        self.put_identity(cluster, machine, identity)
     }
 
     fn set_autostart(
@@ -689,40 +643,6 @@ mod tests {
         fs_err::write(folder.join("machine.json"), "{").unwrap();
         let refused = driver.console_tail(&cluster, &machine, 3).unwrap_err();
         assert!(refused.to_string().contains("machine.json"), "{refused}");
-    }
-
-    #[test]
-    fn promise_09_a_machine_of_an_older_version_gets_an_id_and_keeps_it() {
-        let place = tempfile::tempdir().unwrap();
-        let driver = Nspawn::new(place.path());
-        let (cluster, machine) = ("mullion".parse().unwrap(), "cp1".parse().unwrap());
-        let folder = place.path().join("clusters/mullion/machines/cp1");
-        fs_err::create_dir_all(&folder).unwrap();
-        let older = include_str!("../../../mullion/tests/adopted/machines/cp1/machine.json");
-        fs_err::write(folder.join("machine.json"), older).unwrap();
-        let found = || driver.whole(&cluster, &machine).unwrap().1;
-        let before = found();
-        assert_eq!(before.identity, None);
-        let identity = |id| Identity {
-            id: mullion_plan::ClusterUid::of(id),
-            owner: 1000,
-        };
-        driver.claim(&cluster, &machine, &identity(7)).unwrap();
-        let claimed = Label {
-            identity: Some(identity(7)),
-            ..before
-        };
-        assert_eq!(found(), claimed, "nothing else changes");
-        driver.claim(&cluster, &machine, &identity(7)).unwrap();
-        let refused = driver.claim(&cluster, &machine, &identity(8)).unwrap_err();
-        assert!(matches!(
-            refused,
-            DriverError::Different {
-                what: "cluster",
-                ..
-            }
-        ));
-        assert_eq!(found(), claimed);
     }
 
     #[test]

@@ -243,7 +243,7 @@ pub(super) fn stray(
         let mut uppers = mounts.into_iter().filter_map(|mount| mount.upper);
         if let Some(found) = uppers.find_map(|upper| judged(&upper, cluster, clusters)) {
             return Ok(Some(match found {
-                Stray::Elsewhere(upper) => super::runs_elsewhere(&upper),
+                Stray::Elsewhere(upper) => super::whose::runs_elsewhere(&upper),
                 Stray::NoFolder(folder) => Trouble::NoFolder {
                     folder: folder.display().to_string(),
                     end: unit_of(&group).map_or_else(
