@@ -270,7 +270,7 @@ impl Catalog {
     }
 
     /// The feature that `hyperv` asks for, by DISM's name.
-    pub fn hyperv_feature(&self) -> &str {
+    pub fn virtualization_feature(&self) -> &str {
         &self.windows.features.hyperv
     }
 

@@ -81,7 +81,7 @@ pub(super) fn left_to_join(item: &Item<'_>, inside: &Inside, new: &Topics) -> Op
 pub(super) fn left_installed(item: &Item<'_>, inside: &Inside, new: &Topics) -> Option<String> {
     let applied = &inside.blueprint.as_ref()?.topics;
     let is_changed = applied.get(wanted::SYSTEM) != new.get(wanted::SYSTEM);
-    let feature = Catalog::builtin().hyperv_feature();
+    let feature = Catalog::builtin().virtualization_feature();
     let wanted = wanted::features(item.group());
     // A group without features has stand-ins, or Linux.
     let is_dropped = !wanted.is_empty() && !wanted.contains(&feature);
