@@ -221,6 +221,10 @@ fn promise_07_a_process_that_looks_like_a_machine_leads_nobody_to_the_computers_
                 text.contains("intruder"),
                 "it is the machine's file: {text}"
             );
+            // Our key is one: another takes its place.
+            driver
+                .authorize(cluster, name, &wish.authorized_keys[0])
+                .unwrap();
             // Nor is it ended in the machine's place.
             driver
                 .stop(cluster, name, Stop::AtOnce, &Unattended)
