@@ -52,7 +52,7 @@ impl Model {
         let catalog = Catalog::builtin();
         let support = catalog.windows_support(self.kubernetes.version.minor, version);
         let cni = catalog.cni(self.cluster.network.cni);
-        // An empty list means that nobody looked, not that there is none.
+        // An empty list says nothing: the catalog does not list the versions of every plugin.
         let is_listed =
             cni.is_none_or(|cni| cni.windows.is_empty() || cni.windows(version).is_some());
         let is_supported = matches!(support, Support::Supported { .. }) && is_listed;

@@ -42,7 +42,7 @@ struct Saved {
     repo_tags: Option<Vec<String>>,
 }
 
-/// The names of the images in an archive, as Docker or an OCI tool wrote it; `None` where nobody here can read it.
+/// The names of the images in an archive, as Docker or an OCI tool wrote it; `None` for a form that is not read here.
 /// containerd keeps no image without a name.
 pub fn archive_names(reader: impl Read) -> io::Result<Option<BTreeSet<String>>> {
     let mut reader = io::BufReader::with_capacity(1 << 16, reader);

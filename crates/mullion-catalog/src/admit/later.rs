@@ -27,7 +27,7 @@ impl Catalog {
             for (field, is_chosen) in wanted.settings.chosen() {
                 let at = windows_field(draft, *index, field);
                 let exists = facts.machines == MachineOrigin::Existing;
-                // No updates are none, whoever decides on them.
+                // An empty list of updates asks for nothing.
                 let is_set = exists && field != "updates" && draft.says(&at);
                 let Some(refusal) = facts.refuses.get(field).filter(|_| is_chosen || is_set) else {
                     continue;

@@ -179,8 +179,8 @@ impl Hands<'_> {
         }
     }
 
-    /// A snapshot before the whole cluster goes. Nothing that keeps it from being saved keeps the cluster: whoever
-    /// removes a broken cluster could not remove it otherwise.
+    /// Saves a snapshot before the whole cluster goes. Where that fails, the removal goes on: a broken cluster must be
+    /// removable.
     fn save_before_removal(&self, machine: &MachineName, attendant: &dyn Attend) {
         let saved = self.api().and_then(|api| {
             let (doors, last) = self.doors(machine);

@@ -2,8 +2,8 @@
 
 use mullion_plan::Perform as _;
 use mullion_plan::{
-    Action, Blow, Dice, EtcdFacts, Health, Inside, Kubeadm, MemberFacts, Observed, Obstacle, Plan,
-    Power, Prior, StepId, Until, World, plan_reset, run,
+    Action, Blow, ClusterFacts, Dice, EtcdFacts, Health, Inside, Kubeadm, MemberFacts, Observed,
+    Obstacle, Plan, Power, Prior, StepId, Until, World, plan_reset, run,
 };
 use mullion_spec::value::MachineName;
 
@@ -19,6 +19,15 @@ fn three() -> (Sketch, World) {
     sketch.seats.count = 3;
     let world = up(&sketch);
     (sketch, world)
+}
+
+/// The API server does not answer. etcd is still as it was found.
+fn silence(observed: &mut Observed) -> &mut ClusterFacts {
+    let cluster = observed.cluster.as_mut().unwrap();
+    cluster.answers = false;
+    cluster.nodes.clear();
+    cluster.objects.clear();
+    cluster
 }
 
 fn run_whole(plan: &Plan, world: &World) {
@@ -334,10 +343,7 @@ fn promise_04_a_silent_api_server_does_not_make_sick_members_healthy() {
     sketch.seats.count = 2;
     let mut observed = look(&world, &sketch);
     healthy(&mut observed, [true, false, true]);
-    let cluster = observed.cluster.as_mut().unwrap();
-    cluster.answers = false;
-    cluster.nodes.clear();
-    cluster.objects.clear();
+    silence(&mut observed);
     let risk = Obstacle::NoMajority {
         machine: name("cp3"),
         healthy: 1,
@@ -357,10 +363,7 @@ fn promise_04_members_that_nobody_could_ask_do_not_count_as_healthy() {
     let (mut sketch, world) = three();
     sketch.seats.count = 2;
     let mut observed = look(&world, &sketch);
-    let cluster = observed.cluster.as_mut().unwrap();
-    (cluster.answers, cluster.etcd) = (false, None);
-    cluster.nodes.clear();
-    cluster.objects.clear();
+    silence(&mut observed).etcd = None;
     let machine = name("cp3");
     let unknown = Obstacle::EtcdUnknown { machine };
     assert_eq!(only_obstacle(&planned(&sketch, &observed)), &unknown);
@@ -399,10 +402,7 @@ fn promise_04_workers_that_are_started_do_not_stand_for_healthy_members() {
     let world = up(&sketch);
     sketch.seats.count = 2;
     let mut observed = look(&world, &sketch);
-    let cluster = observed.cluster.as_mut().unwrap();
-    (cluster.answers, cluster.etcd) = (false, None);
-    cluster.nodes.clear();
-    cluster.objects.clear();
+    silence(&mut observed).etcd = None;
     let machines = observed.machines.iter_mut();
     for (_, facts) in machines.filter(|(name, _)| name.as_str().starts_with("lin")) {
         (facts.inside, facts.power) = (None, Power::Off);
