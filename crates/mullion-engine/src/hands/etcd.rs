@@ -366,7 +366,7 @@ mod tests {
         let hands = scene.hands();
         let machine = "cp1".parse().unwrap();
         let save = |before| hands.save_etcd(&machine, before, &mullion_plan::Unattended);
-        // There is no kubeconfig, and nobody answers.
+        // There is no kubeconfig, and no control plane answers.
         assert!(save(SnapshotBefore::Reset).is_err());
         assert_eq!(save(SnapshotBefore::Removal), Ok(()));
         let notes = hands.take_notes();
