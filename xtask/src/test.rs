@@ -173,10 +173,10 @@ fn start_fetch(
 }
 
 /// The tests that every change must pass: a cluster from nothing to nothing with everything that must work in between,
-/// also after a restart of the computer, one of both systems, one whose making is killed again and again, what the README shows, the contract of the drivers
-/// that carry all of them, its networks, routes to private networks, a stand-in for Windows, and every promise of
-/// `docs/security.md` that needs root.
-const USUAL: [&str; 9] = [
+/// also after a restart of the computer, one of both systems, one whose making is killed again and again, what the README
+/// shows, the contract of the drivers that carry all of them, its networks, routes to private networks, a stand-in for
+/// Windows, every promise of `docs/security.md` that needs root, and how root is asked for.
+const USUAL: [&str; 11] = [
     "whole::",
     "windows::",
     "killed::",
@@ -186,6 +186,8 @@ const USUAL: [&str; 9] = [
     "routes::",
     "stand_in::",
     "promise_",
+    "elevation::",
+    "a_removal_is_one_document",
 ];
 
 /// The tests that make real machines: they need root, and packages that `doctor --fix` installs.
@@ -222,7 +224,7 @@ fn ignored_tests(pace: Pace, names: &[String]) -> Command {
             .env("MULLION_SLOW", "1"),
     };
     if pace == Pace::Usual {
-        tests.arg("--test=real");
+        tests.args(["--test=real", "--test=cli"]);
     }
     // They share this computer's networks and cores, so they take turns.
     tests.args(["--", "--ignored", "--test-threads=1"]);

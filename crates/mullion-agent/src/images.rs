@@ -10,7 +10,7 @@ use mullion_wire::{ImageArchive, Sha256Digest};
 
 use crate::apply::content;
 use crate::failure::AgentError;
-use crate::state;
+use crate::state::{self, Imported};
 use crate::system::{Program, run_well};
 use crate::work::Work;
 
@@ -92,6 +92,7 @@ fn import_one(work: &mut Work<'_, '_>, archive: &ImageArchive) -> Result<(), Age
         });
     };
     let before = listed(work)?;
+    let former = work.state.images.get(sha256).cloned();
     let imported = work.state.images.entry(sha256.clone()).or_default();
     // One that was cut off may have brought them already.
     let before = imported.before.get_or_insert(before).clone();
@@ -103,8 +104,17 @@ fn import_one(work: &mut Work<'_, '_>, archive: &ImageArchive) -> Result<(), Age
     ];
     let program = ctr(args).within(UNPACKED_WITHIN);
     if let Err(error) = run_well(work.system, &program, &mut |_| {}) {
-        // Until it is tried again others may bring theirs.
-        work.state.images.remove(sha256);
+        // Until it is tried again others may bring theirs. What it brought at an earlier time is still ours.
+        match former.filter(|one| !one.references.is_empty() || !one.former.is_empty()) {
+            Some(former) => {
+                let former = Imported {
+                    before: None,
+                    ..former
+                };
+                work.state.images.insert(sha256.clone(), former);
+            }
+            None => drop(work.state.images.remove(sha256)),
+        }
         work.save()?;
         return Err(error.into());
     }

@@ -175,6 +175,13 @@ pub enum Obstacle {
     ExistingSilent,
     /// The file has no machine that could be a control plane.
     NoControlPlane,
+    /// An archive of images that the file names cannot be read.
+    ArchiveUnread {
+        /// The archive.
+        file: String,
+        /// Why not.
+        why: String,
+    },
     /// Something of this cluster's name must be left as it is until a person decides.
     LeftAlone {
         /// The machine; none where it is the machine network.
@@ -257,7 +264,9 @@ impl Obstacle {
     /// Whose matter it is.
     pub const fn class(&self) -> ObstacleClass {
         match self {
-            Self::NoControlPlane | Self::TooFewAddresses { .. } => ObstacleClass::File,
+            Self::NoControlPlane | Self::ArchiveUnread { .. } | Self::TooFewAddresses { .. } => {
+                ObstacleClass::File
+            }
             Self::NetworkTaken { .. } | Self::LeftAlone { machine: None, .. } => {
                 ObstacleClass::ThisComputer
             }
@@ -353,6 +362,9 @@ impl Obstacle {
             ),
             Self::ExistingSilent => "the existing cluster does not answer".into(),
             Self::NoControlPlane => "the file has no machine for the control plane".into(),
+            Self::ArchiveUnread { file, why } => {
+                format!("the archive of images `{file}` cannot be read: {why}")
+            }
             Self::LeftAlone { machine, trouble } => left_alone(machine.as_ref(), trouble),
             Self::OurFault { words } => format!("the steps are no plan: {words}"),
         }
@@ -444,6 +456,9 @@ impl Obstacle {
                     .into()
             }
             Self::NoControlPlane => "add a group with `role: control-plane`".into(),
+            Self::ArchiveUnread { .. } => {
+                "put the archive back, or take the image out of `images` in the file".into()
+            }
             Self::LeftAlone { machine, trouble } => way_out(machine.as_ref(), trouble),
             Self::OurFault { .. } => "please report it with the file and `mullion plan --json`".into(),
         }

@@ -62,6 +62,8 @@ pub struct Documents {
     pub patches: Option<Fingerprint>,
     /// What the file's archives of images for Linux nodes hold, where there are any.
     pub archives: Option<Fingerprint>,
+    /// The archives among them that cannot be read, and why.
+    pub unread: BTreeMap<String, String>,
 }
 
 /// What kind of file a part is.

@@ -220,9 +220,14 @@ impl Environment {
 
     /// A path of the file: `~` is the user's folder, and what is relative is so to where the file was given.
     pub fn path_of(&self, path: &Path) -> PathBuf {
+        self.paths.join(self.expanded(path))
+    }
+
+    /// A path of the file with the user's folder for `~`.
+    pub fn expanded(&self, path: &Path) -> PathBuf {
         match path.strip_prefix("~") {
             Ok(rest) => self.home.join(rest),
-            Err(_) => self.paths.join(path),
+            Err(_) => path.to_owned(),
         }
     }
 
@@ -275,8 +280,9 @@ impl Environment {
         };
         let folder = start.join(rest);
         // Programs that run as root get this path in their settings, where these characters would end it.
-        let is_strange = |letter: char| letter.is_control() || "\"\\:".contains(letter);
-        if folder.to_string_lossy().contains(is_strange) {
+        let is_strange = |letter: char| letter.is_control() || "\"\\".contains(letter);
+        let has_colon = rest.to_string_lossy().contains(':');
+        if has_colon || folder.to_string_lossy().contains(is_strange) {
             return Err(refused()
                 .because(&Whose(format!(
                     "the path `{}` has a character that ends a path in the settings of other programs",

@@ -27,6 +27,7 @@ pub mod failure;
 pub mod file;
 pub mod guard;
 pub mod invocation;
+pub mod links;
 pub mod output_file;
 pub mod shell;
 pub mod signals;
@@ -184,8 +185,9 @@ fn dispatch(
     let mut judged = || {
         let judged = judge(&global, environment, input)?;
         if let Some(model) = &judged.judgement.model {
-            // A folder that may not be used is refused before anything is done.
+            // What may not be used or read is refused before anything is done.
             environment.cache_of(model.cluster())?;
+            links::refuse_for_root(model.cluster(), global.file.as_deref(), environment)?;
         }
         Ok::<_, Failure>(judged)
     };

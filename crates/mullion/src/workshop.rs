@@ -19,7 +19,7 @@ use mullion_wire::{Content, Secret, Sha256Digest};
 
 use crate::environment::Environment;
 use crate::failure::{Class, Failure};
-use crate::views::reads::{self, secrets};
+use crate::views::reads::secrets;
 use crate::{agent_program, windows_parts};
 
 /// A file of the user's that is larger is not taken along in the document, but brought by itself.
@@ -54,20 +54,6 @@ pub fn open<'a>(model: &'a Model, environment: &Environment) -> Result<Hands<'a>
 
 fn outfit(model: &Model, environment: &Environment) -> Result<Outfit, Failure> {
     let cluster = model.cluster();
-    // The invoking user's rights are not there to hold root back, and a link hides what root would read.
-    if mullion_rights::invoker().is_none()
-        && rustix::process::geteuid().is_root()
-        && let Some((link, target)) = reads::link_out(cluster, environment)
-    {
-        let what = format!(
-            "`{}` leads out of the folder of the cluster file, to `{}`",
-            link.display(),
-            target.display()
-        );
-        return Err(
-            Failure::new(Class::File, what).hint("name the file itself where root should read it")
-        );
-    }
     let existing = match &cluster.control_plane {
         ControlPlane::Existing { kubeconfig, .. } => {
             let path = environment.path_of(kubeconfig);

@@ -93,6 +93,10 @@ const RULES: &[Rule] = &[
         promises::tested,
     ),
     (
+        "`cargo xtask test` runs every test of a promise",
+        promises::asked_for,
+    ),
+    (
         "unsafe code stands where Windows is called, and nowhere else",
         unsafety::in_its_place,
     ),

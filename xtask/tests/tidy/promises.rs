@@ -10,6 +10,42 @@ const NUMBERS: std::ops::RangeInclusive<u8> = 1..=13;
 /// Where they are listed for readers.
 const PAGE: &str = "docs/security.md";
 
+/// Where `cargo xtask test` looks for tests that are ignored unless they are asked for.
+const ASKED: [&str; 4] = [
+    "crates/mullion/tests/real/",
+    "crates/mullion/tests/cli/",
+    "crates/mullion-machines/tests/real/",
+    "crates/mullion-artifacts/tests/real/",
+];
+
+/// A promise's test that is ignored lies where `cargo xtask test` runs it, so that it is not run with `--slow` alone.
+pub(crate) fn asked_for(files: &[File]) -> Vec<Breach> {
+    let strays = files
+        .iter()
+        .filter(|file| file.is_rust() && !file.path.starts_with("xtask/"))
+        .filter(|file| !ASKED.iter().any(|folder| file.path.starts_with(folder)));
+    strays
+        .flat_map(|file| {
+            let lines: Vec<_> = file.text.lines().map(str::trim).collect();
+            let ignored = lines.iter().enumerate();
+            let ignored = ignored.filter(|(_, line)| line.starts_with("#[ignore"));
+            let promises = ignored.filter_map(|(at, _)| {
+                let name = lines[at..].iter().find(|line| line.contains("fn "))?;
+                name.contains("fn promise_").then_some((at, *name))
+            });
+            let promises = promises.map(|(at, name)| Breach {
+                path: file.path.clone(),
+                line: at + 1,
+                what: format!(
+                    "`cargo xtask test` does not run `{name}`: move it below `{}`",
+                    ASKED[0]
+                ),
+            });
+            promises.collect::<Vec<_>>()
+        })
+        .collect()
+}
+
 /// Every promise has a test that is named after it: `promise_04_…`.
 pub(crate) fn tested(files: &[File]) -> Vec<Breach> {
     let breach = |number: u8| Breach {
@@ -34,6 +70,17 @@ pub(crate) fn tested(files: &[File]) -> Vec<Breach> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_ignored_promise_that_only_slow_runs_is_found() {
+        let text = "#[test]\n#[ignore = \"needs root\"]\nfn promise_05_holds() {}\n";
+        let told = asked_for(&[File::new("crates/mullion-kube/tests/live/main.rs", text)]);
+        assert_eq!(told.len(), 1);
+        assert_eq!(told[0].line, 2);
+        let usual = File::new("crates/mullion/tests/real/purge.rs", text);
+        let runs = text.replace("#[ignore = \"needs root\"]\n", "");
+        assert!(asked_for(&[usual, File::new("crates/mullion-kube/src/x.rs", &runs)]).is_empty());
+    }
 
     #[test]
     fn a_promise_without_a_test_is_found() {

@@ -57,6 +57,19 @@ fn ctr(
     Ok(Ended::Status(0))
 }
 
+/// The same on a full disk.
+fn full(
+    machine: &Memory,
+    program: &Program,
+    on_line: &mut dyn FnMut(&str),
+) -> Result<Ended, SystemError> {
+    if program.args.iter().any(|argument| argument == "import") {
+        on_line("ctr: no space left on device");
+        return Ok(Ended::Status(1));
+    }
+    ctr(machine, program, on_line)
+}
+
 /// It has them all, or those from before.
 fn keep(machine: &Memory, names: &[&str]) -> Result<(), SystemError> {
     let new = format!("{IMAGES}.new");
@@ -169,6 +182,33 @@ fn an_archive_that_containerd_does_not_take_is_told_with_its_words() {
     };
     let words = ask_badly(&machine, &request);
     assert!(words.contains("unrecognized image format"), "{words}");
+}
+
+#[test]
+fn an_import_that_fails_forgets_nothing_that_came_before() {
+    let machine = bare();
+    let user = |content: &str| ImageArchive {
+        exact: true,
+        ..archive(content, Some(THEIRS))
+    };
+    let (one, two) = (format!("{THEIRS}\none:1"), format!("{THEIRS}\ntwo:2"));
+    for content in [&one, &two] {
+        bring(&machine, &[content.clone().into()]);
+        let archives = vec![user(content)];
+        assert_eq!(ask_well(&machine, &Request::Import { archives }).0, 1);
+    }
+    // Somebody removed the image, and containerd does not take it again.
+    machine.put_file(IMAGES, b"one:1\ntwo:2", 0o600);
+    machine.put_program("ctr", Rc::new(full));
+    bring(&machine, &[two.clone().into()]);
+    let request = Request::Import {
+        archives: vec![user(&two)],
+    };
+    let words = ask_badly(&machine, &request);
+    assert!(words.contains("no space left"), "{words}");
+    machine.put_program("ctr", Rc::new(ctr));
+    ask_well(&machine, &Request::Revert);
+    assert!(names(&machine).is_empty(), "{:?}", names(&machine));
 }
 
 #[test]

@@ -30,14 +30,14 @@ pub(super) fn whose(own: Option<&ClusterUid>, found: Option<&Identity>) -> Whose
 
 /// The id of this cluster where its state folder has none: the one that all labels on this computer agree on.
 ///
-/// Labels of another user are not taken over; root, who is nobody's user, may take over any.
+/// Labels of another user are not taken over, by root neither: the built-in cluster of every user has the same name.
 pub(super) fn adopted<'f>(
     found: impl Iterator<Item = &'f Identity>,
     user: u32,
 ) -> Option<ClusterUid> {
     let all: BTreeSet<_> = found.collect();
     let ids: BTreeSet<_> = all.iter().map(|identity| &identity.id).collect();
-    let is_users = |identity: &&Identity| user == 0 || identity.owner == user;
+    let is_users = |identity: &&Identity| identity.owner == user;
     let only = ids.into_iter().next()?;
     let is_only = all.iter().all(|identity| identity.id == *only);
     (is_only && all.iter().all(is_users)).then(|| only.clone())
@@ -216,7 +216,8 @@ mod tests {
         let mine = [identity(1, 1000), identity(1, 1000)];
         assert_eq!(of(&mine, 1000), Some(ClusterUid::of(1)));
         assert_eq!(of(&mine, 1001), None, "another user's");
-        assert_eq!(of(&mine, 0), Some(ClusterUid::of(1)), "root may");
+        assert_eq!(of(&mine, 0), None, "another user's, and root asks");
+        assert_eq!(of(&[identity(1, 0)], 0), Some(ClusterUid::of(1)));
         assert_eq!(of(&[identity(1, 0), identity(2, 0)], 0), None, "two ids");
     }
 

@@ -17,7 +17,7 @@ use mullion_template::Source;
 use mullion_wire::{Facts, ImageArchive, Request, Sha256Digest};
 
 use super::Hands;
-use super::machine::Label;
+use super::machine::{Label, failed};
 use super::talk::Told;
 
 /// Which images a node is brought.
@@ -25,37 +25,30 @@ use super::talk::Told;
 enum Whose {
     /// All that a node of that duty needs.
     Everyones(Duty),
-    /// The user's. Those of archives only where there is no image of their name.
-    UsersByName,
-    /// The user's. Those of archives also where another archive brought an image of the same name.
+    /// The user's.
     Users,
 }
 
 impl Hands<'_> {
     /// A Linux machine has the images that its node needs before it becomes one, whether it reaches a registry or not.
     ///
-    /// The template of one that we made held them all, unless the user gave more of them since.
+    /// One that we made has them from its template, and those that the user gave since with its blueprint.
     pub(super) fn bring_images(
         &self,
         machine: &MachineName,
         duty: Duty,
         attendant: &dyn Attend,
     ) -> Result<(), StepError> {
-        if self.os(machine) == Os::Windows {
-            return Ok(());
-        }
         let is_made = self
             .group(machine)
             .is_none_or(|group| group.carrier.is_made());
-        let whose = if is_made {
-            Whose::UsersByName
-        } else {
-            Whose::Everyones(duty)
-        };
-        self.bring(machine, whose, attendant)
+        if self.os(machine) == Os::Windows || is_made {
+            return Ok(());
+        }
+        self.bring(machine, Whose::Everyones(duty), attendant)
     }
 
-    /// Whether a machine is a node, and its blueprint has other images of the user's than the one that it has.
+    /// Whether the machine may have other images of the user's than a blueprint says.
     pub(super) fn lacks_users_images(
         &self,
         machine: &MachineName,
@@ -72,10 +65,27 @@ impl Hands<'_> {
         let Told::Facts(facts) = self.told(machine)? else {
             return Ok(false);
         };
-        Ok(is_node_with_others(&facts, wanted))
+        match has_others(&facts, wanted) {
+            Some(has_others) => Ok(has_others),
+            None => self.has_another_template(machine),
+        }
     }
 
-    /// A node has the user's images that are in the file now.
+    /// Whether a machine that we made lies over a template that is not the file's: a run that was cut off made it before
+    /// the file changed, or the file names a template of the user's, which may hold anything.
+    fn has_another_template(&self, machine: &MachineName) -> Result<bool, StepError> {
+        let driver = self.driver_of(machine)?;
+        let found = self
+            .drivers
+            .get(driver)
+            .and_then(|driver| driver.find(&self.cluster().name))
+            .map_err(|error| failed(format!("the template of {machine} is not known"), &error))?;
+        let sighting = found.machines.get(machine);
+        let template = sighting.and_then(|sighting| sighting.template.as_ref());
+        Ok(template.is_some_and(|template| !self.wanted().templates().contains(template)))
+    }
+
+    /// A machine has the user's images that are in the file now.
     pub(super) fn bring_users_images(
         &self,
         machine: &MachineName,
@@ -117,7 +127,7 @@ impl Hands<'_> {
                 && artifact.os == Os::Linux
                 && match whose {
                     Whose::Everyones(duty) => duty == Duty::ControlPlane || !artifact.control_plane,
-                    Whose::UsersByName | Whose::Users => {
+                    Whose::Users => {
                         let address = artifact.address.as_ref();
                         address.is_some_and(|address| users.contains(address))
                     }
@@ -137,7 +147,8 @@ impl Hands<'_> {
             let known = archive.digest().cloned();
             let file = archive.checked()?;
             let reference = Some(archive.reference.clone());
-            let archive = look_at(file, reference, known, whose != Whose::UsersByName);
+            // Another archive may have brought an image of the same name.
+            let archive = look_at(file, reference, known, true);
             let archive = archive.map_err(|error| unread(file.path(), &error))?;
             archives.push((archive, file.clone()));
         }
@@ -160,15 +171,12 @@ fn canonical(reference: &str) -> String {
     }
 }
 
-/// Whether the machine is a node, and the mark on it tells of other images of the user's.
-fn is_node_with_others(facts: &Facts, wanted: &Blueprint) -> bool {
-    if facts.joined.is_none() {
-        return false;
-    }
+/// Whether the mark on a machine tells of other images of the user's; nothing where no blueprint was applied yet.
+fn has_others(facts: &Facts, wanted: &Blueprint) -> Option<bool> {
     // The claim is as new as the mark or newer; images come before the blueprint that names them is claimed.
-    let mark = facts.claim.as_ref().or(facts.mark.as_ref());
-    let label = mark.and_then(|mark| serde_json::from_value::<Label>(mark.0.clone()).ok());
-    label.is_none_or(|label| label.blueprint.has_other_images(wanted))
+    let mark = facts.claim.as_ref().or(facts.mark.as_ref())?;
+    let label = serde_json::from_value::<Label>(mark.0.clone()).ok();
+    Some(label.is_none_or(|label| label.blueprint.has_other_images(wanted)))
 }
 
 /// The archive in a file, read where its digest is not known.
@@ -256,7 +264,14 @@ impl super::UserArchive {
             "{path} holds {}, and the file says `{reference}`",
             held.join(", ")
         );
-        Err(StepError::new(ErrorClass::Refused, words).hint(format!(
+        let error = StepError::new(ErrorClass::Refused, words);
+        if canonical(first) != *first {
+            // containerd takes the name as it is in the archive, and no file can say that name.
+            return Err(error.hint(format!(
+                "save the archive with the full name, `{reference}`: `{first}` in it is no name that containerd finds"
+            )));
+        }
+        Err(error.hint(format!(
             "write the image's own name, `ref: {first}`, or save the archive with `{reference}` in it"
         )))
     }
@@ -339,6 +354,18 @@ mod tests {
     }
 
     #[test]
+    fn a_hint_never_names_what_the_file_says_already() {
+        let archive = UserArchive::new("app.tar".into(), "app:1", Err(io::Error::other("-")));
+        let error = archive.holds(Some(["app:1".into()].into())).unwrap_err();
+        assert!(!error.hints[0].contains("ref:"), "{:?}", error.hints);
+        assert!(
+            error.hints[0].contains("docker.io/library/app:1"),
+            "{:?}",
+            error.hints
+        );
+    }
+
+    #[test]
     fn a_node_is_brought_images_that_its_mark_does_not_tell_of() {
         let blueprint = |pairs: &[(&str, &str)]| Blueprint {
             fingerprint: Fingerprint::of(&pairs),
@@ -357,13 +384,13 @@ mod tests {
             )),
             ..Facts::default()
         };
-        assert!(!is_node_with_others(&node(&wanted), &wanted));
+        assert_eq!(has_others(&node(&wanted), &wanted), Some(false));
         let upgraded = blueprint(&[
             ("images", "a"),
             ("contents of images", "1"),
             ("kubernetes", "1.36.4"),
         ]);
-        assert!(!is_node_with_others(&node(&upgraded), &wanted));
+        assert_eq!(has_others(&node(&upgraded), &wanted), Some(false));
         for others in [
             blueprint(&[("images", "b"), ("contents of images", "1")]),
             blueprint(&[("images", "a"), ("contents of images", "2")]),
@@ -372,13 +399,49 @@ mod tests {
             // Of a run that was cut off before they were there.
             wanted.without_images(),
         ] {
-            assert!(is_node_with_others(&node(&others), &wanted), "{others:?}");
+            assert_eq!(
+                has_others(&node(&others), &wanted),
+                Some(true),
+                "{others:?}"
+            );
+            // Also where it was prepared and never joined, or was reset since.
+            let alone = Facts {
+                joined: None,
+                ..node(&others)
+            };
+            assert_eq!(has_others(&alone, &wanted), Some(true), "{others:?}");
         }
-        // One that is no node is brought them when it becomes one.
-        let alone = Facts {
-            joined: None,
-            ..node(&blueprint(&[]))
-        };
-        assert!(!is_node_with_others(&alone, &wanted));
+        assert_eq!(has_others(&Facts::default(), &wanted), None);
+    }
+
+    #[test]
+    fn a_machine_without_a_blueprint_has_the_images_of_its_template_alone() {
+        use mullion_machines::memory::Memory;
+        use mullion_spec::words::Driver;
+
+        use super::super::made::{Scene, make_of};
+
+        let scene =
+            Scene::new("metadata: {name: a}\nmachines:\n- {name: cp, role: control-plane}\n");
+        let computer = Memory::new();
+        let wanted = scene
+            .hands()
+            .wanted()
+            .templates()
+            .into_iter()
+            .next()
+            .unwrap();
+        let former = super::super::made::id(&wanted.name);
+        make_of(&computer, "a", "10.1.0.0/24", "cp1", wanted);
+        make_of(&computer, "a", "10.1.0.0/24", "cp2", former);
+        let hands = scene.hands_with([(Driver::Nspawn, Box::new(computer) as _)].into());
+        for (machine, has_another) in [("cp1", false), ("cp2", true)] {
+            let machine = machine.parse().unwrap();
+            assert_eq!(
+                hands.has_another_template(&machine).unwrap(),
+                has_another,
+                "{machine}"
+            );
+        }
     }
 }

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{TcpStream, ToSocketAddrs as _};
 use std::time::Duration;
 
-use mullion_plan::{Attend, ErrorClass, Membership, News, Prior, StepError, role_labels};
+use mullion_plan::{
+    Attend, ErrorClass, Membership, News, Prior, SnapshotBefore, StepError, role_labels,
+};
 use mullion_render::{InitKeys, JoinKeys, init, join};
 use mullion_spec::cluster::Duty;
 use mullion_spec::value::{MachineName, Taint};
@@ -107,6 +109,10 @@ impl Hands<'_> {
             };
             self.ask(machine, &nothing, attendant)?;
             told = self.told(machine)?;
+        }
+        if duty == Duty::ControlPlane && is_half_way(&told) {
+            // The agent empties the machine before it joins it again, and its etcd may be a member already.
+            self.save_etcd(machine, SnapshotBefore::Reset, attendant)?;
         }
         // Nobody could look when this was planned: where it is a node already, joining changes nothing.
         if prior == Prior::Unknown && self.belongs(machine, duty, &told)? {

@@ -70,13 +70,13 @@ impl Hands<'_> {
     }
 
     /// Writes down that something of ours will lie on a machine of the user's, so that it is found again when the file
-    /// no longer has it.
-    pub(super) fn take(&self, machine: &MachineName) -> Result<(), StepError> {
+    /// no longer has it. Says whether nothing of ours was known there.
+    pub(super) fn take(&self, machine: &MachineName) -> Result<bool, StepError> {
         let Some(group) = self.group(machine) else {
-            return Ok(());
+            return Ok(false);
         };
         let Carrier::Existing { login, .. } = &group.carrier else {
-            return Ok(());
+            return Ok(false);
         };
         let door = self.door(machine)?;
         let taken = Taken {
@@ -86,10 +86,13 @@ impl Hands<'_> {
         };
         let mut all = lock(&self.taken);
         if all.get(machine) == Some(&taken) {
-            return Ok(());
+            return Ok(false);
         }
-        all.insert(machine.clone(), taken);
-        self.state.keep_taken(&all).map_err(|error| unkept(&error))
+        let is_new = all.insert(machine.clone(), taken).is_none();
+        self.state
+            .keep_taken(&all)
+            .map_err(|error| unkept(&error))?;
+        Ok(is_new)
     }
 
     /// Writes down that nothing of ours is left on a machine.
@@ -305,7 +308,7 @@ impl Hands<'_> {
                     ),
                 });
                 Err(error.hint(format!(
-                    "take {machine} out of this cluster's file, or out of the other cluster first; nothing was changed on it"
+                    "take {machine} out of this cluster's file, or out of the other cluster first"
                 )))
             }
             Err(trouble) => {

@@ -79,6 +79,17 @@ pub(super) fn id(name: &str) -> TemplateId {
 
 /// Makes a cluster's network and a machine in it, at the next address.
 pub(super) fn make(computer: &Memory, cluster: &str, network: &str, name: &str, template: &str) {
+    make_of(computer, cluster, network, name, id(template));
+}
+
+/// The same of any template.
+pub(super) fn make_of(
+    computer: &Memory,
+    cluster: &str,
+    network: &str,
+    name: &str,
+    template: TemplateId,
+) {
     let cluster: ClusterName = cluster.parse().unwrap();
     let name: MachineName = name.parse().unwrap();
     let network: ipnet::Ipv4Net = network.parse().unwrap();
@@ -93,7 +104,7 @@ pub(super) fn make(computer: &Memory, cluster: &str, network: &str, name: &str, 
     let wish = MachineWish {
         cluster,
         name,
-        template: id(template),
+        template,
         template_path: "/templates".into(),
         size: Size {
             cpus: 1,

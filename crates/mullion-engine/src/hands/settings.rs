@@ -170,6 +170,16 @@ impl Hands<'_> {
             let digests = archives.iter().map(super::UserArchive::digest);
             Fingerprint::of(&digests.collect::<Vec<_>>())
         });
+        let unread = archives.iter();
+        let unread = unread.filter_map(|archive| {
+            let why = match &archive.opened {
+                Err(error) => error.to_string(),
+                Ok(_) if archive.digest().is_none() => "its end cannot be read".into(),
+                Ok(_) => return None,
+            };
+            Some((archive.path.display().to_string(), why))
+        });
+        documents.unread = unread.collect();
         for set in SETS {
             if let Ok(Some(objects)) = objects(&setting, set) {
                 documents

@@ -317,9 +317,9 @@ impl ClusterState {
         Ok(found)
     }
 
-    /// Removes every snapshot of etcd, and their folder where nothing else is in it.
-    pub fn remove_snapshots(&self) -> Result<(), StateError> {
-        for path in self.snapshots()? {
+    /// Removes those snapshots of etcd, and their folder where nothing else is in it.
+    pub fn remove_snapshots(&self, paths: &[PathBuf]) -> Result<(), StateError> {
+        for path in paths {
             fs_err::remove_file(path)?;
         }
         match fs_err::remove_dir(&self.snapshots) {
@@ -528,7 +528,7 @@ mod tests {
         let name: ClusterName = "demo".parse().unwrap();
         let state = ClusterState::of(folder.path(), &name);
         assert_eq!(state.snapshots().unwrap(), [""; 0].map(PathBuf::from));
-        state.remove_snapshots().unwrap();
+        state.remove_snapshots(&[]).unwrap();
         state.keep_id(&ClusterUid::of(1)).unwrap();
         let machine = "cp1".parse().unwrap();
         let saved = ["20260102T030405Z", "20260101T030405Z"].map(|time| {
@@ -539,14 +539,18 @@ mod tests {
         });
         state.clone().remove().unwrap();
         let [later, earlier] = saved;
-        assert_eq!(state.snapshots().unwrap(), [earlier, later]);
+        let both = [earlier, later];
+        assert_eq!(state.snapshots().unwrap(), both);
         let mine = state.snapshots_folder().join("notes.txt");
         fs_err::write(&mine, "the user's").unwrap();
-        state.remove_snapshots().unwrap();
+        // One that the question did not name stays.
+        state.remove_snapshots(&both[..1]).unwrap();
+        assert_eq!(state.snapshots().unwrap(), both[1..]);
+        state.remove_snapshots(&both[1..]).unwrap();
         assert_eq!(state.snapshots().unwrap().len(), 0);
         assert!(mine.exists());
         fs_err::remove_file(mine).unwrap();
-        state.remove_snapshots().unwrap();
+        state.remove_snapshots(&[]).unwrap();
         assert!(!state.snapshots_folder().exists());
     }
 

@@ -159,6 +159,34 @@ fn promise_06_nothing_lives_on_of_a_machine_whose_container_program_was_killed()
 }
 
 #[test]
+#[ignore = "needs root and real machines; cargo xtask test runs it"]
+fn promise_06_a_machine_that_runs_without_its_folder_is_told_with_the_folder_and_how_it_ends() {
+    apart(|| {
+        let ground = Ground::new("homeless", 36);
+        let driver = ground.driver();
+        let wish = ground.started("lin1", 11);
+        let (folder, aside) = (
+            ground.folder_of(&wish.name),
+            ground.folder.path().join("aside"),
+        );
+        fs_err::rename(&folder, &aside).unwrap();
+        let found = driver.find(&wish.cluster).unwrap();
+        match found.network_trouble {
+            Some(Trouble::NoFolder { folder: told, end }) => {
+                assert_eq!(told, folder.display().to_string());
+                assert!(
+                    end.starts_with("kill ") || end.starts_with("systemctl stop "),
+                    "{end}"
+                );
+            }
+            other => panic!("{other:?}"),
+        }
+        fs_err::rename(&aside, &folder).unwrap();
+        ground.remove_all();
+    });
+}
+
+#[test]
 #[ignore = "needs root; cargo xtask test runs it"]
 fn promise_06_a_mount_in_a_machines_folder_keeps_it_from_being_removed() {
     apart(|| {

@@ -330,6 +330,12 @@ impl<'a> View<'a> {
         if is_made && !has_seat {
             obstacles.insert(Obstacle::NoControlPlane);
         }
+        // Nodes are told what it holds: without it, each of them would differ.
+        let unread = self.wanted.documents.unread.iter();
+        obstacles.extend(unread.map(|(file, why)| Obstacle::ArchiveUnread {
+            file: file.clone(),
+            why: why.clone(),
+        }));
         let Some(found) = &self.observed.cluster else {
             return;
         };

@@ -182,6 +182,16 @@ fn an_image_that_changed_is_brought_to_nodes_that_are_up() {
     run(&first, &world, Until::End, &mut Dice::new(7));
     let observed = look(&world, &sketch);
     assert!(plan(&with(Some("one")), &observed).is_empty());
+    let unread = Wanted {
+        documents: Documents {
+            unread: [("/srv/app.tar".into(), "it is gone".into())].into(),
+            ..Documents::default()
+        },
+        ..wanted(&cluster, &sketch)
+    };
+    let words = only_obstacle(&plan(&unread, &observed)).to_string();
+    let expected = "the archive of images `/srv/app.tar` cannot be read: it is gone";
+    assert_eq!(words, expected, "before anything is touched");
     let changed = plan(&with(Some("two")), &observed);
     assert_eq!(
         reason(&changed, "apply/lin1"),

@@ -90,8 +90,6 @@ pub fn down(
         }
         report = Some(ended);
     }
-    // The run may have saved another one.
-    let snapshots = state.snapshots().map_err(unlisted)?;
     state
         .clone()
         .remove()
@@ -106,20 +104,24 @@ pub fn down(
                 path.display()
             )?;
         }
+        // Those that the question named. One that this run saved is of a cluster that was there before Mullion.
         state
-            .remove_snapshots()
+            .remove_snapshots(&snapshots)
             .map_err(|error| failed("the snapshots of etcd could not be removed", &error))?;
-    }
-    for path in &snapshots {
-        let path = path.display();
-        if wishes.purge {
-            writeln!(console.err, "removed the etcd snapshot `{path}`")?;
-        } else {
+        for path in &snapshots {
             writeln!(
                 console.err,
-                "kept the etcd snapshot `{path}`: `down --purge` removes it"
+                "removed the etcd snapshot `{}`",
+                path.display()
             )?;
         }
+    }
+    for path in state.snapshots().map_err(unlisted)? {
+        writeln!(
+            console.err,
+            "kept the etcd snapshot `{}`: the next `down --purge` removes it",
+            path.display()
+        )?;
     }
     // One document, and after all that may fail.
     view::gone(console, model, report.as_ref())?;

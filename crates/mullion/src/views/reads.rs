@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::{Component, PathBuf};
+use std::path::PathBuf;
 
 use mullion_engine::hands::{ClusterState, Taken};
 use mullion_spec::cluster::{Carrier, Cluster, ControlPlane, Licence, MediaPlace, Origin, System};
@@ -37,43 +37,55 @@ pub struct ReadRow {
 
 /// Everything that a run reads for a cluster, in order.
 pub fn reads(cluster: &Cluster, environment: &Environment) -> Vec<ReadRow> {
-    let mut rows = as_named(cluster, environment);
-    for row in &mut rows {
-        row.name = printable(&row.name);
-        row.purpose = printable(&row.purpose);
-    }
+    let row = |named: Named| {
+        let (kind, name) = match named.what {
+            What::File(path) => {
+                let path = environment.path_of(&path);
+                (ReadKind::File, path.display().to_string())
+            }
+            What::Variable(name) => (ReadKind::Variable, name),
+        };
+        ReadRow {
+            kind,
+            name: printable(&name),
+            purpose: printable(&named.purpose),
+        }
+    };
+    let named = as_named(cluster, environment).into_iter();
+    let mut rows: Vec<_> = named.map(row).collect();
     rows.sort();
     rows.dedup();
     rows
 }
 
-/// A file below the folder of the cluster file that is a symbolic link, or lies behind one, and leads out of that folder:
-/// the file, and where it leads.
-pub fn link_out(cluster: &Cluster, environment: &Environment) -> Option<(PathBuf, PathBuf)> {
-    let start = fs_err::canonicalize(&environment.paths).ok()?;
-    let rows = as_named(cluster, environment).into_iter();
-    let files = rows.filter(|row| row.kind == ReadKind::File);
-    let files = files.map(|row| PathBuf::from(row.name));
-    let mut inside = files.filter(|file| {
-        let is_up = |part: Component<'_>| part == Component::ParentDir;
-        file.starts_with(&environment.paths) && !file.components().any(is_up)
+/// Every file that the cluster file names, as it names it.
+pub fn files(cluster: &Cluster, environment: &Environment) -> Vec<PathBuf> {
+    let named = as_named(cluster, environment).into_iter();
+    let files = named.filter_map(|named| match named.what {
+        What::File(path) => Some(path),
+        What::Variable(_) => None,
     });
-    inside.find_map(|file| {
-        // One that is not there is told by what reads it.
-        let target = fs_err::canonicalize(&file).ok()?;
-        (!target.starts_with(&start)).then_some((file, target))
-    })
+    files.collect()
+}
+
+/// A file or an environment variable, and what it is for.
+struct Named {
+    what: What,
+    purpose: String,
+}
+
+enum What {
+    /// As the cluster file names it.
+    File(PathBuf),
+    Variable(String),
 }
 
 /// The same without order, as the file names it.
-fn as_named(cluster: &Cluster, environment: &Environment) -> Vec<ReadRow> {
-    let mut rows = Vec::new();
+fn as_named(cluster: &Cluster, environment: &Environment) -> Vec<Named> {
+    let mut all = Vec::new();
     let mut file = |path: &std::path::Path, purpose: String| {
-        rows.push(ReadRow {
-            kind: ReadKind::File,
-            name: environment.path_of(path).display().to_string(),
-            purpose,
-        });
+        let what = What::File(path.to_owned());
+        all.push(Named { what, purpose });
     };
     for path in &cluster.kubernetes.patches {
         file(path, "a patch for kubeadm".into());
@@ -119,18 +131,14 @@ fn as_named(cluster: &Cluster, environment: &Environment) -> Vec<ReadRow> {
     let left = state.and_then(|state| state.left(cluster).ok());
     let left = left.unwrap_or_default();
     if let Some(purpose) = agent_use(cluster, &left).filter(|_| environment.ssh_agent().is_some()) {
-        rows.push(ReadRow {
-            kind: ReadKind::Variable,
-            name: "SSH_AUTH_SOCK".into(),
-            purpose,
-        });
+        let what = What::Variable("SSH_AUTH_SOCK".into());
+        all.push(Named { what, purpose });
     }
     for (name, purpose) in ways_out() {
         let value = environment.values.get(name);
         if value.is_some_and(|value| !value.is_empty()) {
-            rows.push(ReadRow {
-                kind: ReadKind::Variable,
-                name: name.into(),
+            all.push(Named {
+                what: What::Variable(name.into()),
                 purpose: purpose.into(),
             });
         }
@@ -143,20 +151,13 @@ fn as_named(cluster: &Cluster, environment: &Environment) -> Vec<ReadRow> {
         (!is_named).then_some((key, purpose))
     });
     for (place, purpose) in named.iter().cloned().chain(left) {
-        let (kind, name) = match place {
-            SecretRef::File(path) => {
-                let path = environment.path_of(path);
-                (ReadKind::File, path.display().to_string())
-            }
-            SecretRef::Env(name) => (ReadKind::Variable, name.clone()),
+        let what = match place {
+            SecretRef::File(path) => What::File(path.clone()),
+            SecretRef::Env(name) => What::Variable(name.clone()),
         };
-        rows.push(ReadRow {
-            kind,
-            name,
-            purpose,
-        });
+        all.push(Named { what, purpose });
     }
-    rows
+    all
 }
 
 /// The variables that say which way downloads take. Their values are never shown: a proxy's may hold a password.

@@ -143,8 +143,12 @@ fn promise_09_a_cluster_of_the_same_name_and_another_id_is_refused() {
         lab.environment.push((name.into(), value.into()));
     }
     refuse(&lab, &[theirs.as_str(), "number 1000", "metadata.name"]);
-    // Root, who lost the state or never had one, may remove it by its name.
+    // Nor does root take over the cluster of a user.
     lab.environment.truncate(2);
+    let _ = fs_err::remove_dir_all(lab.kept());
+    refuse(&lab, &[theirs.as_str(), "number 1000", "install -D"]);
+    // Root's own, whose state was lost, root may remove by its name.
+    fs_err::write(&file, label(&lab, Some((&theirs, 0)))).unwrap();
     let _ = fs_err::remove_dir_all(lab.kept());
     let _ = lab.run(&["down", "--yes", "--cluster", &lab.name]).good();
     assert!(!lab.machine("cp1").exists());

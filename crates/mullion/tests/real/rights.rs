@@ -378,10 +378,31 @@ fn promise_02_root_reads_no_file_that_the_user_could_not() {
         }
     }
     // Root itself may read it where the file names it, and is told that it will be read. A link would hide it.
-    bench.write("cluster.yaml", &files("link"));
-    let ran = bench.run(Who::Root, &["plan"]);
-    assert_eq!(ran.code, 3, "{ran:?}");
-    assert!(ran.err.contains("leads out of the folder"), "{ran:?}");
+    fs_err::create_dir(bench.repository().join("x")).unwrap();
+    let absolute = bench.repository().join("link").display().to_string();
+    for hidden in ["link", "x/../link", absolute.as_str()] {
+        bench.write("cluster.yaml", &files(hidden));
+        let ran = bench.run(Who::Root, &["plan"]);
+        assert_eq!(ran.code, 3, "{hidden} {ran:?}");
+        assert!(ran.err.contains("leads out of the folder"), "{ran:?}");
+    }
+    // Whatever folder the command runs in, and whatever the command is.
+    bench.write(
+        "cluster.yaml",
+        &cluster("trust: [{file: link}]\n").replace("link", &absolute),
+    );
+    let file = bench
+        .repository()
+        .join("cluster.yaml")
+        .display()
+        .to_string();
+    for command in [&["plan"][..], &["artifacts", "fetch"], &["status"]] {
+        let arguments = [&["--file", file.as_str()][..], command].concat();
+        let mut command = bench.command(Who::Root, &[], &arguments);
+        let ran = ran(command.current_dir("/"));
+        assert_eq!(ran.code, 3, "{ran:?}");
+        assert!(ran.err.contains("leads out of the folder"), "{ran:?}");
+    }
     bench.write("cluster.yaml", &files(secret));
     let ran = bench.run(Who::Root, &["plan"]);
     assert_eq!(ran.code, 0, "{ran:?}");
