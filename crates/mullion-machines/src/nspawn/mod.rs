@@ -196,11 +196,6 @@ impl Nspawn {
         if let Err(trouble) = &seen.identity {
             return Ok(Some(trouble.clone()));
         }
-        // In whatever network namespace: their control groups would have the names of ours. It is looked for before the
-        // cables, because it knows whether the folder was removed or is elsewhere.
-        if let Some(trouble) = process::stray(cluster, self.ground.clusters_folder())? {
-            return Ok(Some(trouble));
-        }
         let own: Vec<_> = machines
             .iter()
             .map(|machine| names::cable(cluster, machine))
@@ -338,7 +333,16 @@ impl Look for Nspawn {
     fn find(&self, cluster: &ClusterName) -> Result<Found, DriverError> {
         let seen = network::look(cluster)?;
         let machines = self.ground.machines_of(cluster)?;
-        let trouble = self.network_trouble(&seen, &machines, cluster)?;
+        // In whatever network namespace: their control groups would have the names of ours. They come before the cables,
+        // which do not tell whether a folder was removed or is elsewhere.
+        let stray = match &seen.identity {
+            Ok(_) => process::stray(cluster, self.ground.clusters_folder())?,
+            Err(_) => None,
+        };
+        let trouble = match stray {
+            Some(trouble) => Some(trouble),
+            None => self.network_trouble(&seen, &machines, cluster)?,
+        };
         let mut found = Found {
             network: seen.network,
             network_lacks: seen.lacks,
