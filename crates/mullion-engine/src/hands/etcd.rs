@@ -114,7 +114,7 @@ impl Hands<'_> {
         for (_, door) in &doors {
             match api.etcd_members(door) {
                 Ok(members) => {
-                    asked = Some(lock(&self.machines).facts(&members));
+                    asked = Some(self.known(machine).facts(&members));
                     break;
                 }
                 Err(error) => last = Some(refused("etcd was not heard", &error)),
@@ -125,6 +125,15 @@ impl Hands<'_> {
             return Err(unsaved(words, last));
         };
         Ok(Asked { facts, doors, last })
+    }
+
+    /// The machines by which members are known, among them those that were made since the look.
+    fn known(&self, machine: &MachineName) -> Machines {
+        let file = self.cluster().machines().map(|machine| machine.name);
+        let roster = self.roster().ok();
+        let address = roster.as_ref().and_then(|roster| roster.address(machine));
+        let address = address.and_then(|address| address.parse().ok());
+        lock(&self.machines).clone().with(file, machine, address)
     }
 
     /// A snapshot of etcd is in the state folder. Before a machine is emptied, etcd can do without it.

@@ -51,6 +51,21 @@ impl Machines {
         Self(machines)
     }
 
+    /// The same with machines of the file that this run made, among them one that may hold data by now.
+    pub(super) fn with(
+        mut self,
+        file: impl Iterator<Item = MachineName>,
+        holder: &MachineName,
+        address: Option<IpAddr>,
+    ) -> Self {
+        for name in file {
+            self.0.entry(name).or_default();
+        }
+        let holder = self.0.entry(holder.clone()).or_default();
+        holder.addresses.extend(address);
+        self
+    }
+
     /// The addresses by which a member is a machine's.
     pub(super) fn addresses(&self, machine: &MachineName) -> BTreeSet<IpAddr> {
         let traits = self.0.get(machine);
@@ -157,6 +172,21 @@ mod tests {
                 others: 2
             })
         ));
+    }
+
+    #[test]
+    fn promise_04_a_machine_that_this_run_made_is_matched_by_name_and_address() {
+        let [cp1, cp2] = ["cp1", "cp2"].map(machine);
+        let address = "10.99.0.3".parse().ok();
+        // Nobody looked yet: there was no cluster when the run began.
+        let known = Machines::default().with([cp1, cp2.clone()].into_iter(), &cp2, address);
+        let first = || member(1, "cp1", "10.99.0.2", true);
+        let alone = known.facts(&[first()]);
+        assert_eq!(alone.may_lose(&cp2), Ok(()), "it is no member yet");
+        let unnamed = member(2, "", "10.99.0.3", false);
+        let begun = known.facts(&[first(), unnamed]);
+        assert_eq!(begun.may_lose(&cp2), Ok(()));
+        assert!(begun.may_lose(&machine("cp1")).is_err());
     }
 
     #[test]
