@@ -175,7 +175,7 @@ fn start_fetch(
 /// The tests that every change must pass: a cluster from nothing to nothing with everything that must work in between,
 /// also after a restart of the computer, one of both systems, one whose making is killed again and again, what the README
 /// shows, the contract of the drivers that carry all of them, its networks, routes to private networks, a stand-in for
-/// Windows, every promise of `docs/security.md` that needs root, and how root is asked for.
+/// Windows, every promise of `docs/security.md` that needs root, and how the command asks for root.
 const USUAL: [&str; 11] = [
     "whole::",
     "windows::",

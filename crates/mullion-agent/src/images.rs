@@ -104,7 +104,7 @@ fn import_one(work: &mut Work<'_, '_>, archive: &ImageArchive) -> Result<(), Age
     ];
     let program = ctr(args).within(UNPACKED_WITHIN);
     if let Err(error) = run_well(work.system, &program, &mut |_| {}) {
-        // Until it is tried again others may bring theirs. What it brought at an earlier time is still ours.
+        // Until it is tried again others may bring theirs. The images from an earlier import are still ours.
         match former.filter(|one| !one.references.is_empty() || !one.former.is_empty()) {
             Some(former) => {
                 let former = Imported {

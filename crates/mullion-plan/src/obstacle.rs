@@ -457,7 +457,7 @@ impl Obstacle {
             }
             Self::NoControlPlane => "add a group with `role: control-plane`".into(),
             Self::ArchiveUnread { .. } => {
-                "put the archive back, or take the image out of `images` in the file".into()
+                "make the archive readable, or take the image out of `images` in the file".into()
             }
             Self::LeftAlone { machine, trouble } => way_out(machine.as_ref(), trouble),
             Self::OurFault { .. } => "please report it with the file and `mullion plan --json`".into(),

@@ -12,7 +12,7 @@ use crate::environment::Environment;
 use crate::failure::{Class, Failure};
 use crate::views::reads;
 
-/// Refuses each file that `cluster` names through such a link, where root runs the command for nobody else.
+/// Refuses each file that `cluster` names through such a link, when root runs the command without `sudo`.
 ///
 /// `file` is the cluster file, where there is one.
 pub fn refuse_for_root(
@@ -23,56 +23,77 @@ pub fn refuse_for_root(
     if mullion_rights::invoker().is_some() || !rustix::process::geteuid().is_root() {
         return Ok(());
     }
-    let folders = Folders::of(file, environment);
+    let bases = Bases::of(file, environment);
     let mut files = reads::files(cluster, environment).into_iter();
-    let Some((link, target)) = files.find_map(|file| folders.hidden(&file, environment)) else {
+    let Some(way_out) = files.find_map(|file| bases.way_out(&environment.expanded(&file))) else {
         return Ok(());
     };
     let what = format!(
-        "`{}` leads out of the folder of the cluster file, to `{}`",
-        link.display(),
-        target.display()
+        "`{}` leads out of the folder `{}`, to `{}`",
+        way_out.link.display(),
+        way_out.folder.display(),
+        way_out.target.display()
     );
     Err(Failure::new(Class::File, what).hint("name the file itself where root should read it"))
 }
 
-/// Folders whose links may have come with the cluster file.
-struct Folders {
-    /// Where relative paths begin.
-    start: PathBuf,
-    /// That one and the cluster file's own.
-    all: Vec<PathBuf>,
+/// A symbolic link that hides which file root would read.
+#[derive(Debug, PartialEq, Eq)]
+struct WayOut {
+    link: PathBuf,
+    /// What holds both the link and the cluster file.
+    folder: PathBuf,
+    target: PathBuf,
 }
 
-impl Folders {
+/// Folders that may be part of somebody else's repository.
+struct Bases {
+    /// Where relative paths begin.
+    start: PathBuf,
+    /// The cluster file's own.
+    own: Option<PathBuf>,
+    /// The user's folder, which is nobody's repository.
+    home: PathBuf,
+}
+
+impl Bases {
     fn of(file: Option<&Path>, environment: &Environment) -> Self {
         let real = |path: &Path| fs_err::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        let start = real(&environment.paths);
-        let own = file.and_then(|file| {
-            let file = environment.folder.join(file);
-            file.parent().map(real)
-        });
-        let all = own.into_iter().chain([start.clone()]).collect();
-        Self { start, all }
+        let file = file.map(|file| environment.folder.join(file));
+        Self {
+            start: real(&environment.paths),
+            own: file.and_then(|file| file.parent().map(real)),
+            home: real(&environment.home),
+        }
     }
 
-    /// The link on the way to a file that must not be there, and where it leads.
-    fn hidden(&self, named: &Path, environment: &Environment) -> Option<(PathBuf, PathBuf)> {
-        // A file that is not there is an error of what reads it.
-        let (target, links) = follow(&self.start, &environment.expanded(named)).ok()?;
-        let is_relative = named.is_relative() && !named.starts_with("~");
-        let mut links = links.into_iter();
-        let link = links.find(|link| {
-            let around = self.all.iter().filter(|folder| link.starts_with(folder));
-            // The closest: the command may run in `/`, which holds every target.
-            match around.max_by_key(|folder| folder.components().count()) {
-                Some(folder) => !target.starts_with(folder),
-                // A path that goes up leads to links of the same repository, and an absolute one to this computer's own.
-                None => is_relative,
-            }
-        })?;
-        Some((link, target))
+    /// Returns the first link on the path that must not be there.
+    fn way_out(&self, path: &Path) -> Option<WayOut> {
+        // The code that opens a missing file reports it.
+        let (target, links) = follow(&self.start, path).ok()?;
+        let mut ways_out = links.into_iter().flat_map(|link| {
+            let bases = [Some(&self.start), self.own.as_ref()].into_iter().flatten();
+            let folders = bases.map(|base| shared(&link, base)).collect::<Vec<_>>();
+            let target = &target;
+            folders.into_iter().map(move |folder| WayOut {
+                link: link.clone(),
+                folder,
+                target: target.clone(),
+            })
+        });
+        ways_out.find(|way_out| {
+            // What holds the user's folder, or everything, is no repository: its links are the computer's own.
+            let is_own = way_out.folder == Path::new("/") || self.home.starts_with(&way_out.folder);
+            !is_own && !way_out.target.starts_with(&way_out.folder)
+        })
     }
+}
+
+/// Returns the deepest folder that holds both.
+fn shared(link: &Path, base: &Path) -> PathBuf {
+    let pairs = link.components().zip(base.components());
+    let same = pairs.take_while(|(one, other)| one == other);
+    same.map(|(part, _)| part).collect()
 }
 
 /// Where a path leads as the kernel follows it, and the symbolic links on the way.
@@ -106,12 +127,17 @@ mod tests {
     use super::*;
 
     /// The link that is refused, by its name below the scratch folder.
-    fn hidden(start: &Path, file: &str, command: &str, named: &str) -> Option<String> {
-        let environment = Environment::new(start.join(command), |_| None);
-        let file = start.join(file);
-        let folders = Folders::of(Some(&file), &environment);
+    fn refused(start: &Path, home: &str, command: &str, named: &str) -> Option<String> {
+        let home = start.join(home);
+        let environment = Environment::new(start.join(command), |name| {
+            (name == "HOME").then(|| home.clone().into())
+        });
+        let file = start.join("repo/deploy/cluster.yaml");
+        let bases = Bases::of(Some(&file), &environment);
         let named = named.replace("START", start.to_str().unwrap());
-        let (link, _) = folders.hidden(Path::new(&named), &environment)?;
+        let link = bases
+            .way_out(&environment.expanded(Path::new(&named)))?
+            .link;
         let link = link.strip_prefix(start).unwrap_or(&link);
         Some(link.display().to_string())
     }
@@ -120,7 +146,7 @@ mod tests {
     fn promise_02_a_link_that_came_with_the_file_hides_nothing_whatever_the_path_or_the_folder() {
         let scratch = tempfile::tempdir().unwrap();
         let start = fs_err::canonicalize(scratch.path()).unwrap();
-        for folder in ["secrets", "repo/deploy/x", "repo/real", "elsewhere"] {
+        for folder in ["secrets", "repo/deploy/x", "repo/real", "elsewhere", "home"] {
             fs_err::create_dir_all(start.join(folder)).unwrap();
         }
         for file in ["secrets/shadow", "repo/deploy/plain", "repo/real/plain"] {
@@ -129,49 +155,86 @@ mod tests {
         symlink(start.join("secrets"), start.join("repo/link")).unwrap();
         symlink("../../secrets", start.join("repo/deploy/link")).unwrap();
         symlink("plain", start.join("repo/deploy/inside")).unwrap();
-        symlink("secrets", start.join("system")).unwrap();
-        let file = "repo/deploy/cluster.yaml";
-        for (command, named, expected) in [
-            ("repo/deploy", "link/shadow", Some("repo/deploy/link")),
-            ("repo/deploy", "x/../link/shadow", Some("repo/deploy/link")),
+        symlink("plain", start.join("repo/real/current")).unwrap();
+        symlink("/etc", start.join("system")).unwrap();
+        for (home, command, named, expected) in [
             (
+                "home",
+                "repo/deploy",
+                "link/shadow",
+                Some("repo/deploy/link"),
+            ),
+            (
+                "home",
+                "repo/deploy",
+                "x/../link/shadow",
+                Some("repo/deploy/link"),
+            ),
+            (
+                "home",
                 "repo/deploy",
                 "./x/.././link/shadow",
                 Some("repo/deploy/link"),
             ),
-            ("repo/deploy", "../link/shadow", Some("repo/link")),
+            ("home", "repo/deploy", "../link/shadow", Some("repo/link")),
             (
+                "home",
                 "repo/deploy",
                 "link/../secrets/shadow",
                 Some("repo/deploy/link"),
             ),
             (
+                "home",
                 "repo/deploy",
                 "START/repo/deploy/link/shadow",
                 Some("repo/deploy/link"),
             ),
-            ("repo", "link/shadow", Some("repo/link")),
-            ("repo", "deploy/link/shadow", Some("repo/deploy/link")),
-            ("", "repo/deploy/link/shadow", Some("repo/deploy/link")),
             (
+                "home",
+                "repo/deploy",
+                "START/repo/link/shadow",
+                Some("repo/link"),
+            ),
+            ("home", "repo", "link/shadow", Some("repo/link")),
+            (
+                "home",
+                "repo",
+                "deploy/link/shadow",
+                Some("repo/deploy/link"),
+            ),
+            (
+                "home",
+                "",
+                "repo/deploy/link/shadow",
+                Some("repo/deploy/link"),
+            ),
+            ("home", "", "repo/link/shadow", Some("repo/link")),
+            (
+                "home",
                 "elsewhere",
                 "START/repo/deploy/link/shadow",
                 Some("repo/deploy/link"),
             ),
             (
+                "home",
                 "elsewhere",
                 "../repo/deploy/link/shadow",
                 Some("repo/deploy/link"),
             ),
-            // What it names openly, links that stay inside, and links of the computer itself.
-            ("repo/deploy", "plain", None),
-            ("repo/deploy", "inside", None),
-            ("repo/deploy", "../real/plain", None),
-            ("repo/deploy", "START/secrets/shadow", None),
-            ("repo/deploy", "START/system/shadow", None),
-            ("repo/deploy", "missing", None),
+            // The repository lies in the user's folder, and the link leads to the user's own files.
+            ("", "", "repo/link/shadow", Some("repo/link")),
+            // What the file names openly, and links that stay inside.
+            ("home", "repo/deploy", "plain", None),
+            ("home", "repo/deploy", "inside", None),
+            ("home", "repo/deploy", "../real/plain", None),
+            ("home", "repo/deploy", "../real/current", None),
+            ("home", "repo/deploy", "START/secrets/shadow", None),
+            ("home", "repo/deploy", "missing", None),
+            // Links of the user's and of the computer's own.
+            ("", "repo/deploy", "~/system/shadow", None),
+            ("", "repo/deploy", "/proc/self/exe", None),
         ] {
-            let found = hidden(&start, file, command, named);
+            let found = refused(&start, home, command, named);
             assert_eq!(found.as_deref(), expected, "in `{command}`: {named}");
         }
     }

@@ -30,7 +30,7 @@ pub(super) fn whose(own: Option<&ClusterUid>, found: Option<&Identity>) -> Whose
 
 /// The id of this cluster where its state folder has none: the one that all labels on this computer agree on.
 ///
-/// Labels of another user are not taken over, by root neither: the built-in cluster of every user has the same name.
+/// Root does not adopt another user's labels either: the built-in cluster of every user has the same name.
 pub(super) fn adopted<'f>(
     found: impl Iterator<Item = &'f Identity>,
     user: u32,

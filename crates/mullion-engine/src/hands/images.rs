@@ -59,7 +59,7 @@ impl Hands<'_> {
             .images
             .iter()
             .any(|image| image.os == Os::Linux);
-        if !has_images || self.os(machine) == Os::Windows {
+        if !has_images || self.os(machine) == Os::Windows || self.is_load_balancer(machine) {
             return Ok(false);
         }
         let Told::Facts(facts) = self.told(machine)? else {
@@ -144,7 +144,7 @@ impl Hands<'_> {
             archives.push((archive.map_err(|error| unread(&path, &error))?, file));
         }
         for archive in &self.outfit.images {
-            let known = archive.digest().cloned();
+            let known = archive.digest().ok().cloned();
             let file = archive.checked()?;
             let reference = Some(archive.reference.clone());
             // Another archive may have brought an image of the same name.
@@ -171,7 +171,7 @@ fn canonical(reference: &str) -> String {
     }
 }
 
-/// Whether the mark on a machine tells of other images of the user's; nothing where no blueprint was applied yet.
+/// Whether the mark on a machine tells of other images of the user's; `None` if no blueprint was applied yet.
 fn has_others(facts: &Facts, wanted: &Blueprint) -> Option<bool> {
     // The claim is as new as the mark or newer; images come before the blueprint that names them is claimed.
     let mark = facts.claim.as_ref().or(facts.mark.as_ref())?;
@@ -210,24 +210,24 @@ impl super::UserArchive {
         }
     }
 
-    /// Its digest. One that cannot be read has none: the step that needs it says why.
-    pub(super) fn digest(&self) -> Option<&Sha256Digest> {
+    /// Its digest, or why it cannot be read.
+    pub(super) fn digest(&self) -> Result<&Sha256Digest, &str> {
         let digest = self.digest.get_or_init(|| {
-            let opened = self.opened.as_ref().ok()?;
+            let opened = self.opened.as_ref().map_err(ToString::to_string)?;
             // One that grows meanwhile is cut.
             let whole = opened.reader().take(opened.size());
-            Sha256Digest::of_reader(whole)
-                .ok()
-                .map(|(sha256, _)| sha256)
+            let read = Sha256Digest::of_reader(whole);
+            read.map(|(sha256, _)| sha256)
+                .map_err(|error| error.to_string())
         });
-        digest.as_ref()
+        digest.as_ref().map_err(String::as_str)
     }
 
     /// The archive for a template. A template's id holds the digest, so only what has that digest may go in.
     pub(super) fn source(&self) -> Result<Source, StepError> {
         let opened = self.checked()?;
-        let digest = self.digest().ok_or_else(|| {
-            let cause = io::Error::other("its SHA-256 could not be computed");
+        let digest = self.digest().map_err(|why| {
+            let cause = io::Error::other(why.to_owned());
             unread(&self.path, &cause)
         })?;
         Ok(Source::planned(opened.clone(), digest.clone()))
@@ -268,7 +268,7 @@ impl super::UserArchive {
         if canonical(first) != *first {
             // containerd takes the name as it is in the archive, and no file can say that name.
             return Err(error.hint(format!(
-                "save the archive with the full name, `{reference}`: `{first}` in it is no name that containerd finds"
+                "save the archive with the full name, `{reference}`: containerd cannot find the name `{first}`"
             )));
         }
         Err(error.hint(format!(
@@ -319,7 +319,7 @@ mod tests {
         saved(&path, r#"["app:1"]"#);
         let planned = Sha256Digest::of(&fs_err::read(&path).unwrap());
         let archive = archive(&path, "app:1");
-        assert_eq!(archive.digest(), Some(&planned));
+        assert_eq!(archive.digest(), Ok(&planned));
         saved(&path, r#"["app:1","app:2"]"#);
         let source = archive.source().unwrap();
         assert_eq!(source.sha256, Some(planned));

@@ -70,13 +70,13 @@ impl Hands<'_> {
     }
 
     /// Writes down that something of ours will lie on a machine of the user's, so that it is found again when the file
-    /// no longer has it. Says whether nothing of ours was known there.
-    pub(super) fn take(&self, machine: &MachineName) -> Result<bool, StepError> {
+    /// no longer has it.
+    pub(super) fn take(&self, machine: &MachineName) -> Result<(), StepError> {
         let Some(group) = self.group(machine) else {
-            return Ok(false);
+            return Ok(());
         };
         let Carrier::Existing { login, .. } = &group.carrier else {
-            return Ok(false);
+            return Ok(());
         };
         let door = self.door(machine)?;
         let taken = Taken {
@@ -86,13 +86,19 @@ impl Hands<'_> {
         };
         let mut all = lock(&self.taken);
         if all.get(machine) == Some(&taken) {
-            return Ok(false);
+            return Ok(());
         }
-        let is_new = all.insert(machine.clone(), taken).is_none();
-        self.state
-            .keep_taken(&all)
-            .map_err(|error| unkept(&error))?;
-        Ok(is_new)
+        all.insert(machine.clone(), taken);
+        self.state.keep_taken(&all).map_err(|error| unkept(&error))
+    }
+
+    /// Writes down that nothing of ours is on a machine that was refused because another cluster claims it: no cluster
+    /// claims a machine before the other one gave it back.
+    pub(super) fn let_go(&self, machine: &MachineName, refused: &StepError) {
+        if refused.class == ErrorClass::NotOurs {
+            // The refusal is what the user must see.
+            let _ = self.give_up(machine);
+        }
     }
 
     /// Writes down that nothing of ours is left on a machine.

@@ -303,7 +303,7 @@ impl Hands<'_> {
             Os::Linux => &self.outfit.agent,
             Os::Windows => &self.windows_outfit()?.agent,
         };
-        let is_new = self.take(machine)?;
+        self.take(machine)?;
         self.claim(machine, self.driver_of(machine)?)?;
         let session = self.session(machine)?;
         let upload = mullion_ssh::Upload {
@@ -319,11 +319,8 @@ impl Hands<'_> {
             Told::Facts(facts) if facts.agent == agent.version => {
                 if self.login_wish(machine).is_some() {
                     // An earlier agent may not have told.
-                    let refused = self.refuse_foreign(machine, facts.claim.as_ref());
-                    if refused.is_err() && is_new {
-                        self.give_up(machine)?;
-                    }
-                    refused?;
+                    self.refuse_foreign(machine, facts.claim.as_ref())
+                        .inspect_err(|error| self.let_go(machine, error))?;
                 }
                 match os {
                     Os::Linux => Ok(()),

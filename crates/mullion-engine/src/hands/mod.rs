@@ -178,8 +178,8 @@ pub struct UserArchive {
     pub reference: String,
     /// The file itself, as it was opened with the user's rights, or why it could not be.
     pub opened: std::io::Result<Opened>,
-    /// Its digest, once it was needed; none where it cannot be read.
-    digest: OnceLock<Option<Sha256Digest>>,
+    /// Its digest, once it was needed, or why it cannot be read.
+    digest: OnceLock<Result<Sha256Digest, String>>,
     /// Set once that image was found in it.
     is_named: OnceLock<()>,
 }

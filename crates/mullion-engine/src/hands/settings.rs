@@ -106,6 +106,11 @@ impl Hands<'_> {
             .map(|seat| seat.name)
     }
 
+    /// Whether the file wants the machine as a load balancer.
+    pub(super) fn is_load_balancer(&self, machine: &MachineName) -> bool {
+        self.duty(machine) == Ok(Duty::LoadBalancer)
+    }
+
     pub(super) fn duty(&self, machine: &MachineName) -> Result<Duty, StepError> {
         let mut machines = self.cluster().machines();
         machines
@@ -167,17 +172,13 @@ impl Hands<'_> {
         });
         let archives = &self.outfit.images;
         documents.archives = (!archives.is_empty()).then(|| {
-            let digests = archives.iter().map(super::UserArchive::digest);
+            let digests = archives.iter().map(|archive| archive.digest().ok());
             Fingerprint::of(&digests.collect::<Vec<_>>())
         });
         let unread = archives.iter();
         let unread = unread.filter_map(|archive| {
-            let why = match &archive.opened {
-                Err(error) => error.to_string(),
-                Ok(_) if archive.digest().is_none() => "its end cannot be read".into(),
-                Ok(_) => return None,
-            };
-            Some((archive.path.display().to_string(), why))
+            let why = archive.digest().err()?;
+            Some((archive.path.display().to_string(), why.to_owned()))
         });
         documents.unread = unread.collect();
         for set in SETS {

@@ -258,6 +258,10 @@ fn holds_disks(kind: &str, make: &str) -> bool {
     }
     let (is_mounted, said) = shell(&format!("mount -t {kind} -o loop,prjquota {path} {at}"));
     if !is_mounted {
+        // A computer that cannot mount files at all, such as a container, is no judge.
+        let plain = format!("mount -t {kind} -o loop {path} {at} && umount {at}");
+        let is_expected = kind == "ext4" && kernel_has_quotas() && shell(&plain).0;
+        assert!(!is_expected, "this kernel has project quotas: {said}");
         println!("{kind} with project quotas cannot be mounted here: {said}");
         return false;
     }
@@ -351,7 +355,7 @@ fn promise_13_a_disk_is_held_to_its_size_where_the_file_system_can() {
         let ext4 = holds_disks("ext4", make);
         let xfs = holds_disks("xfs", "mkfs.xfs -q");
         println!("held by project quotas: ext4 {ext4}, xfs {xfs}");
-        if std::env::var_os("MULLION_TEST_QUOTAS").is_some() || kernel_has_quotas() {
+        if std::env::var_os("MULLION_TEST_QUOTAS").is_some() {
             assert!(ext4, "this kernel was expected to have project quotas");
         }
     });

@@ -330,7 +330,7 @@ impl<'a> View<'a> {
         if is_made && !has_seat {
             obstacles.insert(Obstacle::NoControlPlane);
         }
-        // Nodes are told what it holds: without it, each of them would differ.
+        // Each blueprint includes the archive's digest. Without it, every node would seem changed.
         let unread = self.wanted.documents.unread.iter();
         obstacles.extend(unread.map(|(file, why)| Obstacle::ArchiveUnread {
             file: file.clone(),

@@ -104,7 +104,7 @@ pub fn down(
                 path.display()
             )?;
         }
-        // Those that the question named. One that this run saved is of a cluster that was there before Mullion.
+        // Those that the question named. A snapshot that this run saved is from machines that the user keeps.
         state
             .remove_snapshots(&snapshots)
             .map_err(|error| failed("the snapshots of etcd could not be removed", &error))?;

@@ -80,7 +80,7 @@ enum What {
     Variable(String),
 }
 
-/// The same without order, as the file names it.
+/// Lists the same unsorted, as the file names it.
 fn as_named(cluster: &Cluster, environment: &Environment) -> Vec<Named> {
     let mut all = Vec::new();
     let mut file = |path: &std::path::Path, purpose: String| {
