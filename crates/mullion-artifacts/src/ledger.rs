@@ -130,6 +130,14 @@ impl Ledger {
         write(&self.folder.join(CACHES).join(plain(id)), text.as_bytes())
     }
 
+    /// Forgets the id of a cache that another run marked first.
+    pub(crate) fn forget_cache(&self, id: &str) -> io::Result<()> {
+        match fs::remove_file(self.folder.join(CACHES).join(plain(id))) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+
     /// The key that bundles are signed with here, made where there is none.
     pub(crate) fn signing_key(&self) -> io::Result<SigningKey> {
         let path = self.folder.join(OWN_KEY);

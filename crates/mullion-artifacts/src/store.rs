@@ -307,7 +307,7 @@ impl Store {
             make_folder(&self.folder)?;
             let id = match mark::standing(&self.folder)? {
                 Standing::Marked(id) => id,
-                _ => mark::mark(&self.folder)?,
+                _ => self.mark()?,
             };
             if let Some(ledger) = self.ledger()
                 && !ledger.knows_cache(&id, &self.folder)
@@ -320,6 +320,20 @@ impl Store {
             Ok(())
         };
         make().map_err(|error| self.broken(error))
+    }
+
+    /// Marks the folder, and gives the id of its mark.
+    fn mark(&self) -> io::Result<String> {
+        let id = crate::key::random_id()?;
+        // Before the mark is there: other threads and runs look its id up as soon as they see it.
+        if let Some(ledger) = self.ledger() {
+            ledger.note_cache(&id, &self.folder)?;
+        }
+        let marked = mark::mark(&self.folder, &id)?;
+        if let Some(ledger) = self.ledger().filter(|_| marked != id) {
+            ledger.forget_cache(&id)?;
+        }
+        Ok(marked)
     }
 
     /// The folder itself.

@@ -115,14 +115,13 @@ fn content(folder: &Path) -> io::Result<Content> {
     Ok(Content::None)
 }
 
-/// Marks a folder, and gives the id that it is known by from now on.
-pub(super) fn mark(folder: &Path) -> io::Result<String> {
-    let id = crate::key::random_id()?;
+/// Marks a folder with an id, and gives the one that it is known by from now on: another run may have been first.
+pub(super) fn mark(folder: &Path, id: &str) -> io::Result<String> {
     let thread = crate::item::plain(&format!("{:?}", std::thread::current().id()));
     let new = folder.join(format!("{MARK}.{thread}.{}{NEW}", std::process::id()));
     let mark = Mark {
         format: FORMAT.into(),
-        id: id.clone(),
+        id: id.to_owned(),
     };
     let mut text = serde_json::to_vec(&mark).map_err(io::Error::other)?;
     text.push(b'\n');
@@ -135,7 +134,7 @@ pub(super) fn mark(folder: &Path) -> io::Result<String> {
             Standing::Marked(id) => Ok(id),
             _ => Err(error),
         },
-        linked => linked.map(|()| id),
+        linked => linked.map(|()| id.to_owned()),
     }
 }
 
@@ -302,13 +301,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path();
         let found = standing_while(folder, || {
-            mark(folder).unwrap();
+            mark(folder, "one").unwrap();
         });
         assert!(matches!(found, Ok(Standing::Marked(_))), "{found:?}");
         // What the other run makes next does not hide its mark either.
         fs::remove_file(folder.join(MARK)).unwrap();
         let found = standing_while(folder, || {
-            mark(folder).unwrap();
+            mark(folder, "one").unwrap();
             fs::create_dir(folder.join(PARTS)).unwrap();
         });
         assert!(matches!(found, Ok(Standing::Marked(_))), "{found:?}");

@@ -52,6 +52,26 @@ fn a_file_that_was_changed_is_no_longer_there() {
 }
 
 #[test]
+fn promise_05_a_cache_is_known_here_before_another_thread_can_see_its_mark() {
+    for _ in 0..20 {
+        let ground = Ground::named(true);
+        let begin = std::sync::Barrier::new(8);
+        std::thread::scope(|scope| {
+            for number in 0..8 {
+                let (ground, begin) = (&ground, &begin);
+                scope.spawn(move || {
+                    let item = Item::Part(part(&format!("one{number}"), PartKind::Program));
+                    begin.wait();
+                    ground.store.remove(&item, &Unattended).unwrap();
+                });
+            }
+        });
+        let noted = fs::read_dir(ground.folder.path().join("state/caches"));
+        assert_eq!(noted.unwrap().count(), 1, "one mark counts, one id is kept");
+    }
+}
+
+#[test]
 fn a_cache_that_was_copied_is_as_good() {
     let ground = Ground::new();
     let path = put(&ground, "kubeadm", b"abc");
