@@ -254,13 +254,18 @@ fn keys_and_names_reach_a_machine_whether_it_runs_or_not() {
         driver
             .stop(cluster, name, Stop::Graceful, &Unattended)
             .unwrap();
+        let replaced = public;
         let (third, public) = ground.another_key("third");
         driver.authorize(cluster, name, &public).unwrap();
         driver.set_hosts(cluster, name, &wish.hosts).unwrap();
         driver.start(cluster, name, &Unattended).unwrap();
-        for key in [&third, &second, &ground.key_path()] {
-            let names = login_with(&ground, &door, key, "cat /etc/hosts");
-            assert!(names.contains("lin1") && !names.contains("win1"), "{names}");
+        let names = login_with(&ground, &door, &third, "cat /etc/hosts");
+        assert!(names.contains("lin1") && !names.contains("win1"), "{names}");
+        // The cluster has one key: those that it replaced open nothing any more.
+        let keys = login_with(&ground, &door, &third, "cat /root/.ssh/authorized_keys");
+        assert!(keys.contains(public.trim()), "{keys}");
+        for former in [&replaced, &wish.authorized_keys[0]] {
+            assert!(!keys.contains(former.trim()), "{keys}");
         }
         ground.remove_all();
     });
