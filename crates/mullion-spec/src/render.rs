@@ -61,6 +61,16 @@ const fn harmless(letter: char) -> char {
     }
 }
 
+/// A letter of a text that may quote the file: what steers a terminal becomes a mark.
+const fn marked(letter: char) -> char {
+    match letter {
+        '\n' | '\t' => letter,
+        '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' => '\u{fffd}',
+        '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => '\u{fffd}',
+        letter => letter,
+    }
+}
+
 /// Whether a line is the heading of a snippet without a name, which has nothing to say: the renderer
 /// writes one below an origin that was given by itself.
 fn is_nameless(line: &str) -> bool {
@@ -87,6 +97,8 @@ fn group<'a>(located: &'a Located, source: &'a Source) -> Group<'a> {
         },
     };
     for remedy in finding.remedies() {
+        // The renderer marks controls in titles and lines of the file, and writes help as it is.
+        let remedy: String = remedy.chars().map(marked).collect();
         group = group.element(Level::HELP.message(remedy));
     }
     group
@@ -215,11 +227,16 @@ mod tests {
     #[test]
     fn promise_12_no_line_of_the_file_steers_a_terminal() {
         let text = "metadata:\u{9b}0m {name: \"a\u{1b}[2J\u{202e}b\u{7f}\"} x\r: 1\n\u{85}";
-        let shown = shown(text);
         let steers = |letter: char| {
             letter.is_control() && letter != '\n' || matches!(letter, '\u{202a}'..='\u{202e}')
         };
-        assert!(!shown.contains(steers), "{shown:?}");
+        // Help quotes the file too.
+        let quoted = "machines:\n- name: win\n  os: windows\n  updates: a\u{16}\u{202e}b\n";
+        for text in [text, quoted] {
+            let shown = shown(text);
+            assert!(!shown.contains(steers), "{shown:?}");
+        }
+        assert!(shown(quoted).contains("write `[a"), "{}", shown(quoted));
     }
 
     #[test]
