@@ -152,7 +152,9 @@ impl KubeError {
             Self::Silent { .. } | Self::Failing { .. } | Self::Snapshot { .. } => {
                 ErrorClass::Unreachable
             }
-            Self::Refused { answer, .. } if answer.is_by_roles() => ErrorClass::Unreachable,
+            Self::Refused { answer, .. } if answer.is_by_roles() || answer.is_by_allocation() => {
+                ErrorClass::Unreachable
+            }
             Self::Conflict { .. } => ErrorClass::Conflict,
             Self::NotOurs { .. } => ErrorClass::NotOurs,
             Self::CalledOff { .. } => ErrorClass::Interrupted,
@@ -183,6 +185,11 @@ impl KubeError {
             Self::Untrusted { .. } => {
                 Some("compare the clocks, and see whether another cluster has this address".into())
             }
+            Self::Refused { answer, .. } if answer.is_by_allocation() => Some(
+                "see with `mullion kubectl get services -A` which Service has it; if none has, the API server frees it \
+                 within minutes"
+                    .into(),
+            ),
             Self::Refused { answer, .. } if answer.code == 401 => {
                 Some("the credentials are not, or no longer, those of this cluster".into())
             }
@@ -274,6 +281,12 @@ impl Answer {
     /// everything to everybody, until it has read them.
     fn is_by_roles(&self) -> bool {
         self.code == 403 && self.message.contains("is forbidden: User ")
+    }
+
+    /// Whether an address or a port of a Service is allocated already. A client that is killed while the API server makes
+    /// a Service can leave an allocation without the Service, which the API server frees about a minute later.
+    fn is_by_allocation(&self) -> bool {
+        self.code == 422 && self.message.contains("is already allocated")
     }
 }
 
@@ -390,6 +403,12 @@ mod tests {
         let status = kube::core::Status::failure(words, "Forbidden").with_code(403);
         let fresh = KubeError::new("read node cp1", kube::Error::Api(status.boxed()));
         assert_eq!(fresh.class(), ErrorClass::Unreachable);
+        let words = "Service \"kube-dns\" is invalid: spec.clusterIPs: Invalid value: [\"10.96.0.10\"]: failed to \
+                     allocate IP 10.96.0.10: provided IP is already allocated";
+        let status = kube::core::Status::failure(words, "Invalid").with_code(422);
+        let leaked = KubeError::new("apply Service kube-dns", kube::Error::Api(status.boxed()));
+        assert_eq!(leaked.class(), ErrorClass::Unreachable, "it is freed soon");
+        assert!(leaked.hint().is_some());
     }
 
     #[test]
