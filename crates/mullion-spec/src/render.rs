@@ -65,8 +65,10 @@ const fn harmless(letter: char) -> char {
 const fn marked(letter: char) -> char {
     match letter {
         '\n' | '\t' => letter,
-        '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' => '\u{fffd}',
-        '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => '\u{fffd}',
+        '\0'..='\u{1f}'
+        | '\u{7f}'..='\u{9f}'
+        | '\u{202a}'..='\u{202e}'
+        | '\u{2066}'..='\u{2069}' => '\u{fffd}',
         letter => letter,
     }
 }
