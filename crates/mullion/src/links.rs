@@ -52,7 +52,7 @@ struct Bases {
     start: PathBuf,
     /// The cluster file's own.
     own: Option<PathBuf>,
-    /// The user's folder, which is nobody's repository.
+    /// The user's home folder: links in it are the user's own.
     home: PathBuf,
 }
 
@@ -82,7 +82,7 @@ impl Bases {
             })
         });
         ways_out.find(|way_out| {
-            // What holds the user's folder, or everything, is no repository: its links are the computer's own.
+            // A folder that holds the user's home, or everything, is no repository: its links are the computer's own.
             let is_own = way_out.folder == Path::new("/") || self.home.starts_with(&way_out.folder);
             !is_own && !way_out.target.starts_with(&way_out.folder)
         })

@@ -30,7 +30,7 @@ pub(super) fn whose(own: Option<&ClusterUid>, found: Option<&Identity>) -> Whose
 
 /// The id of this cluster where its state folder has none: the one that all labels on this computer agree on.
 ///
-/// Root does not adopt another user's labels either: the built-in cluster of every user has the same name.
+/// It ignores labels of another user, also for root: the built-in cluster of every user has the same name.
 pub(super) fn adopted<'f>(
     found: impl Iterator<Item = &'f Identity>,
     user: u32,

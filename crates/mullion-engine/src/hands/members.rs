@@ -178,7 +178,7 @@ mod tests {
     fn promise_04_a_machine_that_this_run_made_is_matched_by_name_and_address() {
         let [cp1, cp2] = ["cp1", "cp2"].map(machine);
         let address = "10.99.0.3".parse().ok();
-        // Nobody looked yet: there was no cluster when the run began.
+        // The list is empty: the cluster did not exist when the run began.
         let known = Machines::default().with([cp1, cp2.clone()].into_iter(), &cp2, address);
         let first = || member(1, "cp1", "10.99.0.2", true);
         let alone = known.facts(&[first()]);
