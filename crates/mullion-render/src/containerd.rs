@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use mullion_catalog::{ArtifactKind, BinKey, ContainerdLine};
+use mullion_spec::image::ImageReference;
 use mullion_spec::words::Os;
 use mullion_wire::File;
 
@@ -128,7 +129,7 @@ pub(crate) fn parent(table: &str) -> &str {
 }
 
 /// The registries of all images that nodes of a system are known to need.
-pub(crate) fn registries<'a>(setting: &Setting<'a>, os: Os) -> BTreeSet<&'a str> {
+pub(crate) fn registries(setting: &Setting<'_>, os: Os) -> BTreeSet<String> {
     let artifacts = setting.model.artifacts().iter();
     let ours = artifacts
         .filter(|artifact| artifact.kind == ArtifactKind::Image && artifact.os == os)
@@ -137,15 +138,10 @@ pub(crate) fn registries<'a>(setting: &Setting<'a>, os: Os) -> BTreeSet<&'a str>
     let theirs = images
         .filter(|image| image.os == os)
         .map(|image| image.reference.as_str());
-    ours.chain(theirs).map(registry).collect()
-}
-
-/// The registry in an image's reference; one without any is Docker's.
-fn registry(reference: &str) -> &str {
-    match reference.split_once('/') {
-        Some((host, _)) if host.contains(['.', ':']) || host == "localhost" => host,
-        _ => "docker.io",
-    }
+    let references = ours.chain(theirs);
+    // The catalog's and the file's references were checked before.
+    let images = references.filter_map(|reference| reference.parse::<ImageReference>().ok());
+    images.map(|image| image.registry().to_owned()).collect()
 }
 
 /// Where a registry's images are asked for: at the mirror, whose repositories are named after registries, and at the
@@ -273,18 +269,5 @@ mod tests {
         let text = |offline| hosts(Some("https://mirror.example/"), "ghcr.io", offline, &[]);
         assert!(text(true).contains("server = \"https://mirror.example/v2/ghcr.io\"\n"));
         assert!(!text(false).contains("server ="));
-    }
-
-    #[test]
-    fn an_image_without_a_registry_is_docker_s() {
-        for (reference, host) in [
-            ("registry.k8s.io/pause:3.10", "registry.k8s.io"),
-            ("localhost/app:1", "localhost"),
-            ("10.0.0.1:5000/app:1", "10.0.0.1:5000"),
-            ("library/app:1", "docker.io"),
-            ("app:1", "docker.io"),
-        ] {
-            assert_eq!(registry(reference), host);
-        }
     }
 }

@@ -104,6 +104,7 @@ mod tests {
             ("nginx:1", "docker.io/library/nginx:1", true),
             ("team/app:1", "docker.io/team/app:1", true),
             ("r.example:5000/app", "r.example:5000/app:latest", false),
+            ("localhost/app:1", "localhost/app:1", true),
             (
                 "registry.k8s.io/pause:3.10",
                 "registry.k8s.io/pause:3.10",
@@ -112,6 +113,8 @@ mod tests {
         ] {
             let image: ImageReference = text.parse().unwrap();
             assert_eq!(image.canonical(), canonical, "{text}");
+            let host = canonical.split('/').next();
+            assert_eq!(Some(image.registry()), host, "{text}");
             assert_eq!(image.is_pinned(), is_pinned, "{text}");
         }
     }

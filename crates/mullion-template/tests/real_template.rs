@@ -69,7 +69,7 @@ fn traces() -> BTreeSet<String> {
 }
 
 #[test]
-#[ignore = "needs root and real machines; cargo xtask test runs it"]
+#[ignore = "needs root and real machines; cargo xtask test --slow runs it"]
 fn a_template_is_made_whole_and_leaves_nothing_else_behind() {
     let before = traces();
     let place = tempfile::tempdir().unwrap();
@@ -103,7 +103,7 @@ fn a_template_is_made_whole_and_leaves_nothing_else_behind() {
 }
 
 #[test]
-#[ignore = "needs root and real machines; cargo xtask test runs it"]
+#[ignore = "needs root and real machines; cargo xtask test --slow runs it"]
 fn an_archive_that_is_none_is_named_and_leaves_nothing_behind() {
     let before = traces();
     let place = tempfile::tempdir().unwrap();
@@ -122,7 +122,7 @@ fn an_archive_that_is_none_is_named_and_leaves_nothing_behind() {
 }
 
 #[test]
-#[ignore = "needs root and real machines; cargo xtask test runs it"]
+#[ignore = "needs root and real machines; cargo xtask test --slow runs it"]
 fn a_build_that_is_called_off_ends_soon_and_leaves_nothing_behind() {
     struct AfterImages(std::sync::atomic::AtomicBool);
     impl Attend for AfterImages {
@@ -149,7 +149,7 @@ fn a_build_that_is_called_off_ends_soon_and_leaves_nothing_behind() {
 }
 
 #[test]
-#[ignore = "needs root and real machines; cargo xtask test runs it"]
+#[ignore = "needs root and real machines; cargo xtask test --slow runs it"]
 fn two_that_want_the_same_template_make_it_once() {
     let place = tempfile::tempdir().unwrap();
     let templates = Templates::new(place.path());
@@ -164,7 +164,7 @@ fn two_that_want_the_same_template_make_it_once() {
 }
 
 #[test]
-#[ignore = "needs root and real machines; cargo xtask test runs it"]
+#[ignore = "needs root and real machines; cargo xtask test --slow runs it"]
 fn what_a_killed_build_leaves_is_removed_by_the_next() {
     const CHILD: &str = "MULLION_TEST_CHILD";
     if let Some(place) = std::env::var_os(CHILD) {

@@ -52,8 +52,9 @@ pub const ROWS: &[Row] = &[
         case: BOOT,
         limit: Duration::from_secs(5),
     },
-    // Most of `node add` is kubeadm's join, kubelet's certificate and flannel's pod: 3.8 of 4.7 s. A quicker full `up`
-    // therefore makes the share larger.
+    // Most of `node add` is kubeadm's join, kubelet's certificate and flannel's pod: 3.8 of 4.7 s on two cores, where a
+    // full `up` took 22 to 34 s and the share of single rounds lay between 0.17 and 0.31. A quicker full `up` makes the
+    // share larger.
     Row::Share {
         peer: FULL,
         ours: ADD,

@@ -7,7 +7,7 @@ use crate::files::{Breach, File};
 /// what is shown (12), isolation (13).
 const NUMBERS: std::ops::RangeInclusive<u8> = 1..=13;
 
-/// Where they are listed for readers.
+/// Where they are written for readers.
 const PAGE: &str = "docs/security.md";
 
 /// Where `cargo xtask test` looks for tests that are ignored unless they are asked for.

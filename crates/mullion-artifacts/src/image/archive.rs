@@ -4,6 +4,7 @@ use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 
 use fs_err as fs;
+use mullion_spec::image::ImageReference;
 use mullion_wire::Sha256Digest;
 use serde_json::{Value, json};
 use tar::{Builder, EntryType};
@@ -103,6 +104,12 @@ impl Image<'_> {
     }
 }
 
+/// The tag or the digest that a reference names.
+fn version(reference: &str) -> String {
+    let image = reference.parse::<ImageReference>();
+    image.map_or_else(|_| "latest".into(), |image| image.version().to_owned())
+}
+
 /// Writes an OCI layout with one manifest and the blobs it names.
 pub(super) fn write_layout(
     to: &Path,
@@ -116,7 +123,7 @@ pub(super) fn write_layout(
     entry["annotations"] = json!({
         // containerd's own way to be told the whole name; the other is what the layout's specification has.
         "io.containerd.image.name": reference,
-        "org.opencontainers.image.ref.name": reference.rsplit_once(':').map_or("latest", |(_, tag)| tag),
+        "org.opencontainers.image.ref.name": version(reference),
     });
     entry["platform"] = json!({"architecture": "amd64", "os": "linux"});
     let index = json!({
@@ -163,4 +170,24 @@ pub(super) fn write_layout(
 
 fn json_bytes(value: &Value) -> io::Result<Vec<u8>> {
     serde_json::to_vec(value).map_err(io::Error::other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::version;
+
+    #[test]
+    fn a_layout_names_the_tag_or_the_digest() {
+        let digest = format!("sha256:{}", "5a".repeat(32));
+        for (reference, expected) in [
+            ("r.example:5000/a:1.2", "1.2"),
+            ("r.example:5000/a", "latest"),
+            (
+                format!("r.example:5000/a@{digest}").as_str(),
+                digest.as_str(),
+            ),
+        ] {
+            assert_eq!(version(reference), expected);
+        }
+    }
 }

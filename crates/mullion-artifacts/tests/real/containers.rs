@@ -92,7 +92,7 @@ impl Drop for Containerd {
 }
 
 #[test]
-#[ignore = "needs root and real machines; cargo xtask test runs it"]
+#[ignore = "needs root and real machines; cargo xtask test --slow runs it"]
 fn images_are_taken_in_under_their_names_and_their_files_are_in_place() {
     let store = store();
     let containerd = Containerd::start(&store);

@@ -31,7 +31,7 @@ impl Drop for Small {
 }
 
 #[test]
-#[ignore = "needs root; cargo xtask test runs it"]
+#[ignore = "needs root; cargo xtask test --slow runs it"]
 fn a_full_disk_is_said_and_leaves_nothing_under_the_final_name() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}/kubeadm", listener.local_addr().unwrap());

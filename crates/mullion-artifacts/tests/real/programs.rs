@@ -9,7 +9,7 @@ use super::*;
 const REASON: &str = "built here";
 
 #[test]
-#[ignore = "needs the package registries and builds for minutes; cargo xtask test runs it"]
+#[ignore = "needs the package registries and builds for minutes; cargo xtask test --slow runs it"]
 fn every_part_of_a_linux_cluster_can_be_had() {
     let store = store();
     for artifact in &artifacts() {
@@ -37,7 +37,7 @@ fn elsewhere() -> (tempfile::TempDir, Store) {
 }
 
 #[test]
-#[ignore = "needs the package registries and builds for minutes; cargo xtask test runs it"]
+#[ignore = "needs the package registries and builds for minutes; cargo xtask test --slow runs it"]
 fn a_program_is_the_same_wherever_it_is_built() {
     // One plain, one with C in it, one of C alone.
     for name in ["portmap", "flanneld", "pause"] {
@@ -48,7 +48,7 @@ fn a_program_is_the_same_wherever_it_is_built() {
 }
 
 #[test]
-#[ignore = "needs root and the package registries; cargo xtask test runs it"]
+#[ignore = "needs root and the package registries; cargo xtask test --slow runs it"]
 fn an_image_on_the_distributions_layer_is_the_same_whenever_it_is_made() {
     let program = part("flanneld", PartKind::Program);
     let built = timed(&store(), &program);
@@ -101,7 +101,7 @@ impl Watch {
 }
 
 #[test]
-#[ignore = "needs the package registries; cargo xtask test runs it"]
+#[ignore = "needs the package registries; cargo xtask test --slow runs it"]
 fn a_build_that_is_called_off_leaves_nothing_and_goes_on_with_what_is_built() {
     const ENOUGH: u64 = 60;
     let (folder, store) = elsewhere();
@@ -135,7 +135,7 @@ fn a_build_that_is_called_off_leaves_nothing_and_goes_on_with_what_is_built() {
 }
 
 #[test]
-#[ignore = "needs the package registries; cargo xtask test runs it"]
+#[ignore = "needs the package registries; cargo xtask test --slow runs it"]
 fn a_module_that_is_not_the_pinned_one_is_refused() {
     let (_folder, store) = elsewhere();
     let mut all = artifacts();
@@ -156,7 +156,7 @@ fn a_module_that_is_not_the_pinned_one_is_refused() {
 }
 
 #[test]
-#[ignore = "needs the package registries; cargo xtask test runs it"]
+#[ignore = "needs the package registries; cargo xtask test --slow runs it"]
 fn a_build_that_fails_shows_the_compilers_last_lines() {
     let (_folder, store) = elsewhere();
     let mut all = artifacts();
@@ -178,7 +178,7 @@ fn a_build_that_fails_shows_the_compilers_last_lines() {
 }
 
 #[test]
-#[ignore = "needs the package registries; cargo xtask test runs it"]
+#[ignore = "needs the package registries; cargo xtask test --slow runs it"]
 fn a_go_is_fetched_where_there_is_none_and_builds() {
     let (_folder, store) = elsewhere();
     let mut without = sources();
@@ -200,7 +200,7 @@ fn a_go_is_fetched_where_there_is_none_and_builds() {
 }
 
 #[test]
-#[ignore = "needs the package registries; cargo xtask test runs it"]
+#[ignore = "needs the package registries; cargo xtask test --slow runs it"]
 fn a_program_for_windows_is_built_too() {
     let artifacts = artifacts_for(Os::Windows);
     let mut parts = artifacts.iter().filter_map(part_of);
@@ -212,7 +212,7 @@ fn a_program_for_windows_is_built_too() {
 }
 
 #[test]
-#[ignore = "needs the package registries and builds for minutes; cargo xtask test runs it"]
+#[ignore = "needs the package registries and builds for minutes; cargo xtask test --slow runs it"]
 fn the_stand_ins_kubelet_is_built_with_its_patches() {
     let artifacts = artifacts_for(Os::Windows);
     let mut parts = artifacts.iter().filter_map(part_of);
@@ -249,7 +249,7 @@ fn the_stand_ins_kubelet_is_built_with_its_patches() {
 
 /// Fails when upstream moved: every patch against the files that each release the catalog takes is built from.
 #[test]
-#[ignore = "needs the package registries; cargo xtask test runs it"]
+#[ignore = "needs the package registries; cargo xtask test --slow runs it"]
 fn every_patch_fits_the_source_that_is_built() {
     let mut misfits = Vec::new();
     for minor in Catalog::builtin().kubernetes_minors() {

@@ -38,7 +38,7 @@ pub(crate) fn wish() -> RootWish {
 }
 
 #[test]
-#[ignore = "needs root and the package registries; cargo xtask test runs it"]
+#[ignore = "needs root and the package registries; cargo xtask test --slow runs it"]
 fn a_root_file_system_is_the_same_whenever_it_is_made() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let hashes: Vec<_> = ["one", "two"]
@@ -73,7 +73,7 @@ impl Attend for Impatient {
 }
 
 #[test]
-#[ignore = "needs root and the package registries; cargo xtask test runs it"]
+#[ignore = "needs root and the package registries; cargo xtask test --slow runs it"]
 fn a_root_that_is_called_off_leaves_no_mounts_and_no_files() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let store = Store::open(&folder.path().join("cache")).unwrap();
@@ -92,7 +92,7 @@ fn a_root_that_is_called_off_leaves_no_mounts_and_no_files() {
 }
 
 #[test]
-#[ignore = "needs root and the package registries; cargo xtask test runs it"]
+#[ignore = "needs root and the package registries; cargo xtask test --slow runs it"]
 fn a_package_that_is_not_there_is_named() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let store = Store::open(folder.path()).unwrap();

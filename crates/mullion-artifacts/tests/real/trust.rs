@@ -69,7 +69,7 @@ fn serve(folder: &Path) -> (Server, u16) {
 }
 
 #[test]
-#[ignore = "needs openssl; cargo xtask test runs it"]
+#[ignore = "needs openssl; cargo xtask test --slow runs it"]
 fn an_authority_of_ones_own_is_trusted_when_it_is_named_and_only_then() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("kubeadm"), "over TLS").unwrap();

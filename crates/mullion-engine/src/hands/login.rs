@@ -473,6 +473,32 @@ mod tests {
     }
 
     #[test]
+    fn a_machine_that_left_the_file_is_logged_in_to_as_what_it_ran() {
+        let scene = Scene::new(FILE);
+        let login =
+            r#"{"user":"ada","key":null,"port":2222,"jump":null,"host_key":null,"host_keys":{}}"#;
+        let taken = |os| Taken {
+            address: "192.0.2.8".into(),
+            login: serde_json::from_str(login).unwrap(),
+            os: Some(os),
+        };
+        let machines = [("gone1", Os::Windows), ("gone2", Os::Linux)]
+            .map(|(name, os)| (name.parse::<MachineName>().unwrap(), os));
+        let all = machines.clone().map(|(name, os)| (name, taken(os)));
+        scene.state().keep_taken(&all.into()).unwrap();
+        let mut hands = scene.hands();
+        let key = Key::File("/nonexistent/key".into());
+        hands.outfit.keys.insert("agent".into(), key);
+        for (machine, os) in machines {
+            assert_eq!(hands.os(&machine), os);
+            let login = hands.login(&machine).unwrap();
+            assert_eq!((login.user.as_str(), login.port), ("ada", 2222));
+            let is_windows = matches!(login.shell, Shell::Cmd { .. });
+            assert_eq!(is_windows, os == Os::Windows, "{machine}");
+        }
+    }
+
+    #[test]
     fn a_machine_without_an_agent_or_with_a_broken_one_is_reached() {
         let scene = Scene::new(FILE);
         let machine = "old1".parse().unwrap();

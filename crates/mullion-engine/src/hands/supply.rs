@@ -339,7 +339,28 @@ pub(super) fn is_on_machines(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::made::{Scene, id};
     use super::*;
+
+    #[test]
+    fn the_template_of_a_stand_in_is_for_a_group_that_stands_in() {
+        let scene = Scene::new(
+            "metadata: {name: ours}\nmachines:\n- {name: cp, role: control-plane}\n\
+             - {name: real, os: windows, windows: {version: 2022}, addresses: [192.0.2.7], ssh: {user: ada}}\n\
+             - {name: win, os: windows, driver: wine, windows: {version: 2022}}\n",
+        );
+        let hands = scene.hands();
+        let (group, windows) = hands
+            .stand_in_group(&id("windows-2022-datacenter-core-x"))
+            .unwrap();
+        assert_eq!(group.name.as_str(), "win");
+        assert_eq!(windows.version.to_string(), "2022");
+        assert!(
+            hands
+                .stand_in_group(&id("windows-2025-datacenter-core-x"))
+                .is_err()
+        );
+    }
 
     #[test]
     fn a_template_that_failed_says_what_helps_and_one_that_was_called_off_is_no_failure() {

@@ -49,7 +49,7 @@ fn until<T>(what: &str, mut look: impl FnMut() -> Look<T>) -> T {
 }
 
 #[test]
-#[ignore = "needs Kubernetes' programs in the folder that MULLION_TEST_BIN names; cargo xtask test runs it"]
+#[ignore = "needs Kubernetes' programs in the folder that MULLION_TEST_BIN names; cargo xtask test --slow runs it"]
 fn a_real_api_server_does_what_is_asked_of_it() {
     let server = Server::start();
     let api = Api::connect(&server.kubeconfig, None).unwrap();

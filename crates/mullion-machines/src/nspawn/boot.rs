@@ -499,7 +499,8 @@ mod tests {
         let listener = Listener::default();
         assert_eq!(wait(&listener, &mut || Seen::Begun), Seen::Begun);
         let lines = listener.lines.into_inner().unwrap();
-        assert!((2..=5).contains(&lines.len()), "{lines:?}");
+        // A loaded computer may oversleep some.
+        assert!((1..=5).contains(&lines.len()), "{lines:?}");
         assert!(lines[0].starts_with("lin1 starts slowly"), "{lines:?}");
         // One that ended, or is there, is not waited for.
         for end in [Seen::Over, Seen::Led] {

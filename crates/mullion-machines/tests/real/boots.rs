@@ -10,7 +10,7 @@ use mullion_plan::{Power, Unattended};
 use crate::ground::{Ground, LAYERS, apart, login, login_with};
 
 #[test]
-#[ignore = "needs root and real machines; cargo xtask test runs it"]
+#[ignore = "needs root and real machines; cargo xtask test --slow runs it"]
 fn one_machine_boots_and_can_be_logged_in_to() {
     apart(|| {
         let ground = Ground::new("vertical", 1);
@@ -84,7 +84,7 @@ fn the_driver_keeps_its_contract() {
 }
 
 #[test]
-#[ignore = "needs root and real machines; cargo xtask test runs it"]
+#[ignore = "needs root and real machines; cargo xtask test --slow runs it"]
 fn each_driver_sees_its_own_machines_alone() {
     apart(|| {
         let ground = Ground::new("guises", 10);
@@ -125,7 +125,7 @@ fn each_driver_sees_its_own_machines_alone() {
 }
 
 #[test]
-#[ignore = "needs root and real machines; cargo xtask test runs it"]
+#[ignore = "needs root and real machines; cargo xtask test --slow runs it"]
 fn machines_that_we_made_can_be_taken_as_existing_ones() {
     apart(|| {
         let ground = Ground::new("existing", 3);
@@ -155,7 +155,7 @@ fn machines_that_we_made_can_be_taken_as_existing_ones() {
 }
 
 #[test]
-#[ignore = "needs root and real machines; cargo xtask test runs it"]
+#[ignore = "needs root and real machines; cargo xtask test --slow runs it"]
 fn a_machine_runs_containers_out_of_the_templates_store() {
     apart(|| {
         let ground = Ground::new("containers", 4);
@@ -200,7 +200,7 @@ fn a_machine_runs_containers_out_of_the_templates_store() {
 }
 
 #[test]
-#[ignore = "needs root and real machines; cargo xtask test runs it"]
+#[ignore = "needs root and real machines; cargo xtask test --slow runs it"]
 fn a_machine_that_restarts_itself_comes_back() {
     apart(|| {
         let ground = Ground::new("reboot", 5);
@@ -224,7 +224,7 @@ fn a_machine_that_restarts_itself_comes_back() {
 }
 
 #[test]
-#[ignore = "needs root and real machines; cargo xtask test runs it"]
+#[ignore = "needs root and real machines; cargo xtask test --slow runs it"]
 fn keys_and_names_reach_a_machine_whether_it_runs_or_not() {
     apart(|| {
         let ground = Ground::new("inside", 6);
@@ -272,7 +272,7 @@ fn keys_and_names_reach_a_machine_whether_it_runs_or_not() {
 }
 
 #[test]
-#[ignore = "needs root and real machines; cargo xtask test runs it"]
+#[ignore = "needs root and real machines; cargo xtask test --slow runs it"]
 fn clusters_live_side_by_side_with_machines_of_the_same_names() {
     apart(|| {
         let (one, two) = (Ground::new("left", 7), Ground::new("right", 8));
@@ -308,7 +308,7 @@ fn clusters_live_side_by_side_with_machines_of_the_same_names() {
 }
 
 #[test]
-#[ignore = "needs root and real machines; cargo xtask test runs it"]
+#[ignore = "needs root and real machines; cargo xtask test --slow runs it"]
 fn nine_machines_are_made_started_and_removed_at_once() {
     apart(|| {
         let ground = Ground::new("nine", 9);

@@ -38,7 +38,7 @@ fn root_of(ground: &Ground, machine: &MachineName) -> String {
 }
 
 #[test]
-#[ignore = "needs root and real machines; cargo xtask test runs it"]
+#[ignore = "needs root and real machines; cargo xtask test --slow runs it"]
 fn a_machine_whose_container_program_is_killed_is_found_and_starts_again() {
     apart(|| {
         let ground = Ground::new("killed", 21);
@@ -65,7 +65,7 @@ fn a_machine_whose_container_program_is_killed_is_found_and_starts_again() {
 }
 
 #[test]
-#[ignore = "needs root and real machines; cargo xtask test runs it"]
+#[ignore = "needs root and real machines; cargo xtask test --slow runs it"]
 fn after_a_restart_of_the_computer_everything_starts_again() {
     apart(|| {
         let ground = Ground::new("restart", 22);
@@ -119,7 +119,7 @@ fn after_a_restart_of_the_computer_everything_starts_again() {
 }
 
 #[test]
-#[ignore = "needs root and real machines; cargo xtask test runs it"]
+#[ignore = "needs root and real machines; cargo xtask test --slow runs it"]
 fn a_machine_outlives_the_process_that_started_it() {
     apart(|| {
         let ground = Ground::new("outlive", 23);
@@ -177,7 +177,7 @@ fn slow_template(folder: &Path) -> std::path::PathBuf {
 }
 
 #[test]
-#[ignore = "needs root and real machines; cargo xtask test runs it"]
+#[ignore = "needs root and real machines; cargo xtask test --slow runs it"]
 fn a_driver_that_is_killed_while_it_makes_leaves_what_is_found_and_removed() {
     apart(|| {
         if std::env::var_os(CHILD).is_some() {
@@ -247,7 +247,7 @@ fn killed_wish(ground: &Ground, folder: &Path) -> MachineWish {
 }
 
 #[test]
-#[ignore = "needs root and real machines; cargo xtask test runs it"]
+#[ignore = "needs root and real machines; cargo xtask test --slow runs it"]
 fn a_driver_that_is_killed_while_it_starts_leaves_one_machine_at_most() {
     apart(|| {
         let ground = Ground::new("starting", 25);
@@ -287,7 +287,7 @@ fn a_driver_that_is_killed_while_it_starts_leaves_one_machine_at_most() {
 }
 
 #[test]
-#[ignore = "needs root and real machines; cargo xtask test runs it"]
+#[ignore = "needs root and real machines; cargo xtask test --slow runs it"]
 fn a_machine_that_cannot_boot_says_so_with_its_last_words() {
     apart(|| {
         let ground = Ground::new("noboot", 26);
@@ -311,7 +311,7 @@ fn a_machine_that_cannot_boot_says_so_with_its_last_words() {
 }
 
 #[test]
-#[ignore = "needs root and real machines; cargo xtask test runs it"]
+#[ignore = "needs root and real machines; cargo xtask test --slow runs it"]
 fn a_full_disk_is_told_and_what_was_begun_is_removed() {
     apart(|| {
         let ground = Ground::new("full", 27);

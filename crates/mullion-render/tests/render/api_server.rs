@@ -125,7 +125,7 @@ impl ApiServer {
 }
 
 #[test]
-#[ignore = "needs upstream's programs in MULLION_TEST_BIN; cargo xtask test runs it"]
+#[ignore = "needs upstream's programs in MULLION_TEST_BIN; cargo xtask test --slow runs it"]
 fn every_object_is_taken_and_no_field_of_it_is_unknown() {
     let folder = tempfile::tempdir().unwrap();
     let server = ApiServer::start(folder.path());

@@ -55,7 +55,7 @@ fn validate(config: &Secret, folder: &Path) {
 }
 
 #[test]
-#[ignore = "needs upstream's programs in MULLION_TEST_BIN; cargo xtask test runs it"]
+#[ignore = "needs upstream's programs in MULLION_TEST_BIN; cargo xtask test --slow runs it"]
 fn kubeadm_accepts_every_configuration() {
     let folder = tempfile::tempdir().unwrap();
     for version in versions() {
@@ -78,7 +78,7 @@ fn kubeadm_accepts_every_configuration() {
 }
 
 #[test]
-#[ignore = "needs upstream's programs in MULLION_TEST_BIN; cargo xtask test runs it"]
+#[ignore = "needs upstream's programs in MULLION_TEST_BIN; cargo xtask test --slow runs it"]
 fn containerd_reads_its_configuration_as_it_was_meant() {
     let folder = tempfile::tempdir().unwrap();
     for (text, ground) in [(SMALL, container()), (LARGE, computer())] {
@@ -115,7 +115,7 @@ fn containerd_reads_its_configuration_as_it_was_meant() {
 }
 
 #[test]
-#[ignore = "needs upstream's programs in MULLION_TEST_BIN; cargo xtask test runs it"]
+#[ignore = "needs upstream's programs in MULLION_TEST_BIN; cargo xtask test --slow runs it"]
 fn kube_proxy_reads_its_configuration_as_it_was_meant() {
     let folder = tempfile::tempdir().unwrap();
     let model = model(SMALL, "1.36.4");
@@ -142,7 +142,7 @@ fn kube_proxy_reads_its_configuration_as_it_was_meant() {
 }
 
 #[test]
-#[ignore = "needs upstream's programs in MULLION_TEST_BIN; cargo xtask test runs it"]
+#[ignore = "needs upstream's programs in MULLION_TEST_BIN; cargo xtask test --slow runs it"]
 fn kubectl_reads_the_discovery_file() {
     let folder = tempfile::tempdir().unwrap();
     let model = model(TRIO, "1.36.4");

@@ -165,7 +165,7 @@ impl Drop for Small {
 }
 
 #[test]
-#[ignore = "needs root: mounts a small file system; cargo xtask test runs it"]
+#[ignore = "needs root: mounts a small file system; cargo xtask test --slow runs it"]
 fn a_full_disk_is_named_and_nothing_is_left_on_it() {
     for setup in [Setup::new(), Setup::new().sftp(None)] {
         let server = setup.start();

@@ -53,7 +53,7 @@ impl Drop for User {
 }
 
 #[test]
-#[ignore = "needs root: adds a user who may use sudo; cargo xtask test runs it"]
+#[ignore = "needs root: adds a user who may use sudo; cargo xtask test --slow runs it"]
 fn a_user_with_sudo_conforms_and_everything_is_roots() {
     let user = User::add("free", "ALL=(ALL) NOPASSWD: ALL");
     let server = Server::start();
@@ -83,7 +83,7 @@ fn a_user_with_sudo_conforms_and_everything_is_roots() {
 }
 
 #[test]
-#[ignore = "needs root: adds users who may not use sudo; cargo xtask test runs it"]
+#[ignore = "needs root: adds users who may not use sudo; cargo xtask test --slow runs it"]
 fn a_user_whom_sudo_asks_is_told_what_to_allow() {
     let asked = User::add("asked", "ALL=(ALL) ALL");
     let refused = User::add("refused", "");

@@ -210,6 +210,8 @@ pub(super) fn is_number(reference: &str) -> bool {
 }
 
 /// A reference's registry and repository.
+///
+/// Read by hand: names in the table of images may hold a `*`, which no reader of references takes.
 pub(super) fn repository(reference: &str) -> &str {
     let name = reference.split('@').next().unwrap_or(reference);
     match name.rsplit_once(':') {

@@ -10,7 +10,7 @@ use crate::trial::Trial;
 use crate::windows::{LARGEST, identity, is_windows, memory};
 
 #[test]
-#[ignore = "needs root and real machines; cargo xtask test runs it"]
+#[ignore = "needs root and real machines; cargo xtask test --slow runs it"]
 fn stand_ins_of_every_windows_are_nodes_of_one_cluster() {
     let mut trial = Trial::begin("stand_ins_of_every_windows_are_nodes_of_one_cluster");
     let text = "metadata: {name: NAME}\nnetwork: {machineCIDR: null}\nkubernetes: {allowUnsupported: true}\nmachines:\n\

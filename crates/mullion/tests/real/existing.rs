@@ -132,7 +132,7 @@ fn differences(before: &BTreeSet<String>, after: &BTreeSet<String>) -> Vec<Strin
 }
 
 #[test]
-#[ignore = "needs root and real machines; cargo xtask test runs it"]
+#[ignore = "needs root and real machines; cargo xtask test --slow runs it"]
 fn existing_machines_by_ssh() {
     let mut trial = Trial::begin("existing_machines_by_ssh");
     let metal = Metal::new("metal");
@@ -235,7 +235,7 @@ fn existing_machines_by_ssh() {
 }
 
 #[test]
-#[ignore = "needs root and real machines; cargo xtask test runs it"]
+#[ignore = "needs root and real machines; cargo xtask test --slow runs it"]
 fn a_machine_behind_another_one_is_reached_through_it() {
     let mut trial = Trial::begin("a_machine_behind_another_one_is_reached_through_it");
     let metal = Metal::new("behind");

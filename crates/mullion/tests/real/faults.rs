@@ -33,7 +33,7 @@ pub(crate) fn begun(lab: &Lab, up: &mut Running, step: &str) {
 }
 
 #[test]
-#[ignore = "needs root and real machines; cargo xtask test runs it"]
+#[ignore = "needs root and real machines; cargo xtask test --slow runs it"]
 fn a_run_that_is_called_off_or_loses_a_machine_goes_on() {
     let mut trial = Trial::begin("a_run_that_is_called_off_or_loses_a_machine_goes_on");
     let lab = Lab::linux("off", 1);
@@ -98,7 +98,7 @@ fn a_run_that_is_called_off_or_loses_a_machine_goes_on() {
 }
 
 #[test]
-#[ignore = "needs root and real machines; cargo xtask test runs it"]
+#[ignore = "needs root and real machines; cargo xtask test --slow runs it"]
 fn a_login_that_fails_is_told_and_repaired() {
     let mut trial = Trial::begin("a_login_that_fails_is_told_and_repaired");
     let metal = Metal::new("logins");
@@ -213,7 +213,7 @@ impl Drop for Interface {
 }
 
 #[test]
-#[ignore = "needs root and real machines; cargo xtask test runs it"]
+#[ignore = "needs root and real machines; cargo xtask test --slow runs it"]
 fn a_network_that_is_taken_is_told() {
     let mut trial = Trial::begin("a_network_that_is_taken_is_told");
     let text =
@@ -288,7 +288,7 @@ impl Drop for Disk {
 }
 
 #[test]
-#[ignore = "needs root and real machines; cargo xtask test runs it"]
+#[ignore = "needs root and real machines; cargo xtask test --slow runs it"]
 fn a_full_disk_is_told_and_recovered_from() {
     let mut trial = Trial::begin("a_full_disk_is_told_and_recovered_from");
     let (place, state) = (Disk::new("48m"), Disk::new("16k"));
@@ -328,7 +328,7 @@ fn a_full_disk_is_told_and_recovered_from() {
 }
 
 #[test]
-#[ignore = "needs root and real machines; cargo xtask test runs it"]
+#[ignore = "needs root and real machines; cargo xtask test --slow runs it"]
 fn memory_that_runs_out_is_told_and_recovered_from() {
     let mut trial = Trial::begin("memory_that_runs_out_is_told_and_recovered_from");
     let text = |command: &str| {

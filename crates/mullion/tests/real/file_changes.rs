@@ -13,7 +13,7 @@ const PROXY: &str = "http://192.0.2.1:3128";
 const AUTHORITY: &str = "authority.pem";
 
 #[test]
-#[ignore = "needs root and real machines; cargo xtask test runs it"]
+#[ignore = "needs root and real machines; cargo xtask test --slow runs it"]
 fn nodes_come_and_go_with_the_file() {
     let mut trial = Trial::begin("nodes_come_and_go_with_the_file");
     let lab = Lab::linux("file", 1);

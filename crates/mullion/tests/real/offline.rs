@@ -33,7 +33,7 @@ fn refused(island: &NetworkNamespace) -> [u64; 3] {
 }
 
 #[test]
-#[ignore = "needs root and real machines; cargo xtask test runs it"]
+#[ignore = "needs root and real machines; cargo xtask test --slow runs it"]
 fn a_bundle_is_all_that_is_needed() {
     let mut trial = Trial::begin("a_bundle_is_all_that_is_needed");
     // Not below the temporary folder, which may be memory.

@@ -20,7 +20,7 @@ zEr5SfDLC2x8BD6RAiAeR1azpYbIfRpRMi9xK6//XJVO8lQKKwkTa1N48FQEGw==\n\
 -----END CERTIFICATE-----";
 
 #[test]
-#[ignore = "needs root and real machines; cargo xtask test runs it"]
+#[ignore = "needs root and real machines; cargo xtask test --slow runs it"]
 fn an_api_server_that_is_away_during_a_join_is_waited_for() {
     let mut trial = Trial::begin("an_api_server_that_is_away_during_a_join_is_waited_for");
     let lab = Lab::linux("away", 1);
@@ -42,7 +42,7 @@ fn an_api_server_that_is_away_during_a_join_is_waited_for() {
 }
 
 #[test]
-#[ignore = "needs root and real machines; cargo xtask test runs it"]
+#[ignore = "needs root and real machines; cargo xtask test --slow runs it"]
 fn a_worker_whose_certificate_has_expired_joins_anew() {
     let mut trial = Trial::begin("a_worker_whose_certificate_has_expired_joins_anew");
     let lab = Lab::linux("stale", 1);

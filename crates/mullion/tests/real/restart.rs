@@ -11,7 +11,7 @@ use crate::trial::{Trial, until};
 const NODES: [&str; 3] = ["cp1", "lin1", "win1"];
 
 #[test]
-#[ignore = "needs root and real machines; cargo xtask test runs it"]
+#[ignore = "needs root and real machines; cargo xtask test --slow runs it"]
 fn after_a_restart_of_the_computer_up_starts_what_is_stopped() {
     let mut trial = Trial::begin("after_a_restart_of_the_computer_up_starts_what_is_stopped");
     let lab = Lab::built_in("restart");

@@ -4,6 +4,7 @@
 //! of its own, in which nothing answers.
 
 use std::collections::BTreeMap;
+use std::fs::Permissions;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -309,8 +310,14 @@ fn share_cache(with: &Path) {
 #[ignore = "needs root and real machines; cargo xtask test runs it"]
 fn promise_01_a_cluster_is_made_with_the_users_files() {
     let mut trial = Trial::begin("promise_01_a_cluster_is_made_with_the_users_files");
-    let text = "metadata: {name: NAME}\nnetwork: {machineCIDR: null}\nmachines: [{name: cp, role: control-plane}]\n";
+    let text = "metadata: {name: NAME}\nnetwork: {machineCIDR: null}\n\
+        machines: [{name: cp, role: control-plane}]\naccess: {sshKey: {file: id}}\n";
     let mut lab = Lab::new("sudo", text);
+    let key = lab.path("id");
+    let pair = mullion_ssh::generate_key().unwrap();
+    fs_err::write(&key, pair.private.reveal()).unwrap();
+    fs_err::set_permissions(&key, Permissions::from_mode(0o600)).unwrap();
+    chown(&key, Some(USER), Some(USER)).unwrap();
     share_cache(&lab.path("cache"));
     let user = USER.to_string();
     for (name, value) in [
@@ -337,6 +344,29 @@ fn promise_01_a_cluster_is_made_with_the_users_files() {
     }
     let machine = fs_err::metadata(lab.machine("cp1")).unwrap();
     assert_eq!(machine.uid(), 0, "machines are root's");
+    let mut login = Command::new("ssh");
+    login.args(["-o", "BatchMode=yes", "-o", "IdentitiesOnly=yes"]);
+    login.args([
+        "-o",
+        "StrictHostKeyChecking=no",
+        "-o",
+        "UserKnownHostsFile=/dev/null",
+    ]);
+    login
+        .arg("-i")
+        .arg(&key)
+        .arg(format!("root@{}", lab.address("cp1")));
+    let logged_in = ran(login.arg("hostname").stdin(Stdio::null()));
+    assert_eq!(
+        (logged_in.code, logged_in.out.as_str()),
+        (0, "cp1\n"),
+        "{logged_in:?}"
+    );
+    assert!(
+        !lab.kept().join("id_ed25519").exists(),
+        "no other key is made"
+    );
+    trial.lap("the user's own key logs in");
     let _ = lab.has_nothing_to_do();
     let _ = lab.down();
     trial.nothing_is_left();

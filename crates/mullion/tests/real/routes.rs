@@ -82,7 +82,10 @@ fn a_cluster_comes_up_beside_routes_to_private_networks() {
     trial.lap("other routes: nothing to do");
 
     // A second cluster beside it, by the shortest file, takes another network.
-    let mut second = Lab::new("beside", "metadata: {name: NAME}\nmachines: {linux: 1}\n");
+    let mut second = Lab::new(
+        "beside",
+        "metadata: {name: NAME}\nnetwork: {machineCIDR: null}\nmachines: {linux: 1}\n",
+    );
     second.through.clone_from(&lab.through);
     second.environment.clone_from(&lab.environment);
     company.ip("route add 10.0.0.0/8 via 198.51.100.2");

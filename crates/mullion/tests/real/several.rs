@@ -8,7 +8,7 @@ use crate::trial::Trial;
 const NODES: [&str; 2] = ["cp1", "lin1"];
 
 #[test]
-#[ignore = "needs root and real machines; cargo xtask test runs it"]
+#[ignore = "needs root and real machines; cargo xtask test --slow runs it"]
 fn two_clusters_side_by_side() {
     let mut trial = Trial::begin("two_clusters_side_by_side");
     let labs = [Lab::linux("one", 1), Lab::linux("two", 1)];

@@ -12,7 +12,7 @@ const NODES: [&str; 4] = ["cp1", "cp2", "cp3", "lin1"];
 const MACHINES: [&str; 5] = ["cp1", "cp2", "cp3", "lin1", "lb1"];
 
 #[test]
-#[ignore = "needs root and real machines; cargo xtask test runs it"]
+#[ignore = "needs root and real machines; cargo xtask test --slow runs it"]
 fn three_control_planes_behind_a_load_balancer() {
     let mut trial = Trial::begin("three_control_planes_behind_a_load_balancer");
     let lab = Lab::new(

@@ -165,7 +165,7 @@ async fn read_log(drive: &Path, path: &str, expected: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs root and the parts of a template in MULLION_TEST_PARTS; cargo xtask test runs it"]
+#[ignore = "needs root and the parts of a template in MULLION_TEST_PARTS; cargo xtask test --slow runs it"]
 async fn windows_pods_run_on_a_real_containerd() {
     let parts = std::env::var("MULLION_TEST_PARTS").expect("MULLION_TEST_PARTS");
     let parts = Path::new(&parts);
