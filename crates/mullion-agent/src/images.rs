@@ -41,14 +41,22 @@ pub(crate) fn missing(
 /// Imports what containerd lacks, and removes each archive once its images are there.
 pub(crate) fn import(work: &mut Work<'_, '_>, archives: &[ImageArchive]) -> Result<(), AgentError> {
     let lacking = lacking(work, archives)?;
-    for archive in archives {
-        if lacking.contains(&archive) {
+    // Several images may be asked for from one archive.
+    let mut imported = BTreeSet::new();
+    for (index, archive) in archives.iter().enumerate() {
+        let sha256 = &archive.sha256;
+        if lacking.contains(&archive) && imported.insert(sha256) {
             import_one(work, archive)?;
-            forget_others(work, archives, &archive.sha256)?;
+            forget_others(work, archives, sha256)?;
         }
         // Also where an import was cut off just before this.
-        let store = state::store(work.system);
-        work.system.remove(&format!("{store}/{}", archive.sha256))?;
+        let is_last = archives[index + 1..]
+            .iter()
+            .all(|one| one.sha256 != *sha256);
+        if is_last {
+            let store = state::store(work.system);
+            work.system.remove(&format!("{store}/{sha256}"))?;
+        }
     }
     Ok(())
 }

@@ -97,6 +97,25 @@ pub fn bundle_of(bytes: &[u8]) -> Vec<u8> {
     builder.into_inner().unwrap_or_default()
 }
 
+/// An archive of images with that document: an OCI layout's index where it is an object, what Docker writes where it is a
+/// list. Else as [`tar()`].
+pub fn images_of(bytes: &[u8]) -> Vec<u8> {
+    const LAYOUT: (&str, &[u8]) = ("oci-layout", br#"{"imageLayoutVersion":"1.0.0"}"#);
+    let files = match bytes.first() {
+        Some(b'{') => vec![LAYOUT, ("index.json", bytes)],
+        Some(b'[') => vec![("manifest.json", bytes)],
+        _ => return tar(bytes),
+    };
+    let mut builder = Builder::new(Vec::new());
+    for (name, data) in files {
+        let mut header = Header::new_gnu();
+        header.set_size(data.len() as u64);
+        // Writing to memory cannot fail.
+        let _ = builder.append_data(&mut header, name, data);
+    }
+    builder.into_inner().unwrap_or_default()
+}
+
 fn append(builder: &mut Builder<Vec<u8>>, source: &mut Unstructured<'_>) -> Result<()> {
     let mut header = Header::new_gnu();
     header.set_entry_type(*source.choose(KINDS)?);

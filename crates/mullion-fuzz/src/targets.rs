@@ -166,6 +166,7 @@ targets! {
     "bundle", 600, JSON, files::bundle, "a bundle that somebody brought";
     "root-file-system", 400, &[], files::root_file_system, "the tar file of a root file system, unpacked";
     "image-layer", 400, &[], files::image_layer, "the tar file that a layer is made of";
+    "archive-names", 2000, JSON, files::archive_names, "the names in an archive of images";
     "archive-tar", 400, &[], files::archive_tar, "a compressed tar file that a program is taken from";
     "archive-zip", 400, &[], files::archive_zip, "a zip file that a program is taken from";
     "module-zip", 400, &[], files::module_zip, "the zip file of a Go module";

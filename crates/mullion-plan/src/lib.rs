@@ -91,7 +91,9 @@ pub use stage::{STAGES, Stage, StageRow};
 pub use step::{Reboot, Step, StepId};
 pub use took::{Estimate, MachineKinds, Took, timed_as};
 pub use undo::{Resource, Undo};
-pub use wanted::{Documents, Part, PartKind, TemplateId, UserCommand, Wanted, role_labels};
+pub use wanted::{
+    Documents, Part, PartKind, TemplateId, Unusable, UserCommand, Wanted, role_labels,
+};
 pub use world::{Blow, Fault, Outcome, Until, World, run};
 
 /// The JSON Schema of facts that were written down.

@@ -175,12 +175,14 @@ pub enum Obstacle {
     ExistingSilent,
     /// The file has no machine that could be a control plane.
     NoControlPlane,
-    /// An archive of images that the file names cannot be read.
-    ArchiveUnread {
+    /// An archive of images that the file names cannot be used.
+    ArchiveUnusable {
         /// The archive.
         file: String,
         /// Why not.
         why: String,
+        /// What a person can do about it.
+        remedy: String,
     },
     /// Something of this cluster's name must be left as it is until a person decides.
     LeftAlone {
@@ -264,7 +266,7 @@ impl Obstacle {
     /// Whose matter it is.
     pub const fn class(&self) -> ObstacleClass {
         match self {
-            Self::NoControlPlane | Self::ArchiveUnread { .. } | Self::TooFewAddresses { .. } => {
+            Self::NoControlPlane | Self::ArchiveUnusable { .. } | Self::TooFewAddresses { .. } => {
                 ObstacleClass::File
             }
             Self::NetworkTaken { .. } | Self::LeftAlone { machine: None, .. } => {
@@ -362,8 +364,8 @@ impl Obstacle {
             ),
             Self::ExistingSilent => "the existing cluster does not answer".into(),
             Self::NoControlPlane => "the file has no machine for the control plane".into(),
-            Self::ArchiveUnread { file, why } => {
-                format!("the archive of images `{file}` cannot be read: {why}")
+            Self::ArchiveUnusable { file, why, .. } => {
+                format!("the archive of images `{file}` cannot be used: {why}")
             }
             Self::LeftAlone { machine, trouble } => left_alone(machine.as_ref(), trouble),
             Self::OurFault { words } => format!("the steps are no plan: {words}"),
@@ -456,9 +458,7 @@ impl Obstacle {
                     .into()
             }
             Self::NoControlPlane => "add a group with `role: control-plane`".into(),
-            Self::ArchiveUnread { .. } => {
-                "make the archive readable, or take the image out of `images` in the file".into()
-            }
+            Self::ArchiveUnusable { remedy, .. } => remedy.clone(),
             Self::LeftAlone { machine, trouble } => way_out(machine.as_ref(), trouble),
             Self::OurFault { .. } => "please report it with the file and `mullion plan --json`".into(),
         }

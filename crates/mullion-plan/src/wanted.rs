@@ -62,8 +62,17 @@ pub struct Documents {
     pub patches: Option<Fingerprint>,
     /// What the file's archives of images for Linux nodes hold, where there are any.
     pub archives: Option<Fingerprint>,
-    /// The archives among them that cannot be read, and why.
-    pub unread: BTreeMap<String, String>,
+    /// The archives among them that cannot be used, by their paths.
+    pub unusable: BTreeMap<String, Unusable>,
+}
+
+/// Why an archive cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unusable {
+    /// Why, as the end of a sentence.
+    pub why: String,
+    /// What a person can do about it.
+    pub remedy: String,
 }
 
 /// What kind of file a part is.

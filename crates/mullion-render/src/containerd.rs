@@ -37,7 +37,7 @@ pub(crate) fn files(setting: &Setting<'_>, seat: Seat<'_>) -> Result<Vec<File>, 
     if let Some(mirror) = &artifacts.mirror {
         files.extend(registries(setting, Os::Linux).into_iter().map(|registry| {
             let path = format!("{REGISTRIES}/{registry}/hosts.toml");
-            text_file(path, hosts(Some(mirror), registry, artifacts.offline, &[]))
+            text_file(path, hosts(Some(mirror), &registry, artifacts.offline, &[]))
         }));
     }
     Ok(files)

@@ -46,6 +46,10 @@ struct WayOut {
     target: PathBuf,
 }
 
+/// Folders of the computer in which a cluster file may lie beside files of others, as `/etc/mullion/cluster.yaml` does
+/// beside the authorities in `/etc/ssl`.
+const SYSTEM_FOLDERS: [&str; 7] = ["/", "/etc", "/opt", "/run", "/srv", "/usr", "/var"];
+
 /// Folders that may be part of somebody else's repository.
 struct Bases {
     /// Where relative paths begin.
@@ -82,9 +86,11 @@ impl Bases {
             })
         });
         ways_out.find(|way_out| {
-            // A folder that holds the user's home, or everything, is no repository: its links are the computer's own.
-            let is_own = way_out.folder == Path::new("/") || self.home.starts_with(&way_out.folder);
-            !is_own && !way_out.target.starts_with(&way_out.folder)
+            let folder = &way_out.folder;
+            // These are no repositories: their links are the computer's own.
+            let is_systems = SYSTEM_FOLDERS.iter().any(|own| folder == Path::new(own));
+            let is_own = is_systems || self.home.starts_with(folder);
+            !is_own && !way_out.target.starts_with(folder)
         })
     }
 }

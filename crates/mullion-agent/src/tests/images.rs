@@ -153,6 +153,24 @@ fn what_containerd_lacks_is_imported_once() {
 }
 
 #[test]
+fn one_archive_may_hold_several_images_of_the_file() {
+    for there in ["", "one:1", "two:2"] {
+        let machine = bare();
+        machine.put_file(IMAGES, there.as_bytes(), 0o600);
+        bring(&machine, &[OTHERS.into()]);
+        let archives = ["one:1", "two:2"].map(|name| archive(OTHERS, Some(name)));
+        let request = Request::Import {
+            archives: archives.into(),
+        };
+        assert_eq!(ask_well(&machine, &request).0, 1);
+        assert_eq!(names(&machine), ["one:1", "two:2"]);
+        assert_eq!(ask_well(&machine, &request).0, 0);
+        let store = machine.list("/var/lib/mullion/store").unwrap();
+        assert!(store.is_empty(), "{store:?}");
+    }
+}
+
+#[test]
 fn another_archive_of_the_same_name_is_imported_and_the_former_one_again() {
     // The machine has the image from its template.
     let machine = bare();

@@ -10,6 +10,9 @@ use serde::Deserialize;
 /// The most that is read of one document in an archive; containerd reads as much.
 const LIMIT: u64 = 20 << 20;
 
+/// The most that is unpacked of a compressed archive: a few bytes can come to any number.
+const UNPACKED: u64 = 64 << 30;
+
 /// What a document in an archive may say of an image's name.
 const NAME: &str = "io.containerd.image.name";
 const REF_NAME: &str = "org.opencontainers.image.ref.name";
@@ -51,7 +54,7 @@ pub fn archive_names(reader: impl Read) -> io::Result<Option<BTreeSet<String>>> 
         return Ok(None);
     }
     if head.starts_with(&GZIP) {
-        return of_tar(MultiGzDecoder::new(reader)).map(Some);
+        return of_tar(MultiGzDecoder::new(reader).take(UNPACKED)).map(Some);
     }
     of_tar(reader).map(Some)
 }

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use mullion_artifacts::{archive_names, part_of};
 use mullion_catalog::ArtifactKind;
-use mullion_plan::{Attend, Blueprint, ErrorClass, StepError};
+use mullion_plan::{Attend, Blueprint, ErrorClass, StepError, Unusable};
 use mullion_rights::Opened;
 use mullion_spec::cluster::{Cluster, Duty};
 use mullion_spec::image::ImageReference;
@@ -206,7 +206,7 @@ impl super::UserArchive {
             reference: canonical(reference),
             opened,
             digest: OnceLock::new(),
-            is_named: OnceLock::new(),
+            unusable: OnceLock::new(),
         }
     }
 
@@ -235,46 +235,90 @@ impl super::UserArchive {
 
     /// The archive, where it could be opened and holds the image that the file names.
     pub(super) fn checked(&self) -> Result<&Opened, StepError> {
-        let unread = |error: &io::Error| unread(&self.path, error);
-        let opened = self.opened.as_ref().map_err(unread)?;
-        if self.is_named.get().is_none() {
-            let names = archive_names(opened.reader()).map_err(|error| unread(&error))?;
-            self.holds(names)?;
-            // What was found stays found: machines are brought the archive one after another.
-            let _ = self.is_named.set(());
+        let opened = self
+            .opened
+            .as_ref()
+            .map_err(|error| unread(&self.path, error))?;
+        match self.unusable() {
+            None => Ok(opened),
+            Some(Unusable { why, remedy }) => {
+                let path = self.path.display();
+                let words = format!("the archive of images `{path}` cannot be used: {why}");
+                Err(StepError::new(ErrorClass::Refused, words).hint(remedy))
+            }
         }
-        Ok(opened)
     }
 
-    /// Whether the file's image is among those names; where they cannot be read, containerd decides.
-    fn holds(&self, names: Option<BTreeSet<String>>) -> Result<(), StepError> {
-        let Some(names) = names.filter(|names| !names.contains(&self.reference)) else {
-            return Ok(());
+    /// Why the archive cannot be used; nothing where it can.
+    pub(super) fn unusable(&self) -> Option<Unusable> {
+        let unreadable = |why: String| Unusable {
+            why,
+            remedy: "make the archive readable, or take the image out of `images` in the file"
+                .into(),
         };
-        let (path, reference) = (self.path.display(), &self.reference);
-        let Some(first) = names.first() else {
-            let words =
-                format!("{path} holds no image with a name, and the file says `{reference}`");
-            return Err(StepError::new(ErrorClass::Refused, words).hint(format!(
-                "save it under its name, as with `docker save {reference}`: containerd keeps no image without one"
-            )));
-        };
-        let held: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
-        let words = format!(
-            "{path} holds {}, and the file says `{reference}`",
-            held.join(", ")
-        );
-        let error = StepError::new(ErrorClass::Refused, words);
-        if canonical(first) != *first {
-            // containerd takes the name as it is in the archive, and no file can say that name.
-            return Err(error.hint(format!(
-                "save the archive with the full name, `{reference}`: containerd cannot find the name `{first}`"
-            )));
-        }
-        Err(error.hint(format!(
-            "write the image's own name, `ref: {first}`, or save the archive with `{reference}` in it"
-        )))
+        // What was found stays found: machines are brought the archive one after another.
+        let unusable = self.unusable.get_or_init(|| {
+            if let Err(why) = self.digest() {
+                return Some(unreadable(why.to_owned()));
+            }
+            let opened = self.opened.as_ref().ok()?;
+            match archive_names(opened.reader().take(opened.size())) {
+                Ok(names) => self.misnamed(&names?),
+                Err(error) => Some(unreadable(error.to_string())),
+            }
+        });
+        unusable.clone()
     }
+
+    /// What is wrong where an archive with these names does not hold the image of the file.
+    fn misnamed(&self, names: &BTreeSet<String>) -> Option<Unusable> {
+        let reference = &self.reference;
+        if names.contains(reference) {
+            return None;
+        }
+        let Some(first) = names.first() else {
+            return Some(Unusable {
+                why: format!("it holds no image with a name, and the file says `{reference}`"),
+                remedy: format!(
+                    "save it under its name, as with `docker save {reference}`: containerd keeps no image without one"
+                ),
+            });
+        };
+        let mut held: Vec<_> = names
+            .iter()
+            .take(NAMES_SHOWN)
+            .map(|name| format!("`{}`", shortened(name)))
+            .collect();
+        if names.len() > NAMES_SHOWN {
+            held.push(format!("{} more", names.len() - NAMES_SHOWN));
+        }
+        let first_shown = shortened(first);
+        let remedy = if canonical(first) == *first {
+            format!(
+                "write the image's own name, `ref: {first_shown}`, or save the archive with `{reference}` in it"
+            )
+        } else {
+            // containerd takes the name as it is in the archive, and no file can say that name.
+            format!(
+                "save the archive with the full name, `{reference}`: containerd cannot find the name `{first_shown}`"
+            )
+        };
+        Some(Unusable {
+            why: format!(
+                "it holds {}, and the file says `{reference}`",
+                held.join(", ")
+            ),
+            remedy,
+        })
+    }
+}
+
+/// How many names of an archive a message shows.
+const NAMES_SHOWN: usize = 5;
+
+/// The beginning of a name: an archive may hold one of any length.
+fn shortened(name: &str) -> String {
+    name.chars().take(200).collect()
 }
 
 fn unread(path: &Path, error: &io::Error) -> StepError {
@@ -337,7 +381,8 @@ mod tests {
         assert_eq!(
             error.words,
             format!(
-                "{} holds `docker.io/library/app:2`, `docker.io/team/app:1`, and the file says `registry.lan/app:3`",
+                "the archive of images `{}` cannot be used: it holds `docker.io/library/app:2`, `docker.io/team/app:1`, \
+                 and the file says `registry.lan/app:3`",
                 path.display()
             )
         );
@@ -347,22 +392,28 @@ mod tests {
             error.hints
         );
         saved(&path, "null");
-        let error = archive(&path, "app:3").checked().unwrap_err();
-        let words = "holds no image with a name, and the file says `docker.io/library/app:3`";
-        assert!(error.words.ends_with(words), "{}", error.words);
-        assert!(error.hints[0].contains("docker save"), "{:?}", error.hints);
+        let unusable = archive(&path, "app:3").unusable().unwrap();
+        let words = "it holds no image with a name, and the file says `docker.io/library/app:3`";
+        assert_eq!(unusable.why, words);
+        assert!(unusable.remedy.contains("docker save"), "{unusable:?}");
+        fs_err::write(&path, "no archive").unwrap();
+        let unusable = archive(&path, "app:3").unusable().unwrap();
+        assert!(unusable.remedy.contains("readable"), "{unusable:?}");
     }
 
     #[test]
-    fn a_hint_never_names_what_the_file_says_already() {
+    fn a_remedy_never_names_what_the_file_says_already_and_a_message_has_an_end() {
         let archive = UserArchive::new("app.tar".into(), "app:1", Err(io::Error::other("-")));
-        let error = archive.holds(Some(["app:1".into()].into())).unwrap_err();
-        assert!(!error.hints[0].contains("ref:"), "{:?}", error.hints);
+        let unusable = archive.misnamed(&["app:1".into()].into()).unwrap();
+        assert!(!unusable.remedy.contains("ref:"), "{unusable:?}");
         assert!(
-            error.hints[0].contains("docker.io/library/app:1"),
-            "{:?}",
-            error.hints
+            unusable.remedy.contains("docker.io/library/app:1"),
+            "{unusable:?}"
         );
+        let many = (0..1000).map(|number| format!("r.example/{number}/{}", "a".repeat(9999)));
+        let unusable = archive.misnamed(&many.collect()).unwrap();
+        assert!(unusable.why.contains("995 more"), "{unusable:?}");
+        assert!(unusable.why.len() < 2000 && unusable.remedy.len() < 2000);
     }
 
     #[test]

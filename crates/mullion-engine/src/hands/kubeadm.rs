@@ -110,7 +110,8 @@ impl Hands<'_> {
             self.ask(machine, &nothing, attendant)?;
             told = self.told(machine)?;
         }
-        if duty == Duty::ControlPlane && is_half_way(&told) {
+        let has_seat = matches!(&told, Told::Facts(facts) if facts.control_plane);
+        if has_seat && is_half_way(&told) {
             // The agent empties the machine before it joins it again, and its etcd may be a member already.
             self.save_etcd(machine, SnapshotBefore::Reset, attendant)?;
         }

@@ -52,7 +52,7 @@ use mullion_kube::Api;
 use mullion_machines::{Driver, Hosts};
 use mullion_plan::{
     Action, Attend, ClusterUid, Discover, DiscoverError, ErrorClass, Membership, Observed, Part,
-    PartKind, Perform, Plan, Roster, Step, StepError, StepId, Undo, Wanted,
+    PartKind, Perform, Plan, Roster, Step, StepError, StepId, Undo, Unusable, Wanted,
 };
 use mullion_rights::Opened;
 use mullion_spec::cluster::Cluster;
@@ -180,8 +180,8 @@ pub struct UserArchive {
     pub opened: std::io::Result<Opened>,
     /// Its digest, once it was needed, or why it cannot be read.
     digest: OnceLock<Result<Sha256Digest, String>>,
-    /// Set once that image was found in it.
-    is_named: OnceLock<()>,
+    /// Why it cannot be used, once that was needed; nothing where it can.
+    unusable: OnceLock<Option<Unusable>>,
 }
 
 /// Why there are no hands.

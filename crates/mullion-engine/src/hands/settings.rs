@@ -175,12 +175,10 @@ impl Hands<'_> {
             let digests = archives.iter().map(|archive| archive.digest().ok());
             Fingerprint::of(&digests.collect::<Vec<_>>())
         });
-        let unread = archives.iter();
-        let unread = unread.filter_map(|archive| {
-            let why = archive.digest().err()?;
-            Some((archive.path.display().to_string(), why.to_owned()))
-        });
-        documents.unread = unread.collect();
+        let unusable = archives.iter();
+        let unusable = unusable
+            .filter_map(|archive| Some((archive.path.display().to_string(), archive.unusable()?)));
+        documents.unusable = unusable.collect();
         for set in SETS {
             if let Ok(Some(objects)) = objects(&setting, set) {
                 documents

@@ -1,6 +1,6 @@
 //! Archives: read from a file, as they are in a run.
 
-use crate::archives::{Yard, bundle_of, tar, tar_gz, zip};
+use crate::archives::{Yard, bundle_of, images_of, tar, tar_gz, zip};
 
 fn within(
     archive: &[u8],
@@ -33,6 +33,11 @@ pub(super) fn image_layer(bytes: &[u8]) -> Result<(), String> {
         let layer = yard.inside().join("layer.tar");
         mullion_artifacts::fuzz::layer(&yard.archive("x.tar"), &layer)
     })
+}
+
+pub(super) fn archive_names(bytes: &[u8]) -> Result<(), String> {
+    let names = mullion_artifacts::archive_names(&images_of(bytes)[..]);
+    names.map(drop).map_err(|error| error.to_string())
 }
 
 pub(super) fn archive_tar(bytes: &[u8]) -> Result<(), String> {

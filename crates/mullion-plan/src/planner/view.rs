@@ -331,10 +331,11 @@ impl<'a> View<'a> {
             obstacles.insert(Obstacle::NoControlPlane);
         }
         // Each blueprint includes the archive's digest. Without it, every node would seem changed.
-        let unread = self.wanted.documents.unread.iter();
-        obstacles.extend(unread.map(|(file, why)| Obstacle::ArchiveUnread {
+        let unusable = self.wanted.documents.unusable.iter();
+        obstacles.extend(unusable.map(|(file, unusable)| Obstacle::ArchiveUnusable {
             file: file.clone(),
-            why: why.clone(),
+            why: unusable.why.clone(),
+            remedy: unusable.remedy.clone(),
         }));
         let Some(found) = &self.observed.cluster else {
             return;

@@ -2,7 +2,7 @@
 
 use mullion_plan::{
     Action, ClusterFacts, Dice, Documents, Fingerprint, Observed, Obstacle, Plan, Prior, Until,
-    Wanted, plan, plan_reset, run,
+    Unusable, Wanted, plan, plan_reset, run,
 };
 use mullion_spec::words::MachineAccess;
 
@@ -182,15 +182,19 @@ fn an_image_that_changed_is_brought_to_nodes_that_are_up() {
     run(&first, &world, Until::End, &mut Dice::new(7));
     let observed = look(&world, &sketch);
     assert!(plan(&with(Some("one")), &observed).is_empty());
-    let unread = Wanted {
+    let gone = Unusable {
+        why: "it is gone".into(),
+        remedy: "bring it back".into(),
+    };
+    let unusable = Wanted {
         documents: Documents {
-            unread: [("/srv/app.tar".into(), "it is gone".into())].into(),
+            unusable: [("/srv/app.tar".into(), gone)].into(),
             ..Documents::default()
         },
         ..wanted(&cluster, &sketch)
     };
-    let words = only_obstacle(&plan(&unread, &observed)).to_string();
-    let expected = "the archive of images `/srv/app.tar` cannot be read: it is gone";
+    let words = only_obstacle(&plan(&unusable, &observed)).to_string();
+    let expected = "the archive of images `/srv/app.tar` cannot be used: it is gone";
     assert_eq!(words, expected, "before anything is touched");
     let changed = plan(&with(Some("two")), &observed);
     assert_eq!(

@@ -44,9 +44,9 @@ pub(super) fn files(setting: &Setting<'_>) -> Result<Vec<File>, RenderError> {
                 .into_iter()
                 .map(|registry| {
                     let mirror = artifacts.mirror.as_deref();
-                    let text = hosts(mirror, registry, artifacts.offline, &authorities);
+                    let text = hosts(mirror, &registry, artifacts.offline, &authorities);
                     text_file(
-                        format!("{REGISTRIES}/{}/hosts.toml", folder(registry)),
+                        format!("{REGISTRIES}/{}/hosts.toml", folder(&registry)),
                         text,
                     )
                 }),
