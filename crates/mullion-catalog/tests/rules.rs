@@ -238,7 +238,8 @@ fn networks_that_the_file_leaves_out_move_once_and_stay() {
         for taken in [[].as_slice(), &vpn, &["192.168.0.0/16"]] {
             assert_eq!(beside(text, taken, kept), (note.to_vec(), moved.into()));
         }
-        let (found, networks) = beside(text, &["192.168.0.128/25"], kept);
+        // Pods that have their network keep it; only the machine network is made on this computer.
+        let (found, networks) = beside(text, &["100.127.3.0/24"], kept);
         assert_eq!(networks, moved);
         assert_eq!(found[0], ("network-taken", Severity::Warning));
         // A cluster of an earlier version does not move either.
@@ -257,6 +258,47 @@ fn networks_that_the_file_leaves_out_move_once_and_stay() {
     let (found, networks) = beside(text, &[], Settled::default());
     assert_eq!(found, note);
     assert_eq!(networks, "10.99.0.0/24 10.96.0.0/16 172.30.0.0/16");
+}
+
+#[test]
+fn a_machine_network_that_is_kept_stays_beside_what_came_later_while_its_bridge_is_up() {
+    const NETWORK: &str = "192.168.0.0/24";
+    let judged = |field: &str, bridge: Option<&str>| {
+        let surroundings = Surroundings {
+            networks: vec![(NETWORK.parse().unwrap(), "eth0".into())],
+            kept: Settled {
+                machines: NETWORK.parse().ok(),
+                ..Settled::default()
+            },
+            bridge: bridge.map(|network| network.parse().unwrap()),
+            ..Surroundings::default()
+        };
+        let text = format!("machines: {{linux: 1}}\nnetwork: {{{field}}}\n");
+        let draft = Draft::read(Source::new("f", text), &surroundings);
+        let verdict = Catalog::builtin().judge(draft).verdict;
+        let mut findings = verdict.findings.iter();
+        let found = findings.find(|located| located.finding.rule.name == "network-taken");
+        let found = found.unwrap();
+        let remedies = found.finding.remedies().join(" | ");
+        (found.finding.severity, remedies)
+    };
+    for (field, free) in [
+        ("", "`mullion up`, which chooses a free network"),
+        (
+            "machineCIDR: 192.168.0.0/24",
+            "`mullion up`, with another `machineCIDR`",
+        ),
+    ] {
+        let (severity, _) = judged(field, Some(NETWORK));
+        assert_eq!(severity, Severity::Warning);
+        // After a restart of the computer there is no bridge, as in a network that is not the cluster's.
+        for bridge in [None, Some("192.168.7.0/24")] {
+            let (severity, remedies) = judged(field, bridge);
+            assert_eq!(severity, Severity::Error, "{field}");
+            assert!(remedies.contains("disconnect `eth0`"), "{remedies}");
+            assert!(remedies.contains(free), "{remedies}");
+        }
+    }
 }
 
 #[test]

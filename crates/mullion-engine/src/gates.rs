@@ -11,7 +11,7 @@ use mullion_plan::{Reboot, Step, StepKind};
 pub struct Gate {
     /// What is waited for, as the end of "waiting for …".
     pub title: &'static str,
-    /// How long at most, from the first look.
+    /// How long at most, from the first look. Work that lasts, and a restart of the machine, start it again.
     pub deadline: Duration,
     /// The longest pause between two looks; the first is [`FIRST_PAUSE`], and each is half as long again.
     pub pause: Duration,

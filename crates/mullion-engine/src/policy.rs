@@ -47,8 +47,10 @@ pub struct Policy {
     /// How long one silence may last.
     pub silence_deadline: Duration,
     /// A try that heard something and went on for so long ends the silence before it: what follows is another one.
+    /// The clock of a gate starts again at its end.
     pub steady: Duration,
-    /// How many silences a step may meet; one more, and it fails.
+    /// How many silences a step may meet; one more, and it fails. As often the clock of a gate starts again: a step
+    /// that works and fails for ever must end.
     pub silences: u32,
     /// Pauses are longer or shorter by up to so many hundredths, so that many who failed together do not come
     /// back together.
@@ -108,7 +110,7 @@ pub struct History {
     /// How often a gate looked.
     pub looks: u32,
     conflicts: u32,
-    /// How many silences there were before this one.
+    /// How many silences there were before this one; of a gate, how often work started its clock again.
     silences_before: u32,
     /// How many pauses this silence had.
     silent_pauses: u32,
@@ -158,6 +160,12 @@ impl History {
             self.silent_pauses = 0;
         }
     }
+
+    /// Starts the clock of a wait again.
+    fn wait_from(&mut self, now: Duration) {
+        self.waiting_since = Some(now);
+        self.waits = 0;
+    }
 }
 
 impl Policy {
@@ -175,15 +183,21 @@ impl Policy {
         if is_steady || error.class != ErrorClass::Unreachable {
             history.end_silence();
         }
+        let gate = Gate::of(step);
         if tried.restarts {
-            history.waiting_since = None;
-            history.waits = 0;
+            history.wait_from(now);
+        } else if is_steady && gate.is_some() && history.silences_before < self.silences {
+            history.silences_before += 1;
+            history.wait_from(now);
         }
         match error.class.retry() {
             Retry::Never => Verdict::Enough(error),
             Retry::Now => self.conflict(history, error),
-            Retry::Later => match Gate::of(step) {
-                Some(gate) => self.wait(step, &gate, history, begun, now, error),
+            Retry::Later => match gate {
+                Some(gate) => {
+                    let since = *history.waiting_since.get_or_insert(begun);
+                    self.wait(step, &gate, history, since, now, error)
+                }
                 None if error.class == ErrorClass::NotYet => {
                     let since = *history.waiting_since.get_or_insert(now);
                     self.wait(step, &Gate::of_any(step), history, since, now, error)
@@ -387,13 +401,6 @@ mod tests {
     fn two_outages_with_work_between_them_are_two() {
         let (policy, step) = (Policy::default(), step(Action::RemoveMachine));
         let mut history = History::new(&step, 1);
-        let tried = |since: u64, now: u64, was_heard| Tried {
-            begun: Duration::ZERO,
-            since: Duration::from_secs(since),
-            now: Duration::from_secs(now),
-            was_heard,
-            restarts: false,
-        };
         let mut meet = |tried| {
             let silent = error(ErrorClass::Unreachable);
             policy.judge(&step, &mut history, tried, silent)
@@ -410,6 +417,90 @@ mod tests {
             panic!("a silence of two minutes does not end");
         };
         assert_eq!(end.words, "it did not answer (for 2 min 1 s)");
+    }
+
+    /// A try of a step that began at zero.
+    fn tried(since: u64, now: u64, was_heard: bool) -> Tried {
+        Tried {
+            begun: Duration::ZERO,
+            since: Duration::from_secs(since),
+            now: Duration::from_secs(now),
+            was_heard,
+            restarts: false,
+        }
+    }
+
+    #[test]
+    fn the_clock_of_a_gate_starts_again_after_work() {
+        let before = mullion_plan::SnapshotBefore::Reset;
+        for action in [Action::SaveEtcd { before }, Action::Drain] {
+            let (policy, step) = (Policy::default(), step(action));
+            let deadline = Gate::of(&step).unwrap().deadline.as_secs();
+            let mut history = History::new(&step, 1);
+            let mut meet = |tried, class| policy.judge(&step, &mut history, tried, error(class));
+            // Work that lasts longer than the deadline, then an outage: the whole deadline is left, and the first
+            // pause is a short one.
+            let worked = deadline + 10;
+            let Verdict::Look { after, remaining } =
+                meet(tried(0, worked, true), ErrorClass::Unreachable)
+            else {
+                panic!("work counts as an outage");
+            };
+            assert!(after <= Duration::from_millis(125), "{after:?}");
+            assert_eq!(remaining.as_secs(), deadline);
+            // A conflict after work is tried again at once, and the outage after it counts from the work, too.
+            let worked = 2 * worked;
+            let conflict = meet(tried(worked - 40, worked, true), ErrorClass::Conflict);
+            assert!(matches!(conflict, Verdict::Retry { .. }));
+            // Neither a word nor a long silence is work.
+            for (since, was_heard) in [(worked + 40, true), (worked + 1, false)] {
+                let looked = meet(
+                    tried(since, worked + 41, was_heard),
+                    ErrorClass::Unreachable,
+                );
+                assert!(
+                    matches!(looked, Verdict::Look { remaining, .. } if remaining.as_secs() == deadline - 41)
+                );
+            }
+            let late = worked + deadline;
+            let end = meet(tried(late, late, true), ErrorClass::NotYet);
+            assert!(matches!(end, Verdict::Enough(_)));
+        }
+    }
+
+    #[test]
+    fn a_gate_that_works_and_fails_for_ever_ends() {
+        let (policy, step) = (Policy::default(), step(Action::Drain));
+        let mut history = History::new(&step, 1);
+        let classes = [ErrorClass::NotYet, ErrorClass::Unreachable];
+        for (minute, class) in (0..100).zip(classes.into_iter().cycle()) {
+            let since = minute * 60;
+            let tried = tried(since, since + 40, true);
+            if let Verdict::Enough(end) = policy.judge(&step, &mut history, tried, error(class)) {
+                assert_eq!(
+                    end.words,
+                    "waited 5 min for the node's pods to move away in vain"
+                );
+                // Ten times work, then the deadline of five minutes.
+                assert_eq!(since, 14 * 60);
+                return;
+            }
+        }
+        panic!("it never ends");
+    }
+
+    #[test]
+    fn a_gate_that_restarts_its_machine_waits_from_then() {
+        let (policy, step) = (Policy::default(), step(Action::Reboot));
+        let deadline = Gate::of(&step).unwrap().deadline;
+        let mut history = History::new(&step, 1);
+        let late = deadline.as_secs() - 1;
+        let asked = Tried {
+            restarts: true,
+            ..tried(late, late, true)
+        };
+        let looked = policy.judge(&step, &mut history, asked, error(ErrorClass::NotYet));
+        assert!(matches!(looked, Verdict::Look { remaining, .. } if remaining == deadline));
     }
 
     #[test]

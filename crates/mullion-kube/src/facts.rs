@@ -195,6 +195,7 @@ fn node_facts(node: &Node, waiting: &[&CertificateSigningRequest], owner: &Owner
     let was_approved = annotation(CERTIFICATES_ANNOTATION) == Some(APPROVED);
     NodeFacts {
         ours: owner.owns(&labels),
+        without_id: owner.lacks_id(&labels),
         ready: conditions::ready(node).is_so(),
         kubernetes: kubelet.and_then(release),
         address: address(node),

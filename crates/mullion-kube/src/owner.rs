@@ -51,8 +51,39 @@ impl Owner {
         (self.id.as_ref() != Some(id)).then(|| format!("{cluster} with the id {id}"))
     }
 
+    /// Whether these labels name this cluster, and no id beside the name although it has one.
+    pub(crate) fn lacks_id(&self, labels: &BTreeMap<String, String>) -> bool {
+        self.id.is_some() && self.owns(labels) && !labels.contains_key(ID_LABEL)
+    }
+
     /// Whether a node with these labels is this cluster's.
     pub(crate) fn owns(&self, labels: &BTreeMap<String, String>) -> bool {
         labels.contains_key(CLUSTER_LABEL) && self.other(labels).is_none()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn promise_09_labels_of_an_older_version_lack_the_id() {
+        let owner = |id: Option<&str>| Owner {
+            cluster: "demo".into(),
+            id: id.map(str::to_owned),
+        };
+        let labels = |all: &[(&str, &str)]| -> BTreeMap<_, _> {
+            let all = all.iter();
+            all.map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+                .collect()
+        };
+        let older = labels(&[(CLUSTER_LABEL, "demo")]);
+        assert!(owner(Some("a")).owns(&older) && owner(Some("a")).lacks_id(&older));
+        assert!(!owner(None).lacks_id(&older));
+        let newer = labels(&[(CLUSTER_LABEL, "demo"), (ID_LABEL, "a")]);
+        assert!(owner(Some("a")).owns(&newer) && !owner(Some("a")).lacks_id(&newer));
+        assert!(!owner(Some("b")).owns(&newer));
+        let others = labels(&[(CLUSTER_LABEL, "other")]);
+        assert!(!owner(Some("a")).lacks_id(&others));
     }
 }

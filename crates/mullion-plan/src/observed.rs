@@ -302,7 +302,7 @@ impl Inside {
 
     /// Whether it holds the whole of a control plane and lost what makes it a node: what is in its etcd is in nobody
     /// else's, perhaps. Where the agent's records are lost too, it looks like one that somebody else made.
-    pub(crate) fn is_damaged(&self) -> bool {
+    pub fn is_damaged(&self) -> bool {
         self.control_plane
             && matches!(self.kubeadm, Some(Kubeadm::Finished | Kubeadm::Foreign))
             && (self.joined.is_none() || self.expired.is_some())
@@ -387,6 +387,10 @@ pub struct ClusterFacts {
 pub struct NodeFacts {
     /// Whether it carries this cluster's label.
     pub ours: bool,
+    /// Whether it carries this cluster's name without an id, as older versions wrote it: another cluster of the same name
+    /// may have written it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub without_id: bool,
     /// Whether it is Ready.
     pub ready: bool,
     /// The kubelet's version.

@@ -29,6 +29,8 @@ pub struct Surroundings {
     pub resolvers: Vec<Ipv4Addr>,
     /// The networks that the cluster has already.
     pub kept: Settled,
+    /// The machine network that works beside whatever came later, since the cluster's bridge has it.
+    pub bridge: Option<Ipv4Net>,
 }
 
 /// A file that is being judged.

@@ -4,21 +4,20 @@
 //! mount name space of its own and dies with the thread that started it: whatever happens, no process and no
 //! mount stays behind.
 
+mod import;
+
 use std::collections::BTreeSet;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use mullion_plan::Attend;
-use mullion_program::{Ended, Limit, SYSTEM_PATH, end_group, run, run_unless};
+use mullion_program::{Ended, Limit, SYSTEM_PATH, end_group, run};
 use mullion_wire::Patience;
 use mullion_wire::text::one_line;
 
 use crate::error::TemplateError;
-use crate::linux::tell;
 use crate::source::Source;
 use crate::tree::Tree;
 
@@ -31,17 +30,11 @@ const ASKED_WITHIN: Duration = Duration::from_mins(1);
 /// How long the program that asks may take; it ends by itself before.
 const ENDED_WITHIN: Duration = Duration::from_secs(90);
 
-/// How long the import of one archive may take: a gigabyte takes a minute on a slow disk.
-const IMPORTED_WITHIN: Duration = Duration::from_mins(30);
-
 /// How long a program has to undo what it began before it is ended at once.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// How often it is asked whether it does.
 const PAUSE: Duration = Duration::from_millis(50);
-
-/// How many archives are imported at once: unpacking is work for the disk, checking for the processors.
-const AT_ONCE: usize = 4;
 
 /// How many lines of a failed program are told.
 const TAIL: usize = 10;
@@ -178,77 +171,6 @@ impl Containerd {
             }
             std::thread::sleep(PAUSE);
         }
-    }
-
-    /// Imports every archive, several at once. The first failure is told; the rest is not begun.
-    fn import(&self, archives: &[Source], attendant: &dyn Attend) -> Result<(), TemplateError> {
-        let next = AtomicUsize::new(0);
-        let failure = Mutex::new(None);
-        let fail = |error| {
-            let mut failure = failure
-                .lock()
-                .unwrap_or_else(std::sync::PoisonError::into_inner);
-            failure.get_or_insert(error);
-        };
-        let has_failed = || {
-            let failure = failure
-                .lock()
-                .unwrap_or_else(std::sync::PoisonError::into_inner);
-            failure.is_some()
-        };
-        std::thread::scope(|scope| {
-            for _ in 0..AT_ONCE.min(archives.len()) {
-                scope.spawn(|| {
-                    loop {
-                        let number = next.fetch_add(1, Ordering::Relaxed);
-                        let Some(archive) = archives.get(number) else {
-                            return;
-                        };
-                        if has_failed() {
-                            return;
-                        }
-                        if let Err(error) = self.import_one(archive, number, attendant) {
-                            return fail(error);
-                        }
-                    }
-                });
-            }
-        });
-        let failure = failure
-            .into_inner()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
-        failure.map_or(Ok(()), Err)
-    }
-
-    /// Imports a copy that nobody else can write to, so that what was held to its digest is what is imported.
-    fn import_one(
-        &self,
-        archive: &Source,
-        number: usize,
-        attendant: &dyn Attend,
-    ) -> Result<(), TemplateError> {
-        let name = archive.path.file_name().unwrap_or_default();
-        tell(attendant, format!("importing {}", name.to_string_lossy()));
-        let copy = self.runtime.join(format!("image-{number}.tar"));
-        archive.copy(&mut fs_err::File::create_new(&copy)?)?;
-        let mut command = self.ctr(&["images", "import"]);
-        let is_cancelled = || attendant.is_called_off();
-        let limit = self.patience.times(IMPORTED_WITHIN);
-        let ended = run_unless(command.arg(&copy), b"", limit, &is_cancelled);
-        fs_err::remove_file(copy)?;
-        let tail = match ended.map_err(ctr_not_started)? {
-            Ended::Exited(exited) if exited.status.success() => return Ok(()),
-            Ended::Exited(exited) => last(&lines_of(&exited.stderr)),
-            Ended::TooSlow(_) => {
-                let what = format!("the import of {}", name.to_string_lossy());
-                return Err(too_slow(what, limit, String::new()));
-            }
-            Ended::Cancelled => return Err(TemplateError::CalledOff),
-        };
-        Err(TemplateError::Image {
-            path: archive.path.clone(),
-            tail,
-        })
     }
 
     /// Puts on every image what containerd's Kubernetes part would put on it, and gives their references.
@@ -458,7 +380,11 @@ mod tests {
     }
 
     /// A containerd whose `ctr` is another program.
-    fn containerd(folder: &Path, ctr: &str, patience: Patience) -> Containerd {
+    pub(super) fn containerd(
+        folder: &Path,
+        ctr: impl Into<PathBuf>,
+        patience: Patience,
+    ) -> Containerd {
         let runtime = folder.join("runtime");
         fs_err::create_dir(&runtime).unwrap();
         Containerd {

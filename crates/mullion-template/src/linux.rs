@@ -23,7 +23,8 @@ pub struct LinuxTemplate {
     pub root_tar: Source,
     /// Programs to put in place.
     pub programs: Vec<Program>,
-    /// Image archives for the store; `containerd` and `ctr` are among the programs where there are any.
+    /// Image archives for the store; `containerd` and `ctr` are among the programs where there are any. The user's own
+    /// among them ([`Source::planned`]) replace images of the same name, and of two of those the later one does.
     pub images: Vec<Source>,
 }
 

@@ -41,6 +41,11 @@ impl Source {
         }
     }
 
+    /// Whether it is a file of the user's own and not one of the cache.
+    pub(crate) fn is_users(&self) -> bool {
+        self.opened.is_some()
+    }
+
     /// Opens it. The cache is the invoking user's: what they could not read is not read for them.
     pub(crate) fn open(&self) -> Result<Opened, TemplateError> {
         if let Some(opened) = &self.opened {
@@ -63,7 +68,7 @@ impl Source {
     pub(crate) fn check(&self, reader: Hashing<impl Read>) -> Result<(), TemplateError> {
         let found = reader.finish()?;
         match &self.sha256 {
-            Some(expected) if *expected != found && self.opened.is_some() => {
+            Some(expected) if *expected != found && self.is_users() => {
                 Err(TemplateError::Rewritten(self.path.clone()))
             }
             Some(expected) if *expected != found => Err(TemplateError::Changed {

@@ -147,6 +147,14 @@ impl Command {
         }
     }
 
+    /// Whether the command makes networks and machines, or says what making them would do.
+    pub const fn makes(&self) -> bool {
+        matches!(
+            self,
+            Self::Validate | Self::Plan(_) | Self::Up(_) | Self::Node(_)
+        )
+    }
+
     /// Whether the command looks at what earlier runs left in the state folder.
     pub const fn uses_state(&self) -> bool {
         !matches!(

@@ -72,6 +72,27 @@ pub fn judge(source: Source, surroundings: &Surroundings) -> Judgement {
     Catalog::builtin().judge(Draft::read(source, surroundings))
 }
 
+/// What a command does with the cluster of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Aim {
+    /// It makes networks and machines, or says what making them would do.
+    Make,
+    /// It looks at the cluster, uses it or removes it.
+    Use,
+}
+
+impl Aim {
+    /// What the file of such a command is judged beside. One that makes no network needs none that is free: `down`
+    /// removes a cluster whose network somebody else has by now.
+    fn of(self, around: Surroundings) -> Surroundings {
+        let bridge = match self {
+            Self::Make => around.bridge,
+            Self::Use => around.kept.machines,
+        };
+        Surroundings { bridge, ..around }
+    }
+}
+
 /// A file that was judged beside what is known of this computer.
 #[derive(Debug)]
 pub struct Judged {
@@ -83,9 +104,11 @@ pub struct Judged {
 
 impl Judged {
     /// Judges a file beside what is known of this computer and of the cluster.
-    pub fn here(source: Source, environment: &Environment) -> Result<Self, Failure> {
+    pub fn here(source: Source, environment: &Environment, aim: Aim) -> Result<Self, Failure> {
         let read = source.clone();
-        let draft = Draft::read_beside(read, |cluster| surroundings::of(cluster, environment));
+        let draft = Draft::read_beside(read, |cluster| {
+            surroundings::of(cluster, environment).map(|around| aim.of(around))
+        });
         let draft = draft.map_err(|error| {
             let words = "the state of the cluster cannot be read";
             Failure::new(Class::ThisComputer, words).because(&error)
@@ -107,9 +130,9 @@ impl Judged {
         }
     }
 
-    /// Judges the same file again: another run may have changed what is around it.
+    /// Judges the same file again, to make its cluster: another run may have changed what is around it.
     pub fn again(&self, environment: &Environment) -> Result<Self, Failure> {
-        Self::here(self.source.clone(), environment)
+        Self::here(self.source.clone(), environment, Aim::Make)
     }
 
     /// The networks that the cluster has by this judgement.
@@ -199,5 +222,31 @@ fn cause(error: &std::io::Error) -> String {
     match error.get_ref().and_then(|inner| inner.source()) {
         Some(inner) => inner.to_string(),
         None => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn promise_05_a_network_that_somebody_else_has_by_now_stops_up_and_not_down() {
+        let network = "192.168.0.0/24".parse().unwrap();
+        let judged = |aim: Aim, bridge| {
+            let around = Surroundings {
+                networks: vec![(network, "eth0".into())],
+                kept: Settled {
+                    machines: Some(network),
+                    ..Settled::default()
+                },
+                bridge,
+                ..Surroundings::default()
+            };
+            let source = Source::new("f", "machines: {linux: 1}\n");
+            judge(source, &aim.of(around)).model.is_some()
+        };
+        assert!(!judged(Aim::Make, None));
+        assert!(judged(Aim::Make, Some(network)), "the bridge is up");
+        assert!(judged(Aim::Use, None));
     }
 }

@@ -47,7 +47,7 @@ use arguments::{Arguments, Command, Global};
 use console::{Console, Format, Presence};
 use environment::Environment;
 use failure::{Class, Failure};
-use file::Judged;
+use file::{Aim, Judged};
 use guard::Guard;
 use invocation::Invocation;
 
@@ -182,8 +182,9 @@ fn dispatch(
 ) -> Result<u8, Failure> {
     let Arguments { global, command } = arguments;
     let invocation = Invocation::new(typed, &global, command.patience());
+    let aim = if command.makes() { Aim::Make } else { Aim::Use };
     let mut judged = || {
-        let judged = judge(&global, environment, input)?;
+        let judged = judge(&global, aim, environment, input)?;
         if let Some(model) = &judged.judgement.model {
             // What may not be used or read is refused before anything is done.
             environment.cache_of(model.cluster())?;
@@ -265,6 +266,7 @@ fn dispatch(
 
 fn judge(
     global: &Global,
+    aim: Aim,
     environment: &Environment,
     input: &mut dyn Read,
 ) -> Result<Judged, Failure> {
@@ -273,7 +275,7 @@ fn judge(
         None => file::read(global.file.as_deref(), &environment.folder, input),
     };
     match source {
-        Ok(source) => Judged::here(source, environment),
+        Ok(source) => Judged::here(source, environment, aim),
         Err(verdict) => Ok(Judged::unreadable(*verdict)),
     }
 }

@@ -87,11 +87,16 @@ impl Bases {
         });
         ways_out.find(|way_out| {
             let folder = &way_out.folder;
-            // These are no repositories: their links are the computer's own.
-            let is_systems = SYSTEM_FOLDERS.iter().any(|own| folder == Path::new(own));
-            let is_own = is_systems || self.home.starts_with(folder);
-            !is_own && !way_out.target.starts_with(folder)
+            !self.is_no_repository(folder) && !way_out.target.starts_with(folder)
         })
+    }
+
+    /// Whether a folder belongs to the computer or to the user, and so do the links in it.
+    fn is_no_repository(&self, folder: &Path) -> bool {
+        // A repository may lie in `/srv` itself: then its cluster file does too.
+        let is_systems = SYSTEM_FOLDERS.iter().any(|own| folder == Path::new(own))
+            && self.own.as_deref() != Some(folder);
+        is_systems || self.home.starts_with(folder)
     }
 }
 
@@ -146,6 +151,25 @@ mod tests {
             .link;
         let link = link.strip_prefix(start).unwrap_or(&link);
         Some(link.display().to_string())
+    }
+
+    #[test]
+    fn promise_02_a_folder_of_the_computer_is_a_repository_where_the_cluster_file_lies_in_it() {
+        let bases = |own: &str| Bases {
+            start: "/".into(),
+            own: Some(own.into()),
+            home: "/root".into(),
+        };
+        for (own, folder, expected) in [
+            ("/srv", "/srv", false),
+            ("/srv/repo", "/srv", true),
+            ("/srv/repo", "/srv/repo", false),
+            ("/etc/mullion", "/etc", true),
+            ("/root/repo", "/root", true),
+        ] {
+            let found = bases(own).is_no_repository(Path::new(folder));
+            assert_eq!(found, expected, "{folder} for a file in {own}");
+        }
     }
 
     #[test]

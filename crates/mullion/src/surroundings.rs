@@ -37,6 +37,7 @@ pub fn of(cluster: &ClusterName, environment: &Environment) -> Result<Surroundin
         networks: here.others,
         resolvers: resolvers(),
         kept,
+        bridge: here.own,
     })
 }
 

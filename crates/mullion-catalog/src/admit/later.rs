@@ -1,7 +1,7 @@
 //! Fields that do nothing in this release or on a driver's machines, refused by name unless they have their default
 //! value. On machines that exist already a default is refused too where the file has it: nothing makes them so.
 
-use mullion_spec::cluster::{Carrier, Cluster, System, Windows};
+use mullion_spec::cluster::{Carrier, Cluster, Group, System, Windows};
 use mullion_spec::draft::Draft;
 use mullion_spec::finding::{Finding, Place, Severity};
 use mullion_spec::rules::{carriers, release};
@@ -20,10 +20,11 @@ impl Catalog {
     }
 
     /// Refuses settings of Windows that a group's driver does nothing with. One that all groups share is refused where
-    /// it acts on none of them.
+    /// it acts on none of them. For a group without machines it is a warning: the file works as it is, and `node add`
+    /// refuses the group's first machine.
     fn admit_windows_settings(&self, cluster: &Cluster, draft: &mut Draft) {
         let windows: Vec<_> = self.windows_groups(cluster).collect();
-        for (index, name, wanted, facts) in &windows {
+        for (index, group, wanted, facts) in &windows {
             for (field, is_chosen) in wanted.settings.chosen() {
                 let at = windows_field(draft, *index, field);
                 let exists = facts.machines == MachineOrigin::Existing;
@@ -33,11 +34,14 @@ impl Catalog {
                     continue;
                 };
                 let is_shared = at == Path::top().key("windows").key(field);
-                let acts = |(_, _, wanted, facts): &(_, _, &Windows, &DriverFacts)| {
+                let acts = |(_, group, wanted, facts): &(_, &Group, &Windows, &DriverFacts)| {
                     let chosen = wanted.settings.chosen();
-                    chosen.contains(&(field, true)) && !facts.refuses.contains_key(field)
+                    !group.numbers.is_empty()
+                        && chosen.contains(&(field, true))
+                        && !facts.refuses.contains_key(field)
                 };
-                let severity = if is_shared && windows.iter().any(acts) {
+                let has_machines = !group.numbers.is_empty();
+                let severity = if !has_machines || (is_shared && windows.iter().any(acts)) {
                     Severity::Warning
                 } else {
                     Severity::Error
@@ -49,8 +53,8 @@ impl Catalog {
                 let mut finding = Finding::new(rule, Place::Key(at))
                     .severity(severity)
                     .message(format!(
-                        "`{field}` does nothing on machines of `{name}`: {}",
-                        refusal.why
+                        "`{field}` does nothing on machines of `{}`: {}",
+                        group.name, refusal.why
                     ))
                     .hint(format!(
                         "leave `{field}` out, or set it for the groups that it acts on"
@@ -63,19 +67,18 @@ impl Catalog {
         }
     }
 
-    /// The groups with Windows machines whose driver this release has.
+    /// The groups of Windows machines whose driver this release has.
     fn windows_groups<'a>(
         &'a self,
         cluster: &'a Cluster,
-    ) -> impl Iterator<Item = (usize, String, &'a Windows, &'a DriverFacts)> {
+    ) -> impl Iterator<Item = (usize, &'a Group, &'a Windows, &'a DriverFacts)> {
         let groups = cluster.groups.iter().enumerate();
         groups.filter_map(|(index, group)| match &group.system {
-            System::Windows(windows) if !group.numbers.is_empty() => {
+            System::Windows(windows) => {
                 let facts = self.driver(group.carrier.driver());
-                let name = group.name.to_string();
-                facts.available.then_some((index, name, windows, facts))
+                facts.available.then_some((index, group, windows, facts))
             }
-            _ => None,
+            System::Linux { .. } => None,
         })
     }
 }

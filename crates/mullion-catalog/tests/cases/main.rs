@@ -6,7 +6,7 @@ mod networks;
 
 use mullion_catalog::Catalog;
 use mullion_spec::draft::{Draft, Surroundings, Verdict};
-use mullion_spec::finding::Severity;
+use mullion_spec::finding::{Finding, Severity};
 use mullion_spec::source::Source;
 
 fn judge(text: &str) -> Verdict {
@@ -420,6 +420,49 @@ fn a_shared_setting_is_refused_where_it_acts_on_no_group() {
         "machines: {windows: 1}\nwindows: {rdp: false, locale: en-US, licence: evaluation}\n",
         &[],
     );
+}
+
+#[test]
+fn a_setting_that_is_refused_is_a_warning_while_its_group_has_no_machines() {
+    // How many errors and warnings there are, and what is found.
+    let judged = |groups: &str, rest: &str| {
+        let control_plane = "{name: cp, role: control-plane}";
+        let verdict = judge(&format!("machines: [{control_plane}, {groups}]\n{rest}"));
+        let findings = verdict.findings.iter().map(|located| {
+            let Finding {
+                rule,
+                place,
+                message,
+                hints,
+                ..
+            } = &located.finding;
+            (rule.code, place.clone(), message.clone(), hints.clone())
+        });
+        let counts = [Severity::Error, Severity::Warning].map(|kind| verdict.count(kind));
+        (counts, findings.collect::<Vec<_>>())
+    };
+    let shared = "windows: {locale: de-DE}\n";
+    let (made, existing) = ("count: 1", "addresses: [192.0.2.10]");
+    for (group, with_machines, rest) in [
+        ("name: win, os: windows", made, shared),
+        ("name: win, os: windows, locale: de-DE", made, ""),
+        ("name: win, os: windows, driver: ssh", existing, shared),
+    ] {
+        let with = |machines: &str| judged(&format!("{{{group}, {machines}}}"), rest);
+        let (counts, findings) = with("count: 0");
+        assert_eq!(counts, [0, 1], "{group}: {findings:?}");
+        assert_eq!(with(with_machines), ([1, 0], findings), "{group}");
+    }
+    // The next machine has what its driver does not refuse.
+    let acts = judged(
+        "{name: win, os: windows, count: 0}",
+        "windows: {defenderExclusions: false}\n",
+    );
+    assert_eq!(acts, ([0, 0], vec![]));
+    // That a setting would act on machines that do not exist makes it no better for those that do.
+    let groups = "{name: a, os: windows}, {name: b, os: windows, driver: ssh, count: 0}";
+    let rdp = "windows: {rdp: true}\nnetwork: {machineAccess: lan}\n";
+    assert_eq!(judged(groups, rdp).0, [1, 0]);
 }
 
 #[test]

@@ -14,6 +14,7 @@ use mullion_spec::image::ImageReference;
 use mullion_spec::value::MachineName;
 use mullion_spec::words::Os;
 use mullion_template::Source;
+use mullion_wire::text::visible;
 use mullion_wire::{Facts, ImageArchive, Request, Sha256Digest};
 
 use super::Hands;
@@ -316,9 +317,10 @@ impl super::UserArchive {
 /// How many names of an archive a message shows.
 const NAMES_SHOWN: usize = 5;
 
-/// The beginning of a name: an archive may hold one of any length.
+/// The beginning of a name, with every letter visible: an archive may hold a name of any length, and of any letters.
 fn shortened(name: &str) -> String {
-    name.chars().take(200).collect()
+    let begin: String = name.chars().take(200).collect();
+    visible(&begin).into_owned()
 }
 
 fn unread(path: &Path, error: &io::Error) -> StepError {

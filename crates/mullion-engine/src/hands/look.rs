@@ -220,7 +220,11 @@ impl Hands<'_> {
         let joined = begun(observed).next().map(|(_, id)| id.clone());
         if joined.is_none() && !is_existing {
             let may_be = observed.machines.values().any(|facts| {
-                facts.ours && facts.whole && facts.inside.is_none() && facts.power != Power::New
+                let may_run = match &facts.inside {
+                    Some(inside) => inside.is_damaged(),
+                    None => facts.power != Power::New,
+                };
+                facts.ours && facts.whole && may_run
             });
             // Nothing that runs is part of a cluster: a kubeconfig that is left is of one that is gone.
             if !may_be {

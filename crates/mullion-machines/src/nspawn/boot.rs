@@ -30,9 +30,6 @@ const FIRST_PROCESS: Duration = Duration::from_mins(1);
 /// How often a start that takes long is reported.
 const REPORT: Duration = Duration::from_secs(10);
 
-/// After so long a machine that systemd starts is over when nothing carries it.
-const CARRIED: Duration = Duration::from_secs(2);
-
 /// How long a start waits for the login to open.
 const LOGIN: Duration = Duration::from_secs(5);
 
@@ -119,16 +116,11 @@ pub(super) fn start(
             Some(detached(home, label, group)?)
         }
     };
-    let begun = Instant::now();
     let seen = await_first_process(&label.name, &PACE, attendant, &mut || {
-        if body.is_led() {
-            return Ok(Seen::Led);
-        }
-        let is_over = match &mut child {
-            Some(child) => child.try_wait()?.is_some(),
-            None => begun.elapsed() > CARRIED && Running::find(&body)?.is_none(),
-        };
-        Ok(if is_over { Seen::Over } else { Seen::Begun })
+        look(&body, || match &mut child {
+            Some(child) => Ok(child.try_wait()?.is_some()),
+            None => unit_has_ended(&body, label),
+        })
     });
     if let Some(child) = child {
         reap(child);
@@ -143,16 +135,37 @@ pub(super) fn resume(
     body: &Body,
     attendant: &dyn Attend,
 ) -> Result<(), DriverError> {
+    let init = quirks()?.init;
     let seen = await_first_process(&label.name, &PACE, attendant, &mut || {
-        Ok(if body.is_led() {
-            Seen::Led
-        } else if Running::find(body)?.is_none() {
-            Seen::Over
-        } else {
-            Seen::Begun
+        look(body, || match init {
+            Init::Systemd => unit_has_ended(body, label),
+            Init::Other => Ok(Running::find(body)?.is_none()),
         })
     })?;
     judge(home, label, seen, attendant)
+}
+
+/// Looks at a machine that starts. Without a first process, `has_ended` decides.
+fn look(
+    body: &Body,
+    has_ended: impl FnOnce() -> Result<bool, DriverError>,
+) -> Result<Seen, DriverError> {
+    Ok(if body.is_led() {
+        Seen::Led
+    } else if has_ended()? {
+        Seen::Over
+    } else {
+        Seen::Begun
+    })
+}
+
+/// Whether the unit of a machine has ended.
+///
+/// The processes alone do not prove an end: [`Running`] finds them only after they mounted the overlay. On a busy
+/// computer that takes seconds after `systemctl start` returned, and a unit that restarts has no process for a moment.
+fn unit_has_ended(body: &Body, label: &Label) -> Result<bool, DriverError> {
+    // This look repeats every few milliseconds, and asking systemd starts a program.
+    Ok(!body.group().is_populated() && unit::has_ended(&label.cluster, &label.name)?)
 }
 
 /// What a start that was waited for comes to.
@@ -518,6 +531,39 @@ mod tests {
         };
         assert_eq!(wait(&listener, &mut || Seen::Begun), Seen::Begun);
         assert_eq!(listener.lines.into_inner().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn a_unit_that_is_slow_to_mount_the_overlay_is_waited_for() {
+        let home = Home {
+            folder: "/no/such".into(),
+        };
+        let label = Label {
+            cluster: "none".parse().unwrap(),
+            ..unit::tests::label()
+        };
+        // No process carries this machine: only the answer of systemd differs.
+        let body = Body::new(&home, &label.cluster, &label.name).unwrap();
+        let see = || look(&body, || unit_has_ended(&body, &label)).unwrap();
+        for (active, wanted) in [
+            ("activating", Seen::Begun),
+            ("active", Seen::Begun),
+            ("deactivating", Seen::Begun),
+            ("inactive", Seen::Over),
+            ("failed", Seen::Over),
+        ] {
+            exec::play::by(move |name, args| {
+                assert_eq!(name, "systemctl");
+                assert_eq!(args.last(), Some(&"mullion-none.lin1.service"));
+                Ok(format!(
+                    "LoadState=loaded\nActiveState={active}\nFragmentPath=\n"
+                ))
+            });
+            assert_eq!(see(), wanted, "{active}");
+        }
+        // An answer without a state proves no end.
+        exec::play::by(|_, _| Ok(String::new()));
+        assert_eq!(see(), Seen::Begun);
     }
 
     #[test]

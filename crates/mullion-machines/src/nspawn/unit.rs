@@ -199,23 +199,36 @@ pub(super) fn settle(cluster: &ClusterName, machine: &MachineName) -> Result<(),
 
 /// Whether a unit does nothing. One that an older version made has no file on the disk, and is at rest when it is gone.
 fn is_at_rest(unit: &str) -> Result<bool, DriverError> {
-    let told = exec::run(
+    let shown = show(unit)?;
+    let is_gone = value(&shown, "LoadState") == "not-found";
+    let is_idle = value(&shown, "ActiveState") == "inactive";
+    Ok(is_idle && (is_gone || !value(&shown, "FragmentPath").starts_with("/run/")))
+}
+
+/// Whether systemd runs nothing of a machine and will not start it again: a unit that restarts is `activating`.
+pub(super) fn has_ended(cluster: &ClusterName, machine: &MachineName) -> Result<bool, DriverError> {
+    let shown = show(&names::unit(cluster, machine))?;
+    Ok(["inactive", "failed"].contains(&value(&shown, "ActiveState")))
+}
+
+/// What systemd says about a unit, one property a line.
+fn show(unit: &str) -> Result<String, DriverError> {
+    exec::run(
         "systemctl",
         &[
             "show",
             "--property=LoadState,ActiveState,FragmentPath",
             unit,
         ],
-    )?;
-    let value = |name: &str| {
-        let mut lines = told.lines().filter_map(|line| line.split_once('='));
-        lines
-            .find_map(|(key, value)| (key == name).then_some(value))
-            .unwrap_or_default()
-    };
-    let is_gone = value("LoadState") == "not-found";
-    let is_idle = value("ActiveState") == "inactive";
-    Ok(is_idle && (is_gone || !value("FragmentPath").starts_with("/run/")))
+    )
+}
+
+/// A property in what [`show`] gave; empty where it is not there.
+fn value<'shown>(shown: &'shown str, name: &str) -> &'shown str {
+    let mut lines = shown.lines().filter_map(|line| line.split_once('='));
+    lines
+        .find_map(|(key, value)| (key == name).then_some(value))
+        .unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -53,13 +53,16 @@ pub(super) fn endangered(
     obstacles
 }
 
-/// Whether a machine may hold all of etcd: a control plane of a cluster, or one that has run and that nobody could look
-/// into. A control plane that kubeadm did not finish has joined no cluster yet.
+/// Whether a machine may hold all of etcd: a control plane of a cluster, one that lost its kubelet's configuration or its
+/// authority, or one that has run and that nobody could look into. A control plane that kubeadm did not finish has joined
+/// no cluster yet.
 fn may_hold_etcd(observed: &Observed, machine: &MachineName) -> bool {
     let facts = observed.machines.get(machine);
     facts.is_some_and(|facts| {
         let may_hold = match &facts.inside {
-            Some(inside) => inside.control_plane && inside.joined.is_some(),
+            Some(inside) => {
+                inside.control_plane && (inside.joined.is_some() || inside.is_damaged())
+            }
             None => facts.power != Power::New,
         };
         facts.ours && facts.whole && may_hold

@@ -423,6 +423,8 @@ fn marking(view: &View<'_>, item: &Item<'_>, node: Option<&NodeFacts>, new: &str
                 "it was drained".into()
             } else if !node.ours {
                 "it does not carry the cluster's label".into()
+            } else if node.without_id {
+                "it does not carry the cluster's id".into()
             } else {
                 return None;
             }

@@ -162,10 +162,13 @@ impl Sheet {
         let Api::Known(cluster) = view.api else {
             return;
         };
-        let nodes = cluster.nodes.iter().filter(|(_, node)| node.ours);
+        // In a cluster that several files share, a node without an id may be another file's.
+        let is_alone = view.runs_control_plane();
+        let nodes = cluster.nodes.iter();
+        let nodes = nodes.filter(|(_, node)| node.ours && (is_alone || !node.without_id));
         let mut stale: BTreeSet<MachineName> =
             nodes.filter_map(|(name, _)| name.parse().ok()).collect();
-        if view.runs_control_plane() {
+        if is_alone {
             stale.extend(cluster.members.iter().cloned());
         }
         stale.retain(|name| {

@@ -292,6 +292,7 @@ impl State {
         node.set_taints.clone_from(taints);
         node.cordoned = false;
         node.ours = true;
+        node.without_id = false;
         Ok(())
     }
 

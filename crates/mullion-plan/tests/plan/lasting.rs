@@ -124,6 +124,34 @@ fn of_somebody_elses_control_plane_only_the_networks_and_the_domain_matter() {
 }
 
 #[test]
+fn promise_09_a_node_without_the_clusters_id_is_marked_and_never_taken_for_a_leftover() {
+    let text = "apiVersion: mullion.dev/v1alpha1\nkind: Cluster\n\
+                metadata: {name: demo}\ncontrolPlane: {existing: {kubeconfig: ./admin.conf}}\n\
+                machines: [{name: lin, role: worker, os: linux, count: 1}]\n";
+    let cluster = read(text);
+    let sketch = Sketch::small();
+    let mut observed = look(&up(&sketch), &sketch);
+    let wanted = wanted(&cluster, &sketch);
+    let facts = observed.cluster.as_mut().unwrap();
+    facts.etcd = None;
+    facts.endpoint = None;
+    facts.nodes.get_mut("cp1").unwrap().ours = false;
+    observed.machines.retain(|name, _| name.as_str() == "lin1");
+    let laid = |observed: &Observed| {
+        let plan = plan(&wanted, observed);
+        let has = |id: &str| plan.steps().iter().any(|step| step.id.as_str() == id);
+        (has("forget/win1"), has("mark/lin1"))
+    };
+    assert_eq!(laid(&observed), (true, false), "both carry the id");
+    let facts = observed.cluster.as_mut().unwrap();
+    for name in ["lin1", "win1"] {
+        facts.nodes.get_mut(name).unwrap().without_id = true;
+    }
+    // Another file of the same name may have made win1.
+    assert_eq!(laid(&observed), (false, true));
+}
+
+#[test]
 fn an_address_that_is_chosen_anew_is_said_to_wait_for_a_join() {
     let mut sketch = Sketch::small();
     sketch.old_linux.count = 1;

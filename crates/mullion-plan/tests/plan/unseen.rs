@@ -1,7 +1,7 @@
 //! Machines and clusters that nobody could look at, and what is kept, shared or awaited because of it.
 
 use mullion_plan::{
-    Action, Blow, ClusterUid, Dice, MachineFacts, Observed, Obstacle, Prior, Stage, StepId,
+    Action, Blow, ClusterUid, Dice, Kubeadm, MachineFacts, Observed, Obstacle, Prior, Stage, StepId,
     Trouble, Until, plan, run,
 };
 
@@ -318,8 +318,19 @@ fn promise_04_a_control_plane_is_not_emptied_where_the_kubeconfig_is_lost() {
     let by_command = mullion_plan::plan_reset(&observed, &machine);
     assert!(by_command.obstacles().iter().any(is_it), "{by_command:?}");
     // The file calls the control plane by another name.
-    let facts = observed.machines.remove(&machine).unwrap();
-    observed.machines.insert("old1".parse().unwrap(), facts);
-    let plan = planned(&begun, &observed);
+    let mut facts = observed.machines.remove(&machine).unwrap();
+    let renamed = |facts| {
+        let mut observed = observed.clone();
+        observed.machines.insert("old1".parse().unwrap(), facts);
+        planned(&begun, &observed)
+    };
+    let plan = renamed(facts.clone());
     assert!(plan.obstacles().iter().any(is_it), "{:?}", plan.obstacles());
+    // Its `kubelet.conf` is gone too.
+    facts.inside.as_mut().unwrap().joined = None;
+    let plan = renamed(facts.clone());
+    assert!(plan.obstacles().iter().any(is_it), "{:?}", plan.obstacles());
+    // What kubeadm did not finish holds nothing.
+    facts.inside.as_mut().unwrap().kubeadm = Some(Kubeadm::Begun);
+    assert!(renamed(facts).obstacles().is_empty());
 }

@@ -212,10 +212,16 @@ impl Checker<'_> {
                 continue;
             };
             let is_kept = kept == Some(net);
+            // Planning and drivers let the machine network be where its bridge is. No one makes the other networks on
+            // this computer, and a cluster that has them keeps them.
+            let works = match purpose {
+                Purpose::Machines => surroundings.bridge == Some(net),
+                Purpose::Pods | Purpose::Services => is_kept,
+            };
             for (taken, name) in widest(&surroundings.networks, net) {
                 let severity = match relation(net, *taken) {
                     // What lies inside ours would vanish behind it.
-                    Relation::Covers if !is_kept => Severity::Error,
+                    Relation::Covers if !works => Severity::Error,
                     // It came later, and the cluster cannot move any more.
                     Relation::Covers => Severity::Warning,
                     // Of a wider one, only a part vanishes.
@@ -223,13 +229,23 @@ impl Checker<'_> {
                     Relation::Inside | Relation::Apart => continue,
                 };
                 let field = purpose.field();
-                self.report(
-                    Finding::new(&rule::TAKEN, at.key(field))
-                        .severity(severity)
-                        .message(format!(
-                            "`{field}` {net} overlaps {taken}, which this computer reaches by `{name}`"
-                        )),
-                );
+                let mut finding = Finding::new(&rule::TAKEN, at.key(field))
+                    .severity(severity)
+                    .message(format!(
+                        "`{field}` {net} overlaps {taken}, which this computer reaches by `{name}`"
+                    ));
+                if is_kept && severity == Severity::Error {
+                    let free = match written.of(purpose) {
+                        Some(_) => format!("with another `{field}`"),
+                        None => "which chooses a free network".to_owned(),
+                    };
+                    finding = finding
+                        .hint(format!("disconnect `{name}` from {taken}, and run `mullion up` again"))
+                        .hint(format!(
+                            "or make the cluster again: `mullion down`, and then `mullion up`, {free}; what the cluster holds is lost"
+                        ));
+                }
+                self.report(finding);
             }
         }
     }

@@ -1,6 +1,7 @@
 //! Hosts, logins, trust, artifacts and images.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::net::Ipv4Addr;
 
 use super::Checker;
@@ -152,28 +153,120 @@ impl Checker<'_> {
 
     pub(super) fn images(&mut self, raw: &[RawImage]) -> Vec<Image> {
         let at = Path::top().key("images");
+        let mut seen = BTreeMap::new();
         raw.iter()
             .enumerate()
             .filter_map(|(index, image)| {
                 let at = at.index(index);
                 let reference = image.reference.as_ref()?;
-                let read = reference.parse::<ImageReference>();
-                let plain = read.as_ref().is_ok_and(ImageReference::is_pinned);
-                if !plain {
-                    let at = at.key("ref");
-                    let finding = Finding::new(&rule::BAD_VALUE, at.clone())
-                        .message(format!(
-                            "`{at}`: `{reference}` is not an image with a tag or a digest"
-                        ))
-                        .hint("write it like `registry.example/app:1.0`");
-                    self.reject(finding, &at);
+                let os = image.os.unwrap_or(Os::Linux);
+                let named = at.key("ref");
+                match reference.parse::<ImageReference>() {
+                    // With an `os` that cannot be read, the image may be for another system.
+                    Ok(read) if read.is_pinned() && self.is_left_out(&at.key("os")) => {}
+                    Ok(read) if read.is_pinned() => {
+                        self.one_image(&mut seen, (os, read.canonical()), named);
+                    }
+                    _ => {
+                        let finding = Finding::new(&rule::BAD_VALUE, named.clone())
+                            .message(format!(
+                                "`{named}`: `{reference}` is not an image with a tag or a digest"
+                            ))
+                            .hint("write it like `registry.example/app:1.0`");
+                        self.reject(finding, &named);
+                    }
                 }
                 Some(Image {
                     reference: reference.clone(),
                     archive: image.archive.as_ref().map(Into::into),
-                    os: image.os.unwrap_or(Os::Linux),
+                    os,
                 })
             })
             .collect()
+    }
+
+    /// Refuses an image whose name another one of the same system has: a node keeps one image under a name.
+    fn one_image(
+        &mut self,
+        seen: &mut BTreeMap<(Os, String), Path>,
+        image: (Os, String),
+        named: Path,
+    ) {
+        match seen.entry(image) {
+            Entry::Occupied(first) => self.report(
+                Finding::new(&rule::DUPLICATE_IMAGE, named)
+                    .message(format!("two images are named `{}`", first.key().1))
+                    .also(first.get().clone(), "the first"),
+            ),
+            Entry::Vacant(place) => {
+                place.insert(named);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::draft::{Draft, Surroundings, Verdict};
+    use crate::source::Source;
+
+    fn judge(images: &str) -> Verdict {
+        let text = format!("machines: {{linux: 1}}\nimages: [{images}]\n");
+        Draft::read(Source::new("the file", text), &Surroundings::default()).conclude()
+    }
+
+    #[track_caller]
+    fn found(images: &str, expected: &[&str]) {
+        let verdict = judge(images);
+        let codes = verdict.findings.iter();
+        let codes: Vec<_> = codes.map(|located| located.finding.rule.code).collect();
+        assert_eq!(codes, expected, "{images}");
+    }
+
+    #[test]
+    fn one_name_has_one_image_on_each_system() {
+        found(
+            "{ref: app:1, archive: a.tar}, {ref: app:1, archive: b.tar}",
+            &["E0214"],
+        );
+        found(
+            "{ref: app:1, archive: a.tar}, {ref: app:1, os: linux}",
+            &["E0214"],
+        );
+        found("{ref: app:1}, {ref: app:2}, {ref: app:1, os: windows}", &[]);
+        // One archive may hold several images.
+        found(
+            "{ref: app:1, archive: a.tar}, {ref: app:2, archive: a.tar}",
+            &[],
+        );
+    }
+
+    #[test]
+    fn an_image_has_one_name_however_it_is_written() {
+        let verdict = judge("{ref: app:1}, {ref: team/app:1}, {ref: docker.io/library/app:1}");
+        let [located] = verdict.findings.as_slice() else {
+            panic!("{:?}", verdict.findings);
+        };
+        let finding = &located.finding;
+        assert_eq!(finding.rule.code, "E0214");
+        assert!(
+            finding.message.contains("`docker.io/library/app:1`"),
+            "{}",
+            finding.message
+        );
+        let first = &located.also[0];
+        assert_eq!((first.from.line, first.label.as_str()), (2, "the first"));
+        // The runtime leaves out a tag beside a digest.
+        let digest = "sha256:6a2f1e8d6f4ad1a5c6cf8a3d6a9e1c0b7d5f3e2a1b0c9d8e7f6a5b4c3d2e1f00";
+        found(
+            &format!("{{ref: 'app:1@{digest}'}}, {{ref: 'app:2@{digest}'}}"),
+            &["E0214"],
+        );
+    }
+
+    #[test]
+    fn images_are_not_compared_by_what_is_wrong_in_itself() {
+        found("{ref: app}, {ref: app}", &["E0208", "E0208"]);
+        found("{ref: app:1, os: linx}, {ref: app:1}", &["E0203"]);
     }
 }

@@ -63,4 +63,9 @@ rules! {
         why "kubeadm reads from the first part of a patch's name what the patch changes, and from the second, such as `+merge`, how. It ignores files with other names, and it refuses a kind of patch that it does not know."
         do "name the file after what it changes: etcd, kube-apiserver, kube-controller-manager, kube-scheduler or kubeletconfiguration"
         e.g. "machines: {linux: 1}\nkubernetes: {patches: [./kubelet.yaml]}\n";
+    DUPLICATE_IMAGE "E0214" "duplicate-image" Error
+        "two images have the same name"
+        why "A node keeps one image under a name, so one of the two would be lost. Names are compared in full: `app:1` is `docker.io/library/app:1`, and a tag beside a digest does not count."
+        do "keep one of the two"
+        e.g. "machines: {linux: 1}\nimages:\n  - {ref: app:1, archive: old.tar}\n  - {ref: docker.io/library/app:1, archive: new.tar}\n";
 }

@@ -26,7 +26,7 @@ use crate::console::{BAD, Console, Format, GOOD};
 use crate::elevation::elevate;
 use crate::environment::Environment;
 use crate::failure::{Class, Failure};
-use crate::file::Judged;
+use crate::file::{Aim, Judged};
 use crate::invocation::Invocation;
 use crate::views::run as view;
 use crate::{file, workshop};
@@ -158,7 +158,7 @@ fn change_file(
     let (mark, before) = place.read()?;
     let after = changed(&before, change.what).map_err(|error| explained(&error, place))?;
     let source = Source::new(place.name.clone(), after.clone());
-    let judged = Judged::here(source, environment)?;
+    let judged = Judged::here(source, environment, Aim::Make)?;
     let judgement = &judged.judgement;
     let Some(new_model) = &judgement.model else {
         if console.format == Format::Text {

@@ -11,6 +11,7 @@ use mullion_kube::ClusterView;
 use mullion_plan::{Certificate, CertificateFacts, MachineFacts, Observed, Plan, Power};
 use mullion_spec::value::{Address, MachineName};
 use mullion_spec::words::Driver;
+use mullion_wire::text::one_line;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -343,14 +344,15 @@ fn down(observed: &Observed) -> Vec<String> {
     down
 }
 
-/// What a run would have to do, one line each.
+/// What a run would have to do, one line each: words may hold names out of an archive or off a machine.
 fn differences(plan: &Plan) -> Vec<String> {
     let obstacles = plan.obstacles().iter().map(mullion_plan::Obstacle::words);
     let steps = plan
         .steps()
         .iter()
         .map(|step| format!("{}: {}", step.title(), step.reason));
-    obstacles.chain(steps).collect()
+    let lines = obstacles.chain(steps);
+    lines.map(|line| one_line(&line).into_owned()).collect()
 }
 
 const SHOWN: usize = 10;
@@ -508,6 +510,9 @@ fn long(time: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
+    use mullion_spec::draft::{Draft, Surroundings};
+    use mullion_spec::source::Source;
+
     use super::*;
 
     #[test]
@@ -525,6 +530,22 @@ mod tests {
         let status = machine_status(&name, None, &nothing, None, now);
         let told = (status.machine, status.driver, status.address);
         assert_eq!(told, ("absent", None, None));
+    }
+
+    #[test]
+    fn promise_12_a_difference_is_one_line_whatever_a_file_or_a_machine_has_in_it() {
+        let unusable = mullion_plan::Unusable {
+            why: "it holds `x\n\nnothing differs from the file`".into(),
+            remedy: "save it again".into(),
+        };
+        let draft = Draft::read(Source::new("cluster.yaml", ""), &Surroundings::default());
+        let model = Catalog::builtin().judge(draft).model.unwrap();
+        let mut wanted = mullion_plan::Wanted::of(&model);
+        wanted.documents.unusable = [("app.tar".to_owned(), unusable)].into();
+        let plan = mullion_plan::plan(&wanted, &Observed::default());
+        let lines = differences(&plan);
+        assert!(lines.iter().any(|line| line.contains("app.tar")), "{lines:?}");
+        assert!(lines.iter().all(|line| !line.contains('\n')), "{lines:?}");
     }
 
     #[test]
