@@ -51,9 +51,9 @@ impl Owner {
         (self.id.as_ref() != Some(id)).then(|| format!("{cluster} with the id {id}"))
     }
 
-    /// Whether these labels name this cluster, and no id beside the name although it has one.
+    /// Whether these labels name this cluster and no id beside the name.
     pub(crate) fn lacks_id(&self, labels: &BTreeMap<String, String>) -> bool {
-        self.id.is_some() && self.owns(labels) && !labels.contains_key(ID_LABEL)
+        self.owns(labels) && !labels.contains_key(ID_LABEL)
     }
 
     /// Whether a node with these labels is this cluster's.
@@ -79,7 +79,8 @@ mod tests {
         };
         let older = labels(&[(CLUSTER_LABEL, "demo")]);
         assert!(owner(Some("a")).owns(&older) && owner(Some("a")).lacks_id(&older));
-        assert!(!owner(None).lacks_id(&older));
+        // A cluster gets its id when it first marks something: until then another one of the name may be meant, too.
+        assert!(owner(None).lacks_id(&older));
         let newer = labels(&[(CLUSTER_LABEL, "demo"), (ID_LABEL, "a")]);
         assert!(owner(Some("a")).owns(&newer) && !owner(Some("a")).lacks_id(&newer));
         assert!(!owner(Some("b")).owns(&newer));

@@ -4,7 +4,7 @@
 
 use std::ffi::OsString;
 use std::fmt::{Display, Formatter};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -12,6 +12,8 @@ use ipnet::Ipv4Net;
 use mullion_artifacts::PublicKey;
 use mullion_plan::{ClusterUid, STAGES, Stage};
 use mullion_spec::value::{ClusterName, GroupName, MachineName};
+
+use crate::file::USUAL;
 
 /// Turns a short cluster.yaml into a working Kubernetes cluster of Linux and Windows nodes.
 #[derive(Debug, Parser)]
@@ -54,10 +56,19 @@ pub struct Global {
     pub verbose: bool,
 }
 
+impl Global {
+    /// The cluster file, also if the command line leaves it out. A cluster that is named has none: Mullion keeps a copy.
+    pub fn cluster_file(&self) -> Option<&Path> {
+        let file = self.file.as_deref().unwrap_or(Path::new(USUAL));
+        self.cluster.is_none().then_some(file)
+    }
+}
+
 /// What commands take that carry out a plan. Only they have deadlines that can be longer.
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub struct Waiting {
-    /// Wait N times as long before giving up, such as 2 or 0.5 [default: 1; more while this computer is busy]
+    /// Wait N times as long before giving up, such as 2 or 0.5 [default: 1; more while this computer is busy]. One SSH
+    /// connection and one API request keep their limits
     #[arg(long, global = true, value_name = "N")]
     pub patience: Option<Patience>,
 }

@@ -188,7 +188,7 @@ fn dispatch(
         if let Some(model) = &judged.judgement.model {
             // What may not be used or read is refused before anything is done.
             environment.cache_of(model.cluster())?;
-            links::refuse_for_root(model.cluster(), global.file.as_deref(), environment)?;
+            links::refuse_for_root(model.cluster(), global.cluster_file(), environment)?;
         }
         Ok::<_, Failure>(judged)
     };

@@ -14,7 +14,7 @@ use crate::views::reads;
 
 /// Refuses each file that `cluster` names through such a link, when root runs the command without `sudo`.
 ///
-/// `file` is the cluster file, where there is one.
+/// `file` is the cluster file; a kept file has no folder of its own.
 pub fn refuse_for_root(
     cluster: &Cluster,
     file: Option<&Path>,
@@ -133,9 +133,11 @@ fn follow(start: &Path, path: &Path) -> io::Result<(PathBuf, Vec<PathBuf>)> {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
     use fs_err::os::unix::fs::symlink;
 
     use super::*;
+    use crate::arguments::Arguments;
 
     /// The link that is refused, by its name below the scratch folder.
     fn refused(start: &Path, home: &str, command: &str, named: &str) -> Option<String> {
@@ -170,6 +172,19 @@ mod tests {
             let found = bases(own).is_no_repository(Path::new(folder));
             assert_eq!(found, expected, "{folder} for a file in {own}");
         }
+    }
+
+    #[test]
+    fn promise_02_the_file_of_the_folder_is_the_cluster_file_where_none_is_named() {
+        let environment = Environment::new("/srv".into(), |_| None);
+        let own = |words: &[&str]| {
+            let words = [&["mullion", "plan"], words].concat();
+            let global = Arguments::try_parse_from(words).unwrap().global;
+            Bases::of(global.cluster_file(), &environment).own
+        };
+        assert_eq!(own(&[]), Some("/srv".into()));
+        assert_eq!(own(&["--file", "/var/tmp/c.yaml"]), Some("/var/tmp".into()));
+        assert_eq!(own(&["--cluster", "demo"]), None);
     }
 
     #[test]

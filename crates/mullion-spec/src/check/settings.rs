@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 
 use super::Checker;
 use crate::cluster::{Artifacts, Host, Image, Login};
-use crate::finding::Finding;
+use crate::finding::{Finding, Severity};
 use crate::image::ImageReference;
 use crate::raw::{RawArtifacts, RawFile, RawHost, RawImage, RawSsh};
 use crate::rules::{machines as machine_rule, shape as rule};
@@ -165,7 +165,10 @@ impl Checker<'_> {
                     // With an `os` that cannot be read, the image may be for another system.
                     Ok(read) if read.is_pinned() && self.is_left_out(&at.key("os")) => {}
                     Ok(read) if read.is_pinned() => {
-                        self.one_image(&mut seen, (os, read.canonical()), named);
+                        let name = (os, read.canonical());
+                        if !self.is_first_image(&mut seen, name, image.archive.as_deref(), named) {
+                            return None;
+                        }
                     }
                     _ => {
                         let finding = Finding::new(&rule::BAD_VALUE, named.clone())
@@ -185,29 +188,40 @@ impl Checker<'_> {
             .collect()
     }
 
-    /// Refuses an image whose name another one of the same system has: a node keeps one image under a name.
-    fn one_image(
+    /// Whether no earlier image of the same system has this name: a node keeps one image under a name. Where both are of
+    /// one archive, or of none, nothing is lost, and the second is a warning.
+    fn is_first_image<'raw>(
         &mut self,
-        seen: &mut BTreeMap<(Os, String), Path>,
-        image: (Os, String),
+        seen: &mut BTreeMap<(Os, String), (Option<&'raw str>, Path)>,
+        name: (Os, String),
+        archive: Option<&'raw str>,
         named: Path,
-    ) {
-        match seen.entry(image) {
-            Entry::Occupied(first) => self.report(
-                Finding::new(&rule::DUPLICATE_IMAGE, named)
-                    .message(format!("two images are named `{}`", first.key().1))
-                    .also(first.get().clone(), "the first"),
-            ),
+    ) -> bool {
+        let (of, first) = match seen.entry(name.clone()) {
             Entry::Vacant(place) => {
-                place.insert(named);
+                place.insert((archive, named));
+                return true;
             }
-        }
+            Entry::Occupied(first) => first.get().clone(),
+        };
+        let severity = if of == archive {
+            Severity::Warning
+        } else {
+            Severity::Error
+        };
+        let finding = Finding::new(&rule::DUPLICATE_IMAGE, named)
+            .severity(severity)
+            .message(format!("two images are named `{}`", name.1))
+            .also(first, "the first");
+        self.report(finding);
+        false
     }
 }
 
 #[cfg(test)]
 mod tests {
     use crate::draft::{Draft, Surroundings, Verdict};
+    use crate::finding::Severity;
     use crate::source::Source;
 
     fn judge(images: &str) -> Verdict {
@@ -234,6 +248,21 @@ mod tests {
             &["E0214"],
         );
         found("{ref: app:1}, {ref: app:2}, {ref: app:1, os: windows}", &[]);
+        // An image that is written twice is a mistake that loses nothing.
+        for (images, severity) in [
+            ("{ref: app:1}, {ref: app:1}", Severity::Warning),
+            (
+                "{ref: app:1, archive: a.tar}, {ref: app:1, archive: a.tar}",
+                Severity::Warning,
+            ),
+            (
+                "{ref: app:1, archive: a.tar}, {ref: app:1, archive: b.tar}",
+                Severity::Error,
+            ),
+        ] {
+            let verdict = judge(images);
+            assert_eq!(verdict.findings[0].finding.severity, severity, "{images}");
+        }
         // One archive may hold several images.
         found(
             "{ref: app:1, archive: a.tar}, {ref: app:2, archive: a.tar}",
@@ -254,6 +283,7 @@ mod tests {
             "{}",
             finding.message
         );
+        assert_eq!(finding.severity, Severity::Warning);
         let first = &located.also[0];
         assert_eq!((first.from.line, first.label.as_str()), (2, "the first"));
         // The runtime leaves out a tag beside a digest.

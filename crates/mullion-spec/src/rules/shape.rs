@@ -65,7 +65,7 @@ rules! {
         e.g. "machines: {linux: 1}\nkubernetes: {patches: [./kubelet.yaml]}\n";
     DUPLICATE_IMAGE "E0214" "duplicate-image" Error
         "two images have the same name"
-        why "A node keeps one image under a name, so one of the two would be lost. Names are compared in full: `app:1` is `docker.io/library/app:1`, and a tag beside a digest does not count."
+        why "A node keeps one image under a name, so of two archives with images of that name one would be lost. Names are compared in full: `app:1` is `docker.io/library/app:1`, and a tag beside a digest does not count."
         do "keep one of the two"
         e.g. "machines: {linux: 1}\nimages:\n  - {ref: app:1, archive: old.tar}\n  - {ref: docker.io/library/app:1, archive: new.tar}\n";
 }

@@ -127,7 +127,9 @@ fn attempt(
 /// The file judged again, where that gives the cluster other networks.
 fn elsewhere(judged: &Judged, environment: &Environment) -> Elsewhere {
     let other = judged.again(environment)?;
-    Ok((other.networks() != judged.networks()).then(|| Box::new(other)))
+    // A file that is refused by now gives no networks at all.
+    let has_moved = other.networks().is_some() && other.networks() != judged.networks();
+    Ok(has_moved.then(|| Box::new(other)))
 }
 
 fn unkept(error: &StateError) -> Failure {
