@@ -27,8 +27,9 @@ const KUBELET: &str = "kubelet";
 /// The folder of pods' volumes, in kubelet's.
 const PODS: &str = "pods";
 
-/// kubeadm pulls images and waits for the control plane itself; this is for what it does not think of.
-const DEADLINE: Duration = Duration::from_mins(15);
+/// For what kubeadm does not end by itself. Longer than all of its own timeouts together, which grow with the same patience
+/// ([`mullion_wire::KUBEADM_TIMEOUTS`]): kubeadm says what it waited for, and the agent cannot.
+const DEADLINE: Duration = Duration::from_mins(25);
 /// Where kubelet says that it is well.
 const HEALTH: (u16, &str) = (10248, "/healthz");
 /// So many lines of kubelet's are shown, out of so many.
@@ -373,4 +374,19 @@ fn watch_kubeadm(
         tail.extend(complaints(work.system));
     }
     Err(AgentError::Kubeadm { step, how, tail })
+}
+
+#[cfg(test)]
+mod tests {
+    use mullion_wire::{KUBEADM_TIMEOUTS, Patience};
+
+    use super::*;
+
+    #[test]
+    fn the_deadline_of_the_agent_is_longer_than_all_timeouts_of_kubeadm_together() {
+        for patience in [100, 200, 10_000].map(Patience::of_hundredths) {
+            let timeouts = KUBEADM_TIMEOUTS.map(|(_, usual)| patience.times(usual));
+            assert!(patience.times(DEADLINE) > timeouts.iter().sum());
+        }
+    }
 }

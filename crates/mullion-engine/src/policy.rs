@@ -196,11 +196,11 @@ impl Policy {
             Retry::Later => match gate {
                 Some(gate) => {
                     let since = *history.waiting_since.get_or_insert(begun);
-                    self.wait(step, &gate, history, since, now, error)
+                    self.wait(step, &gate, history, since, tried, error)
                 }
                 None if error.class == ErrorClass::NotYet => {
                     let since = *history.waiting_since.get_or_insert(now);
-                    self.wait(step, &Gate::of_any(step), history, since, now, error)
+                    self.wait(step, &Gate::of_any(step), history, since, tried, error)
                 }
                 None => self.silence(history, now, error),
             },
@@ -246,18 +246,21 @@ impl Policy {
         gate: &Gate,
         history: &mut History,
         since: Duration,
-        now: Duration,
+        tried: Tried,
         error: StepError,
     ) -> Verdict {
+        let Tried { begun, now, .. } = tried;
         let deadline = self.patient(gate.deadline);
         let waited = now.saturating_sub(since);
         if waited >= deadline {
             let hint = gate.hint_for(step);
+            // The clock may have started again since: a person counts from the first look.
+            let took = shown(now.saturating_sub(begun));
             let mut causes = vec![error.words];
             causes.extend(error.causes);
             return Verdict::Enough(StepError {
                 class: ErrorClass::NotYet,
-                words: format!("waited {} for {} in vain", shown(deadline), gate.title),
+                words: format!("timed out after {took} waiting for {}", gate.title),
                 causes,
                 hints: error.hints.into_iter().chain([hint]).collect(),
                 tail: error.tail,
@@ -479,7 +482,7 @@ mod tests {
             if let Verdict::Enough(end) = policy.judge(&step, &mut history, tried, error(class)) {
                 assert_eq!(
                     end.words,
-                    "waited 5 min for the node's pods to move away in vain"
+                    "timed out after 14 min 40 s waiting for the node's pods to move away"
                 );
                 // Ten times work, then the deadline of five minutes.
                 assert_eq!(since, 14 * 60);
@@ -565,7 +568,10 @@ mod tests {
             assert_eq!(pauses.iter().sum::<Duration>(), Duration::from_mins(5));
             assert!(pauses.len() > 300, "it looks a few times a second");
             assert_eq!(end.class, ErrorClass::NotYet);
-            assert_eq!(end.words, "waited 5 min for the node to be Ready in vain");
+            assert_eq!(
+                end.words,
+                "timed out after 5 min waiting for the node to be Ready"
+            );
             assert_eq!(end.causes, ["it did not answer"]);
             assert_eq!(
                 end.hints,
@@ -586,7 +592,7 @@ mod tests {
             pauses.iter().sum::<Duration>(),
             crate::gates::OTHER.deadline
         );
-        assert_eq!(end.words, "waited 2 min for the step in vain");
+        assert_eq!(end.words, "timed out after 2 min waiting for the step");
     }
 
     #[test]

@@ -9,8 +9,8 @@ use mullion_spec::cluster::{Duty, Group};
 use mullion_spec::value::{Address, Effect, MachineName, Taint};
 use mullion_spec::version::Minor;
 use mullion_spec::words::Os;
-use mullion_wire::{Kubeadm, Secret};
-use serde_json::{Value, json};
+use mullion_wire::{KUBEADM_TIMEOUTS, Kubeadm, Patience, Secret};
+use serde_json::{Map, Value, json};
 
 use crate::error::RenderError;
 use crate::setting::{Ground, Seat, Setting};
@@ -38,6 +38,8 @@ pub struct InitKeys {
     pub token_description: &'static str,
     /// The key that certificates are uploaded under, 64 hexadecimal digits, where further control planes follow.
     pub certificate_key: Option<Secret>,
+    /// How long kubeadm waits.
+    pub patience: Patience,
 }
 
 /// What a machine joins with.
@@ -47,6 +49,8 @@ pub struct JoinKeys {
     pub token: Secret,
     /// The key that certificates were uploaded under, for a control plane; none where it was given the authorities.
     pub certificate_key: Option<Secret>,
+    /// How long kubeadm waits.
+    pub patience: Patience,
 }
 
 /// Begins the cluster on its first control plane.
@@ -119,6 +123,9 @@ pub fn init_config(
     if let Some(key) = &keys.certificate_key {
         init["certificateKey"] = key.reveal().into();
     }
+    if let Some(timeouts) = timeouts(keys.patience) {
+        init["timeouts"] = timeouts;
+    }
     Ok(documents(&[
         init,
         cluster_configuration(setting)?,
@@ -155,6 +162,9 @@ pub fn join_config(
         if let Some(key) = &keys.certificate_key {
             join["controlPlane"]["certificateKey"] = key.reveal().into();
         }
+    }
+    if let Some(timeouts) = timeouts(keys.patience) {
+        join["timeouts"] = timeouts;
     }
     Ok(documents(&[join]))
 }
@@ -221,6 +231,20 @@ impl Places {
             },
         }
     }
+}
+
+/// kubeadm's own timeouts, for a run that waits longer than usual. Any other run leaves them out, and kubeadm takes its
+/// defaults: a run that waits less ends kubeadm at the agent's deadline.
+///
+/// kubeadm also writes `controlPlaneComponentHealthCheck` into the startup probes of the static pods, where it stays:
+/// kubelet gives a control plane on a slow computer as long to start as kubeadm does.
+fn timeouts(patience: Patience) -> Option<Value> {
+    if patience <= Patience::USUAL {
+        return None;
+    }
+    let seconds = |usual| format!("{}s", patience.times(usual).as_secs());
+    let scaled = KUBEADM_TIMEOUTS.map(|(name, usual)| (name.to_owned(), seconds(usual).into()));
+    Some(Value::Object(Map::from_iter(scaled)))
 }
 
 fn local_endpoint(seat: Seat<'_>) -> Value {

@@ -40,7 +40,7 @@ pub use message::{
     KubeadmPhase, Mark, Request, RequestError, UserCommand, read_event, read_patience,
     read_request, write_line, write_request,
 };
-pub use patience::Patience;
+pub use patience::{KUBEADM_TIMEOUTS, Patience};
 pub use secret::Secret;
 pub use windows::{
     AdapterChoice, Definition, DynamicPorts, Exclusions, OverlayNetwork, PageFile, Recovery,

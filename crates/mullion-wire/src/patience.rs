@@ -4,8 +4,19 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+/// How long `kubeadm init` and `kubeadm join` wait by default, by the names that `timeouts` of their configurations has for
+/// it: `kubeadm.k8s.io/v1beta4`, since 1.31. `upgradeManifests` is left out, because neither command reads it.
+pub const KUBEADM_TIMEOUTS: [(&str, Duration); 6] = [
+    ("controlPlaneComponentHealthCheck", Duration::from_mins(4)),
+    ("discovery", Duration::from_mins(5)),
+    ("etcdAPICall", Duration::from_mins(2)),
+    ("kubeletHealthCheck", Duration::from_mins(4)),
+    ("kubernetesAPICall", Duration::from_mins(1)),
+    ("tlsBootstrap", Duration::from_mins(5)),
+];
+
 /// How long deadlines are, in hundredths of the usual: more on a slow computer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Patience(u32);
 
@@ -50,5 +61,7 @@ mod tests {
         assert_eq!(Patience::of_hundredths(250).times(second * 2), second * 5);
         assert_eq!(Patience(0).times(second), second / 10);
         assert_eq!(Patience(u32::MAX).times(second), second * 100);
+        assert!(Patience::of_hundredths(99) < Patience::USUAL);
+        assert!(Patience::of_hundredths(101) > Patience::USUAL);
     }
 }

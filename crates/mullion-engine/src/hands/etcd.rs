@@ -11,7 +11,7 @@ use mullion_plan::{
 };
 use mullion_spec::value::MachineName;
 use mullion_ssh::{Command, Transport as _};
-use mullion_wire::Secret;
+use mullion_wire::{Facts, Secret};
 
 use super::cluster::refused;
 use super::members::Machines;
@@ -212,6 +212,19 @@ impl Hands<'_> {
         }
     }
 
+    /// Saves a snapshot before a control plane is released that was silent at planning: no step of the plan saves what it
+    /// holds. One snapshot of a run is enough.
+    pub(super) fn save_before_release(
+        &self,
+        machine: &MachineName,
+        facts: &Facts,
+        attendant: &dyn Attend,
+    ) {
+        if facts.control_plane && lock(&self.snapshots).is_empty() {
+            self.save_before_removal(machine, attendant);
+        }
+    }
+
     /// Tells now, and at the end of the run, that there is no snapshot.
     fn note_unsaved(&self, what: String, causes: &[String], attendant: &dyn Attend) {
         let causes = causes.iter().map(|cause| format!(": {cause}"));
@@ -382,6 +395,28 @@ mod tests {
         assert_eq!(notes.len(), 1);
         let words = "saved no snapshot of etcd before the cluster is removed: ";
         assert!(notes[0].starts_with(words), "{notes:?}");
+    }
+
+    #[test]
+    fn promise_04_a_control_plane_that_answers_only_during_down_is_saved_once() {
+        let scene = super::super::made::Scene::new(
+            "metadata: {name: ours}\nmachines:\n- {name: cp, role: control-plane, addresses: [192.0.2.1]}\n",
+        );
+        let hands = scene.hands();
+        let machine = "cp1".parse().unwrap();
+        let attempts = |control_plane| {
+            let facts = Facts {
+                control_plane,
+                ..Facts::default()
+            };
+            hands.save_before_release(&machine, &facts, &mullion_plan::Unattended);
+            hands.take_notes().len()
+        };
+        // No control plane answers here, so each attempt leaves a note.
+        assert_eq!(attempts(true), 1);
+        assert_eq!(attempts(false), 0, "a worker holds nothing");
+        lock(&hands.snapshots).push("1-before-cp2.db".into());
+        assert_eq!(attempts(true), 0, "one is enough");
     }
 
     #[test]

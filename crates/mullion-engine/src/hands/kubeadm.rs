@@ -10,7 +10,7 @@ use mullion_plan::{
 use mullion_render::{InitKeys, JoinKeys, init, join};
 use mullion_spec::cluster::Duty;
 use mullion_spec::value::{MachineName, Taint};
-use mullion_wire::{Kubeadm, KubeadmPhase, Request, Secret, Sha256Digest};
+use mullion_wire::{Kubeadm, KubeadmPhase, Patience, Request, Secret, Sha256Digest};
 
 use super::talk::Told;
 use super::{Hands, cluster, settings};
@@ -35,6 +35,7 @@ impl Hands<'_> {
             token_description: mullion_kube::TOKEN_DESCRIPTION,
             // Further control planes get the authorities from their agents.
             certificate_key: None,
+            patience: *super::lock(&self.patience),
         };
         let step = init(&self.setting()?, machine, &keys).map_err(|error| {
             settings::unrendered(&format!("the configuration of {machine}"), &error)
@@ -131,7 +132,7 @@ impl Hands<'_> {
         }
         // Before there is a token, which ends within minutes.
         self.bring_images(machine, duty, attendant)?;
-        let lifetime = Duration::from_mins(mullion_render::TOKEN_MINUTES.into());
+        let lifetime = token_lifetime(*super::lock(&self.patience));
         let endpoint = self.roster()?.endpoint.clone();
         let token = api
             .create_join_token(&endpoint, lifetime)
@@ -149,7 +150,7 @@ impl Hands<'_> {
         // Whatever came of the join, its token goes. One that stays is no reason to join again: it ends within minutes,
         // and a run that comes to its end sweeps.
         if let Err(error) = api.delete_token(&token.id) {
-            let minutes = mullion_render::TOKEN_MINUTES;
+            let minutes = lifetime.as_secs() / 60;
             let words = format!(
                 "the token of {machine} could not be removed, and ends by itself within {minutes} minutes: {error}"
             );
@@ -196,6 +197,7 @@ impl Hands<'_> {
         let keys = JoinKeys {
             token: token.token.clone(),
             certificate_key: None,
+            patience: *super::lock(&self.patience),
         };
         let step =
             join(&self.setting()?, machine, &keys, token.discovery.clone()).map_err(|error| {
@@ -253,6 +255,13 @@ impl Hands<'_> {
     }
 }
 
+/// How long a join token lives. kubeadm needs it until kubelet has its certificate: a run that waits longer has a token
+/// that lives longer.
+fn token_lifetime(patience: Patience) -> Duration {
+    let usual = Duration::from_mins(mullion_render::TOKEN_MINUTES.into());
+    patience.max(Patience::USUAL).times(usual)
+}
+
 /// Whether a machine says that it came to the end of a join or an init, and still has what makes it a node.
 fn is_whole(told: &Told) -> bool {
     matches!(told, Told::Facts(facts)
@@ -287,6 +296,13 @@ mod tests {
     use mullion_wire::Facts;
 
     use super::*;
+
+    #[test]
+    fn a_join_token_lives_as_long_as_a_patient_join_may_take() {
+        let minutes =
+            |hundredths| token_lifetime(Patience::of_hundredths(hundredths)).as_secs() / 60;
+        assert_eq!([50, 100, 500].map(minutes), [15, 15, 75]);
+    }
 
     #[test]
     fn only_a_join_that_ended_well_has_made_a_member_that_lives() {

@@ -569,6 +569,7 @@ impl Hands<'_> {
                 // Another cluster may have taken it since planning.
                 self.refuse_foreign(machine, facts.claim.as_ref())?;
                 if facts.kubeadm.is_some() {
+                    self.save_before_release(machine, &facts, attendant);
                     let step = mullion_wire::Kubeadm::Reset;
                     self.ask(machine, &Request::Kubeadm { step }, attendant)?;
                 }

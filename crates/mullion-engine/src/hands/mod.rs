@@ -234,7 +234,7 @@ pub struct Hands<'a> {
     notes: Mutex<notes::Notes>,
     /// Machines whose kubelet this run restarted so that it registers its node.
     registered: Mutex<BTreeSet<MachineName>>,
-    /// Whether this run forgot what suites had proven before; held while it does.
+    /// Whether this run forgot what suites had proven before; held while a step makes it forget.
     changes: Mutex<Changes>,
     /// How long agents, and the programs that build templates, may take.
     patience: Mutex<Patience>,

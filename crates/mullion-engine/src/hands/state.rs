@@ -560,9 +560,11 @@ mod tests {
         let name: ClusterName = "demo".parse().unwrap();
         let state = ClusterState::of(folder.path(), &name);
         fs_err::create_dir_all(state.folder()).unwrap();
+        const NAMES: [&str; 7] = [TAKEN, PROOFS, ID, FILE, PATHS, KUBECONFIG, PRIVATE_KEY];
         let all = |state: &ClusterState| {
             [
                 (TAKEN, state.taken().map(|_| ())),
+                (PROOFS, state.proofs().map(|_| ())),
                 (ID, state.id().map(|_| ())),
                 (FILE, state.file().map(|_| ())),
                 (PATHS, state.paths().map(|_| ())),
@@ -576,7 +578,7 @@ mod tests {
             format!("{error}: {cause}")
         };
         for make in ["mkdir", "mkfifo", "ln -s nowhere"] {
-            for name in [TAKEN, ID, FILE, PATHS, KUBECONFIG, PRIVATE_KEY] {
+            for name in NAMES {
                 let path = state.folder().join(name);
                 let line = format!("{make} '{}'", path.display());
                 let made = std::process::Command::new("sh")
@@ -589,7 +591,7 @@ mod tests {
                 let error = told(result.unwrap_err());
                 assert!(error.contains(name), "{make} {name}: {error}");
             }
-            for name in [TAKEN, ID, FILE, PATHS, KUBECONFIG, PRIVATE_KEY] {
+            for name in NAMES {
                 let path = state.folder().join(name);
                 let _ = fs_err::remove_file(&path).or_else(|_| fs_err::remove_dir(&path));
             }
@@ -608,7 +610,7 @@ mod tests {
         fs_err::remove_dir_all(state.folder()).unwrap();
         fs_err::os::unix::fs::symlink("nowhere", state.folder()).unwrap();
         let found = ClusterState::find(folder.path(), &name).unwrap();
-        for (_, result) in all(&found).into_iter().take(5) {
+        for (_, result) in all(&found).into_iter().take(6) {
             assert!(told(result.unwrap_err()).contains("demo"));
         }
         assert!(found.keep_id(&ClusterUid::of(1)).is_err());

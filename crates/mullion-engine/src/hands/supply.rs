@@ -346,8 +346,8 @@ mod tests {
     fn the_template_of_a_stand_in_is_for_a_group_that_stands_in() {
         let scene = Scene::new(
             "metadata: {name: ours}\nmachines:\n- {name: cp, role: control-plane}\n\
-             - {name: real, os: windows, windows: {version: 2022}, addresses: [192.0.2.7], ssh: {user: ada}}\n\
-             - {name: win, os: windows, driver: wine, windows: {version: 2022}}\n",
+             - {name: real, os: windows, version: 2022, addresses: [192.0.2.7], ssh: {user: ada}}\n\
+             - {name: win, os: windows, driver: wine, version: 2022}\n",
         );
         let hands = scene.hands();
         let (group, windows) = hands

@@ -88,7 +88,10 @@ fn a_gate_that_does_not_pass_fails_at_its_deadline_and_says_what_to_do() {
     assert_eq!(report.outcome, RunOutcome::Failed);
     let error = &report.causes[0].error;
     assert_eq!(error.class, FailureClass::NotYet);
-    assert_eq!(error.words, "waited 5 min for the node to be Ready in vain");
+    assert_eq!(
+        error.words,
+        "timed out after 5 min waiting for the node to be Ready"
+    );
     assert_eq!(error.causes, ["the kubelet is silent"]);
     assert_eq!(
         error.hints,

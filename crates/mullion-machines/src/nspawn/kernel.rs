@@ -156,6 +156,26 @@ impl Kernel {
         record.write_if_there(&self.record)
     }
 
+    /// Forgets what was written down for a network namespace that is gone and whose number this one got: the values are
+    /// not this one's. `there` are the clusters that have a network in this namespace.
+    pub(super) fn forget_former(&self, there: &BTreeSet<ClusterName>) -> Result<(), DriverError> {
+        // The namespace of the first process is never gone, also where somebody removed a cluster's network by hand.
+        let first = namespace(&self.processes.join("1/ns/net"));
+        if first.is_ok_and(|first| first == self.namespace) {
+            return Ok(());
+        }
+        let mut record = Record::read(&self.record)?;
+        let mut clusters = record.clusters.iter();
+        let is_kept =
+            clusters.any(|(name, found)| *found == self.namespace && there.contains(name));
+        // An older version wrote no cluster down.
+        let may_be_older = record.is_older() && !there.is_empty();
+        if is_kept || may_be_older || record.networks.remove(&self.namespace).is_none() {
+            return Ok(());
+        }
+        record.write(&self.record)
+    }
+
     /// Makes the settings good for a cluster's machines.
     pub(super) fn prepare(
         &self,

@@ -26,6 +26,7 @@ mod firewall;
 pub mod fuzz;
 mod isolation;
 mod kernel;
+mod keys;
 mod links;
 mod mounts;
 mod names;
@@ -591,7 +592,7 @@ impl Driver for Nspawn {
         let (home, label) = self.whole(cluster, machine)?;
         let inside = inside(&home, &label)?;
         let found = inside.read(seed::KEYS)?;
-        let keys = seed::authorized(&found, public_key);
+        let keys = keys::authorized(&found, public_key);
         if found == keys {
             return Ok(());
         }
@@ -605,13 +606,7 @@ impl Driver for Nspawn {
         hosts: &Hosts,
     ) -> Result<(), DriverError> {
         let (home, label) = self.whole(cluster, machine)?;
-        let inside = inside(&home, &label)?;
-        let found = inside.read(seed::HOSTS)?;
-        let wanted = hosts.within(&found);
-        if found == wanted {
-            return Ok(());
-        }
-        inside.write(seed::HOSTS, &wanted, 0o644)
+        inside(&home, &label)?.set_hosts(hosts)
     }
 
     fn set_dns(

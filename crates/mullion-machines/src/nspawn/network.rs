@@ -239,7 +239,11 @@ pub(super) fn make(wish: &NetworkWish) -> Result<(), DriverError> {
         }
     }
     let is_labelled = own.is_some_and(|link| link.cluster().is_some());
-    let by_older = Tables::of(&bridge)?.are_older(is_labelled);
+    let tables = Tables::of(&bridge)?;
+    let by_older = tables.are_older(is_labelled);
+    let kernel = Kernel::here()?;
+    // Before anything that shows a network here.
+    kernel.forget_former(&clusters(&links, tables.any().then_some(&wish.cluster)))?;
     // Before the bridge: no machine is reachable for a moment, and no network is there that this cannot be asked of.
     firewall::set_access(&bridge, wish.access)?;
     if own.is_none() {
@@ -261,7 +265,6 @@ pub(super) fn make(wish: &NetworkWish) -> Result<(), DriverError> {
         exec::run("ip", &["link", "set", "dev", &bridge, "up"])?;
     }
     let way_out = WayOut::here()?;
-    let kernel = Kernel::here()?;
     if links.iter().any(|link| link.cluster().is_some()) {
         kernel.adopt()?;
     }
@@ -288,7 +291,9 @@ fn take_away(cluster: &ClusterName, links: &[Link], kernel: &Kernel) -> Result<(
     let has_bridge = links.iter().any(|link| belongs(link, cluster));
     let tables = Tables::of(&bridge)?;
     firewall::remove_passes(&bridge, tables.are_older(has_bridge))?;
-    if has_bridge || tables.any() {
+    let is_here = has_bridge || tables.any();
+    kernel.forget_former(&clusters(links, is_here.then_some(cluster)))?;
+    if is_here {
         kernel.adopt()?;
     }
     let others = links.iter().filter_map(Link::cluster);
@@ -309,6 +314,12 @@ fn take_away(cluster: &ClusterName, links: &[Link], kernel: &Kernel) -> Result<(
         firewall::remove_guard(&bridge)?;
     }
     Ok(())
+}
+
+/// The clusters that have a network in this namespace: those that a bridge names, and one whose rules are here.
+fn clusters(links: &[Link], with_rules: Option<&ClusterName>) -> BTreeSet<ClusterName> {
+    let named = links.iter().filter_map(Link::cluster);
+    named.chain(with_rules.cloned()).collect()
 }
 
 /// Whether something else may need packets passed on by now. Container engines, virtual machines and VPNs switch that

@@ -11,19 +11,16 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
+use super::keys::first_keys;
 use super::place::Home;
 use crate::error::DriverError;
-use crate::wish::{MachineWish, gateway};
+use crate::wish::{Hosts, MachineWish, gateway};
 
 /// Where a machine has the keys that root may log in with.
 pub(super) const KEYS: &str = "root/.ssh/authorized_keys";
 
-/// The line above the key that we authorise: by it we know which key to replace.
-const OUR_KEY: &str =
-    "# The next line is the key of this cluster: mullion replaces it when `access.sshKey` changes.";
-
 /// Where a machine has the names of others.
-pub(super) const HOSTS: &str = "etc/hosts";
+const HOSTS: &str = "etc/hosts";
 
 /// The file of servers that a machine asks for names, below its root.
 const RESOLVER: &str = "etc/resolv.conf";
@@ -106,41 +103,6 @@ pub(super) fn seed(
         )?;
     }
     Ok(())
-}
-
-/// The authorised keys of a new machine; the first is the cluster's.
-fn first_keys(keys: &[String]) -> String {
-    let Some((first, rest)) = keys.split_first() else {
-        return String::new();
-    };
-    let mut text = authorized("", first);
-    for key in rest {
-        // Writing to a String cannot fail.
-        let _ = writeln!(text, "{}", key.trim());
-    }
-    text
-}
-
-/// The authorised keys with that one as the cluster's: it replaces the key below our comment line, and every other line
-/// stays. Where no such line is, as on machines of older versions, it is added at the end.
-pub(super) fn authorized(found: &str, key: &str) -> String {
-    let key = key.trim();
-    let mut lines: Vec<_> = found.lines().collect();
-    match lines.iter().position(|line| line.trim() == OUR_KEY) {
-        Some(comment) => {
-            let below = lines.get(comment + 1).map(|line| line.trim());
-            match below {
-                Some(below) if below == key => return found.to_owned(),
-                // Somebody removed the key.
-                None | Some("") => lines.insert(comment + 1, key),
-                Some(below) if below.starts_with('#') => lines.insert(comment + 1, key),
-                Some(_) => lines[comment + 1] = key,
-            }
-        }
-        None if lines.iter().any(|line| line.trim() == key) => return found.to_owned(),
-        None => lines.extend([OUR_KEY, key]),
-    }
-    lines.join("\n") + "\n"
 }
 
 /// A machine's resolver: the servers that were given, or this computer's.
@@ -295,14 +257,30 @@ impl Inside {
         Ok(String::new())
     }
 
+    /// Reads a file that we write; nothing where it is not ours. We write a short text, so anything else is the owner's.
+    fn read_ours(&self, path: &str) -> Result<Option<String>, DriverError> {
+        match self.read(path) {
+            Err(DriverError::File(cause)) if cause.kind() == ErrorKind::InvalidData => Ok(None),
+            read => read.map(Some),
+        }
+    }
+
+    /// Tells the machine the names of others.
+    pub(super) fn set_hosts(&self, hosts: &Hosts) -> Result<(), DriverError> {
+        let Some(found) = self.read_ours(HOSTS)? else {
+            return Ok(());
+        };
+        let wanted = hosts.within(&found);
+        if found == wanted {
+            return Ok(());
+        }
+        self.write(HOSTS, &wanted, 0o644)
+    }
+
     /// Has the machine ask these servers for names, or this computer's where there are none.
     pub(super) fn set_dns(&self, servers: &[IpAddr]) -> Result<(), DriverError> {
-        let found = match self.read(RESOLVER) {
-            // We write a short text, so that is the owner's.
-            Err(DriverError::File(cause)) if cause.kind() == ErrorKind::InvalidData => {
-                return Ok(());
-            }
-            other => other?,
+        let Some(found) = self.read_ours(RESOLVER)? else {
+            return Ok(());
         };
         match resolver_after(&found, &resolver(servers)?) {
             Some(wanted) => self.write(RESOLVER, &wanted, 0o644),
@@ -432,11 +410,24 @@ mod tests {
     }
 
     #[test]
-    fn a_resolver_that_is_no_text_file_is_the_owners() {
+    fn a_resolver_or_a_list_of_names_that_is_no_text_file_is_the_owners() {
+        let dns = |inside: &Inside| inside.set_dns(&["192.0.2.1".parse().unwrap()]);
+        let text = is_the_owners_unless_text(RESOLVER, dns);
+        assert_eq!(text, format!("{OURS}nameserver 192.0.2.1\n"));
+        let hosts = Hosts::from_iter([("lin1", [192, 0, 2, 1])]);
+        let text = is_the_owners_unless_text(HOSTS, |inside| inside.set_hosts(&hosts));
+        assert!(text.contains("192.0.2.1 lin1\n"), "{text}");
+    }
+
+    /// Checks that `set` leaves alone what is no text file. Gives what `set` makes of a file that is ours.
+    fn is_the_owners_unless_text(
+        name: &str,
+        set: impl Fn(&Inside) -> Result<(), DriverError>,
+    ) -> String {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().join("root");
         fs_err::create_dir_all(root.join("etc")).unwrap();
-        let path = root.join(RESOLVER);
+        let path = root.join(name);
         let running = Inside::Running(folder_of(&root));
         let stopped = Inside::Stopped {
             upper: root.clone(),
@@ -445,11 +436,11 @@ mod tests {
         let stays = |what: &str| {
             let before = fs_err::symlink_metadata(&path).unwrap().ino();
             for inside in [&running, &stopped] {
-                let set = inside.set_dns(&["192.0.2.1".parse().unwrap()]);
-                assert!(set.is_ok(), "{what}: {set:?}");
+                let set = set(inside);
+                assert!(set.is_ok(), "{name} {what}: {set:?}");
             }
             let after = fs_err::symlink_metadata(&path).unwrap().ino();
-            assert_eq!(before, after, "{what}");
+            assert_eq!(before, after, "{name} {what}");
         };
         fs_err::create_dir(&path).unwrap();
         stays("a folder");
@@ -459,7 +450,7 @@ mod tests {
         stays("a socket");
         drop(socket);
         fs_err::remove_file(&path).unwrap();
-        fs_err::os::unix::fs::symlink("resolv.conf", &path).unwrap();
+        fs_err::os::unix::fs::symlink(path.file_name().unwrap(), &path).unwrap();
         stays("a link to itself");
         fs_err::remove_file(&path).unwrap();
         fs_err::write(&path, [OURS.as_bytes(), b"\xff\n"].concat()).unwrap();
@@ -469,9 +460,8 @@ mod tests {
         stays("too long");
         // And one that is ours does not stay.
         fs_err::write(&path, OURS).unwrap();
-        running.set_dns(&["192.0.2.1".parse().unwrap()]).unwrap();
-        let text = fs_err::read_to_string(&path).unwrap();
-        assert_eq!(text, format!("{OURS}nameserver 192.0.2.1\n"));
+        set(&running).unwrap();
+        fs_err::read_to_string(&path).unwrap()
     }
 
     #[test]
@@ -595,47 +585,5 @@ mod tests {
         inside.write(HOSTS, "names", 0o644).unwrap();
         assert_eq!(fs_err::read_to_string(&file).unwrap(), "the computer's");
         assert_eq!(inside.read(HOSTS).unwrap(), "names");
-    }
-
-    #[test]
-    fn another_key_of_the_cluster_takes_the_place_of_the_former() {
-        let first = first_keys(&["ssh-ed25519 AAAA1 a\n".into(), "ssh-ed25519 BBBB b".into()]);
-        assert_eq!(
-            first,
-            format!("{OUR_KEY}\nssh-ed25519 AAAA1 a\nssh-ed25519 BBBB b\n")
-        );
-        assert_eq!(authorized(&first, "ssh-ed25519 AAAA1 a\n"), first);
-        let owners = format!("# mine\nssh-rsa CCCC\n\n{first}ssh-rsa DDDD");
-        assert_eq!(
-            authorized(&owners, "ssh-ed25519 AAAA2 a\n"),
-            format!(
-                "# mine\nssh-rsa CCCC\n\n{OUR_KEY}\nssh-ed25519 AAAA2 a\nssh-ed25519 BBBB b\nssh-rsa DDDD\n"
-            )
-        );
-        assert_eq!(first_keys(&[]), "");
-    }
-
-    #[test]
-    fn where_no_line_of_ours_is_the_key_is_added() {
-        for older in ["ssh-rsa CCCC\n", "ssh-rsa CCCC"] {
-            assert_eq!(authorized(older, "ssh-rsa CCCC"), older);
-            let added = authorized(older, "ssh-rsa DDDD");
-            assert_eq!(added, format!("ssh-rsa CCCC\n{OUR_KEY}\nssh-rsa DDDD\n"));
-            // From then on it is ours to replace.
-            assert_eq!(
-                authorized(&added, "ssh-rsa EEEE"),
-                format!("ssh-rsa CCCC\n{OUR_KEY}\nssh-rsa EEEE\n")
-            );
-        }
-    }
-
-    #[test]
-    fn a_key_that_somebody_removed_is_added_and_no_other_line_goes() {
-        for rest in ["", "\nssh-rsa CCCC\n", "# mine\nssh-rsa CCCC\n"] {
-            assert_eq!(
-                authorized(&format!("{OUR_KEY}\n{rest}"), "ssh-rsa DDDD"),
-                format!("{OUR_KEY}\nssh-rsa DDDD\n{rest}")
-            );
-        }
     }
 }

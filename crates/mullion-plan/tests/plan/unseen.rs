@@ -1,8 +1,8 @@
 //! Machines and clusters that nobody could look at, and what is kept, shared or awaited because of it.
 
 use mullion_plan::{
-    Action, Blow, ClusterUid, Dice, Kubeadm, MachineFacts, Observed, Obstacle, Prior, Stage, StepId,
-    Trouble, Until, plan, run,
+    Action, Blow, ClusterUid, Dice, Kubeadm, MachineFacts, Observed, Obstacle, Prior, Stage,
+    StepId, Trouble, Until, plan, run,
 };
 
 use crate::scene::{ids, look, of_machine, planned, reason, up};

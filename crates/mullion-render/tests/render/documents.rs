@@ -3,7 +3,8 @@
 use mullion_render::{
     discovery, init_config, join_config, load_balancer_blueprint, node_blueprint, objects,
 };
-use serde_json::Value;
+use mullion_wire::{Patience, Secret};
+use serde_json::{Value, json};
 
 use crate::scene::{
     LARGE, SMALL, TRIO, computer, container, init_keys, join_keys, model, name, setting, show,
@@ -71,6 +72,52 @@ fn configurations_of_kubeadm() {
         insta::assert_snapshot!(format!("large-join-{machine}"), config.unwrap().reveal());
     }
     insta::assert_snapshot!("large-discovery", discovery(&large, "QUJD").reveal());
+}
+
+/// The first document of a configuration, and the rest of its text.
+fn first(config: &Secret) -> (Value, String) {
+    let (first, rest) = config
+        .reveal()
+        .split_once("---\n")
+        .unwrap_or((config.reveal(), ""));
+    (serde_json::from_str(first).unwrap(), rest.to_owned())
+}
+
+#[test]
+fn a_patient_run_scales_the_timeouts_of_kubeadm_and_nothing_else() {
+    for version in versions() {
+        let model = model(LARGE, &version);
+        let setting = setting(&model, computer());
+        let configs = |hundredths| {
+            let patience = Patience::of_hundredths(hundredths);
+            let (mut begin, mut further) = (init_keys(), join_keys());
+            begin.patience = patience;
+            further.patience = patience;
+            let join = |machine| join_config(&setting, &name(machine), &further).unwrap();
+            let init = init_config(&setting, &name("cp1"), &begin).unwrap();
+            [init, join("cp2"), join("app1")]
+        };
+        let usual = configs(100);
+        for config in &usual {
+            assert!(!config.reveal().contains("timeouts"));
+        }
+        // kubeadm's defaults are the least.
+        assert_eq!(configs(50), usual);
+        for (config, usual) in configs(500).iter().zip(&usual) {
+            let (mut document, rest) = first(config);
+            let timeouts = document.as_object_mut().unwrap().remove("timeouts");
+            let scaled = json!({
+                "controlPlaneComponentHealthCheck": "1200s",
+                "discovery": "1500s",
+                "etcdAPICall": "600s",
+                "kubeletHealthCheck": "1200s",
+                "kubernetesAPICall": "300s",
+                "tlsBootstrap": "1500s",
+            });
+            assert_eq!(timeouts, Some(scaled));
+            assert_eq!((document, rest), first(usual));
+        }
+    }
 }
 
 #[test]

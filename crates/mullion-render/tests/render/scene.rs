@@ -12,7 +12,7 @@ use mullion_spec::finding::Severity;
 use mullion_spec::source::Source;
 use mullion_spec::value::MachineName;
 use mullion_spec::words::Os;
-use mullion_wire::{Blueprint, Content, Secret, Sha256Digest};
+use mullion_wire::{Blueprint, Content, Patience, Secret, Sha256Digest};
 
 /// One control plane and one worker in system containers on a small computer: groups of the first version, no way to
 /// raise limits, no resolver.
@@ -191,6 +191,7 @@ pub(crate) fn init_keys() -> InitKeys {
         token: Secret::new(TOKEN),
         token_description: "mullion",
         certificate_key: Some(Secret::new(KEY)),
+        patience: Patience::USUAL,
     }
 }
 
@@ -198,6 +199,7 @@ pub(crate) fn join_keys() -> JoinKeys {
     JoinKeys {
         token: Secret::new(TOKEN),
         certificate_key: Some(Secret::new(KEY)),
+        patience: Patience::USUAL,
     }
 }
 

@@ -6,7 +6,7 @@ use std::process::Command;
 use mullion_render::{
     DISCOVERY_PATH, discovery, init_config, join_config, node_blueprint, objects,
 };
-use mullion_wire::{Content, Secret};
+use mullion_wire::{Content, Patience, Secret};
 
 use crate::scene::{
     LARGE, SMALL, TRIO, computer, container, init_keys, join_keys, model, name, setting, versions,
@@ -66,11 +66,16 @@ fn kubeadm_accepts_every_configuration() {
         ] {
             let model = model(text, &version);
             let setting = setting(&model, ground);
-            let begin = init_config(&setting, &name("cp1"), &init_keys()).unwrap();
-            validate(&begin, folder.path());
-            for machine in ["cp2", "lin1", "app1"] {
-                if let Ok(config) = join_config(&setting, &name(machine), &join_keys()) {
-                    validate(&config, folder.path());
+            for patience in [100, 250].map(Patience::of_hundredths) {
+                let (mut begin, mut further) = (init_keys(), join_keys());
+                begin.patience = patience;
+                further.patience = patience;
+                let config = init_config(&setting, &name("cp1"), &begin).unwrap();
+                validate(&config, folder.path());
+                for machine in ["cp2", "lin1", "app1"] {
+                    if let Ok(config) = join_config(&setting, &name(machine), &further) {
+                        validate(&config, folder.path());
+                    }
                 }
             }
         }

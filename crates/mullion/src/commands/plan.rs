@@ -41,8 +41,8 @@ pub struct PlanDocument<'a> {
     pub estimate_seconds: Option<u64>,
     /// What is worth knowing about the file: warnings and notes.
     pub findings: Vec<FindingRow>,
-    /// The files and environment variables that the run reads because the cluster file names them, and the variables
-    /// that lead downloads elsewhere.
+    /// The files and environment variables that the run reads because the cluster file names them, the variables that
+    /// lead downloads or machines elsewhere, and the mirror whose own word the run takes.
     pub reads: Vec<ReadRow>,
     /// The plan itself.
     #[serde(flatten)]

@@ -1,12 +1,14 @@
-//! The files and environment variables that a run reads because the cluster file names them, and the variables that lead
-//! downloads elsewhere.
+//! The files and environment variables that a run reads because the cluster file names them, the variables that lead
+//! downloads or machines elsewhere, and the mirror whose own word the run takes.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use mullion_engine::hands::{ClusterState, Taken};
-use mullion_spec::cluster::{Carrier, Cluster, ControlPlane, Licence, MediaPlace, Origin, System};
+use mullion_spec::cluster::{
+    Artifacts, Carrier, Cluster, ControlPlane, Licence, MediaPlace, Origin, System,
+};
 use mullion_spec::value::{MachineName, Secret, SecretRef};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -21,15 +23,17 @@ pub enum ReadKind {
     File,
     /// An environment variable.
     Variable,
+    /// A mirror whose own word counts at the first fetch.
+    Mirror,
 }
 
-/// A file or an environment variable that a run reads.
+/// A file or an environment variable that a run reads, or a mirror whose own word the run takes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReadRow {
-    /// Which of the two.
+    /// Which of them.
     pub kind: ReadKind,
-    /// The file's path, or the variable's name.
+    /// The file's path, the variable's name, or the mirror's address.
     pub name: String,
     /// What it is for.
     pub purpose: String,
@@ -44,6 +48,7 @@ pub fn reads(cluster: &Cluster, environment: &Environment) -> Vec<ReadRow> {
                 (ReadKind::File, path.display().to_string())
             }
             What::Variable(name) => (ReadKind::Variable, name),
+            What::Mirror(address) => (ReadKind::Mirror, address),
         };
         ReadRow {
             kind,
@@ -63,12 +68,12 @@ pub fn files(cluster: &Cluster, environment: &Environment) -> Vec<PathBuf> {
     let named = as_named(cluster, environment).into_iter();
     let files = named.filter_map(|named| match named.what {
         What::File(path) => Some(path),
-        What::Variable(_) => None,
+        What::Variable(_) | What::Mirror(_) => None,
     });
     files.collect()
 }
 
-/// A file or an environment variable, and what it is for.
+/// A file, an environment variable or a mirror, and what it is for.
 struct Named {
     what: What,
     purpose: String,
@@ -78,6 +83,8 @@ enum What {
     /// As the cluster file names it.
     File(PathBuf),
     Variable(String),
+    /// Its address. The file may not hold one with a login.
+    Mirror(String),
 }
 
 /// Lists the same unsorted, as the file names it.
@@ -134,7 +141,13 @@ fn as_named(cluster: &Cluster, environment: &Environment) -> Vec<Named> {
         let what = What::Variable("SSH_AUTH_SOCK".into());
         all.push(Named { what, purpose });
     }
-    for (name, purpose) in ways_out() {
+    if let Some(mirror) = trusted_mirror(&cluster.artifacts) {
+        all.push(Named {
+            what: What::Mirror(mirror.to_owned()),
+            purpose: FIRST_FETCH.into(),
+        });
+    }
+    for (name, purpose) in ways_out().chain([PLACE]) {
         let value = environment.values.get(name);
         if value.is_some_and(|value| !value.is_empty()) {
             all.push(Named {
@@ -158,6 +171,24 @@ fn as_named(cluster: &Cluster, environment: &Environment) -> Vec<Named> {
         all.push(Named { what, purpose });
     }
     all
+}
+
+/// The variable that says where machines are.
+const PLACE: (&str, &str) = (
+    "MULLION_PLACE",
+    "where this computer has its machines and templates",
+);
+
+/// What a run takes a mirror's own word for.
+const FIRST_FETCH: &str = "its own word counts at the first fetch of what no digest is known of; `artifacts.digests` \
+    would hold it to a list";
+
+/// The mirror whose own word a run takes. Over plain HTTP only a list of digests counts, a list holds any mirror, and
+/// offline no mirror is asked.
+fn trusted_mirror(artifacts: &Artifacts) -> Option<&str> {
+    let is_held = artifacts.digests.is_some() || artifacts.offline;
+    let mirror = artifacts.mirror.as_deref();
+    mirror.filter(|mirror| mirror.starts_with("https://") && !is_held)
 }
 
 /// The variables that say which way downloads take. Their values are never shown: a proxy's may hold a password.
@@ -232,20 +263,27 @@ pub fn secrets(cluster: &Cluster) -> Vec<(&SecretRef, String)> {
         .collect()
 }
 
-/// The rows as lines, under a heading; nothing where there are none.
+/// The rows as lines: what is read under a heading, then the mirror. Nothing where there are none.
 pub fn text(rows: &[ReadRow]) -> String {
-    if rows.is_empty() {
-        return String::new();
-    }
-    let mut out = String::from("reads from this computer\n");
-    for row in rows {
-        let kind = match row.kind {
-            ReadKind::File => "file",
-            ReadKind::Variable => "variable",
+    let mut read = String::new();
+    let mut trusted = String::new();
+    for ReadRow {
+        kind,
+        name,
+        purpose,
+    } in rows
+    {
+        // Writing to a String cannot fail.
+        let _ = match kind {
+            ReadKind::File => writeln!(read, "  file `{name}`: {purpose}"),
+            ReadKind::Variable => writeln!(read, "  variable `{name}`: {purpose}"),
+            ReadKind::Mirror => writeln!(trusted, "trusts mirror `{name}`: {purpose}"),
         };
-        let _ = writeln!(out, "  {kind} `{}`: {}", row.name, row.purpose);
     }
-    out
+    if !read.is_empty() {
+        read.insert_str(0, "reads from this computer\n");
+    }
+    read + &trusted
 }
 
 /// A name as it can be shown: it comes from the file, and may hold what moves a terminal's cursor.
@@ -313,12 +351,14 @@ mod tests {
         let given = Environment::new("/work".into(), |name| match name {
             "HTTPS_PROXY" | "no_proxy" => Some("http://me:hunter2@proxy".into()),
             "HTTP_PROXY" => Some("".into()),
+            "MULLION_PLACE" => Some("/srv/machines".into()),
             _ => None,
         });
         let more = text(&reads(model.cluster(), &given));
         for line in [
             "variable `HTTPS_PROXY`: the proxy for downloads",
             "variable `no_proxy`: hosts that need no proxy",
+            "variable `MULLION_PLACE`: where this computer has its machines",
         ] {
             assert!(more.contains(line), "{line}\n{more}");
         }
@@ -326,6 +366,35 @@ mod tests {
         assert!(!more.contains("`HTTP_PROXY`"), "{more}");
         assert_eq!(printable("a\u{1b}[2Jb\n"), "a\\u{1b}[2Jb\\n");
         assert_eq!(printable("k\u{202e}x"), "k\\u{202e}x");
+    }
+
+    #[test]
+    fn promise_10_a_mirror_whose_own_word_a_run_takes_is_told_in_one_line() {
+        let told = |artifacts: &str| {
+            let yaml = format!("machines: {{linux: 1}}\nartifacts: {{{artifacts}}}\n");
+            let draft = Draft::read(Source::new("f", yaml), &Surroundings::default());
+            let model = mullion_catalog::Catalog::builtin().judge(draft).model;
+            let environment = Environment::new("/work".into(), |_| None);
+            reads(model.unwrap().cluster(), &environment)
+        };
+        let rows = told("mirror: \"https://m.example/mullion\"");
+        assert_eq!(
+            text(&rows),
+            format!("trusts mirror `https://m.example/mullion`: {FIRST_FETCH}\n")
+        );
+        let row = serde_json::to_value(&rows[0]).unwrap();
+        assert_eq!(row["kind"], "mirror");
+        assert_eq!(row["name"], "https://m.example/mullion");
+        for held in [
+            "mirror: \"https://m.example\", digests: list",
+            "mirror: \"http://m.example\", digests: list",
+            "mirror: \"https://m.example\", offline: true",
+            "digests: list",
+            "",
+        ] {
+            let lines = text(&told(held));
+            assert!(!lines.contains("mirror"), "{held}: {lines}");
+        }
     }
 
     #[test]

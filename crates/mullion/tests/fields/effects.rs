@@ -19,7 +19,7 @@ use mullion_spec::draft::{Draft, Surroundings};
 use mullion_spec::finding::Severity;
 use mullion_spec::source::Source;
 use mullion_spec::words::Os;
-use mullion_wire::{Blueprint, Content, Secret, Sha256Digest};
+use mullion_wire::{Blueprint, Content, Patience, Secret, Sha256Digest};
 use serde_json::Value;
 
 /// Texts by kind, or the codes of the rules that refuse the file.
@@ -213,6 +213,7 @@ fn documents(model: &Model) -> BTreeMap<&'static str, String> {
                     token: token(),
                     token_description: "mullion",
                     certificate_key: None,
+                    patience: Patience::USUAL,
                 };
                 let document = init_config(&setting, name, &keys).unwrap();
                 configurations.push(document.reveal().to_owned());
@@ -221,6 +222,7 @@ fn documents(model: &Model) -> BTreeMap<&'static str, String> {
                 let keys = JoinKeys {
                     token: token(),
                     certificate_key: None,
+                    patience: Patience::USUAL,
                 };
                 let document = join_config(&setting, name, &keys).unwrap();
                 configurations.push(document.reveal().to_owned());

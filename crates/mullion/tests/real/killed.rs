@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::lab::{Lab, PATIENCE};
+use crate::lab::{BUILT_IN, Lab, PATIENCE};
 use crate::ran::Running;
 use crate::trial::{Luck, Trial, is_slow, say};
 
@@ -14,6 +14,9 @@ const NODES: [&str; 3] = ["cp1", "lin1", "win1"];
 
 /// A step may take some seconds: the kill comes somewhere within it.
 const WITHIN: u64 = 2000;
+
+/// So many changes of a label are tried: a proof takes a moment only, and a kill may come after it.
+const CHANGES: u32 = 5;
 
 /// So many clusters, each killed so often.
 const SLOW: (u64, u64) = (10, 20);
@@ -42,6 +45,8 @@ fn a_killed_up_goes_on() {
         let _ = lab.has_nothing_to_do();
         crate::secrets::are_in_no_log(&lab, &NODES);
         trial.lap("up goes on, and all is Ready");
+        a_killed_change_is_proven_again(&lab);
+        trial.lap("a change that was killed is proven again");
         lab.serve(&NODES);
         crate::network::services_are_reached(&lab, &NODES);
         trial.lap("Services are reached");
@@ -50,6 +55,55 @@ fn a_killed_up_goes_on() {
         trial.lap("down leaves nothing");
     }
     assert!(killed * 2 > clusters * kills, "most were not killed");
+}
+
+/// The cluster was proven, and then a change of a label is killed between its end and the proof: the next plan has the
+/// proof and nothing else. Puts the label back.
+fn a_killed_change_is_proven_again(lab: &Lab) {
+    let is_late = (0..CHANGES).all(|change| !is_killed_unproven(lab, change));
+    assert!(!is_late, "every run had its proof before its kill");
+    let plan = lab.run(&["plan", "--json"]).good().json();
+    let steps = plan["steps"].as_array().unwrap();
+    let is_proof = |step: &Value| step["id"].as_str().unwrap().starts_with("verify/");
+    assert!(!steps.is_empty() && steps.iter().all(is_proof), "{plan:#}");
+    lab.write(BUILT_IN);
+    let _ = lab.up();
+    let _ = lab.has_nothing_to_do();
+}
+
+/// Gives a node another label, and kills `up` once the node has it. Says whether that came before the proof.
+fn is_killed_unproven(lab: &Lab, change: u32) -> bool {
+    let short = "machines: {linux: 1, windows: 1}";
+    let long = format!(
+        "machines:\n- {{name: cp, role: control-plane}}\n\
+         - {{name: lin, labels: {{example.com/change: \"{change}\"}}}}\n- {{name: win, os: windows}}"
+    );
+    assert!(BUILT_IN.contains(short), "{BUILT_IN}");
+    lab.write(&BUILT_IN.replace(short, &long));
+    let mut up = lab.start(&["up"]);
+    let pid = up.pid();
+    let has_done = |kind: &str| {
+        let lines = own_journal(lab, pid).unwrap_or_default();
+        lines.iter().any(|line| {
+            let is_of_kind = |step: &str| step.starts_with(kind);
+            line["line"] == "end" && line["step"].as_str().is_some_and(is_of_kind)
+        })
+    };
+    let end = Instant::now() + PATIENCE;
+    while !has_done("mark/") && !up.has_ended() {
+        assert!(Instant::now() < end, "no node is marked: {}", up.err());
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    if !up.has_ended() {
+        up.signal(Signal::KILL);
+    }
+    let ran = lab.end(up);
+    if ran.code == 0 {
+        return false;
+    }
+    assert_eq!(ran.code, -9, "{ran}");
+    is_cut_off(lab);
+    !has_done("verify/")
 }
 
 /// Kills `up` so often, at random moments; the last one always. Gives how often it came in time.

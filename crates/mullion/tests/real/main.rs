@@ -43,6 +43,7 @@ mod several;
 mod snapshot;
 mod systemd;
 mod three;
+mod trace;
 mod trial;
 mod watcher;
 mod whole;

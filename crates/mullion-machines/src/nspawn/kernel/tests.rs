@@ -369,3 +369,66 @@ fn a_record_is_there_whole_or_not_at_all() {
     assert_eq!(first.metadata().unwrap().nlink(), 0);
     assert!(!kernel.record.with_extension("new").exists());
 }
+
+#[test]
+fn promise_08_a_namespace_that_got_the_number_of_another_keeps_its_own_switch() {
+    let folder = tempfile::tempdir().unwrap();
+    let former = kernel(folder.path());
+    let read = |name: &str| former.read(name).unwrap().unwrap();
+    former.prepare(&cluster("lost"), WayOut::Open).unwrap();
+    // The namespace went with its network. In the next one of this number the owner passes packets on themselves.
+    let reused = former.clone();
+    fs_err::write(reused.settings.join(FORWARDING), "1").unwrap();
+    reused.forget_former(&none()).unwrap();
+    reused.prepare(&cluster("a"), WayOut::Open).unwrap();
+    let there = [cluster("a")].into();
+    reused.forget_former(&there).unwrap();
+    reused
+        .put_back(&cluster("a"), &none(), Forwarding::Ours)
+        .unwrap();
+    assert_eq!(read(FORWARDING), "1");
+    assert_eq!(read(INSTANCES), "128", "all namespaces share this one");
+    assert!(!reused.record.exists());
+}
+
+#[test]
+fn promise_08_down_in_a_namespace_that_got_the_number_of_another_leaves_its_switch() {
+    let folder = tempfile::tempdir().unwrap();
+    let kernel = kernel(folder.path());
+    let read = |name: &str| kernel.read(name).unwrap().unwrap();
+    kernel.prepare(&cluster("lost"), WayOut::Open).unwrap();
+    kernel.forget_former(&none()).unwrap();
+    kernel
+        .put_back(&cluster("lost"), &none(), Forwarding::Ours)
+        .unwrap();
+    assert_eq!(read(FORWARDING), "1");
+    assert_eq!(read(INSTANCES), "128");
+    assert!(!kernel.record.exists());
+}
+
+#[test]
+fn promise_08_a_network_that_somebody_removed_by_hand_is_still_put_back() {
+    for is_firsts in [true, false] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut kernel = kernel(folder.path());
+        let first = folder.path().join("proc/1/ns/net");
+        fs_err::create_dir_all(first.parent().unwrap()).unwrap();
+        fs_err::write(&first, "").unwrap();
+        if is_firsts {
+            kernel.namespace = namespace(&first).unwrap();
+        }
+        kernel.prepare(&cluster("a"), WayOut::Open).unwrap();
+        // No link is left; elsewhere the rules of the network are.
+        let there = if is_firsts {
+            none()
+        } else {
+            [cluster("a")].into()
+        };
+        kernel.forget_former(&there).unwrap();
+        kernel.prepare(&cluster("a"), WayOut::Open).unwrap();
+        kernel
+            .put_back(&cluster("a"), &none(), Forwarding::Ours)
+            .unwrap();
+        assert_eq!(kernel.read(FORWARDING).unwrap().unwrap(), "0");
+    }
+}
