@@ -560,7 +560,7 @@ mod tests {
         let name: ClusterName = "demo".parse().unwrap();
         let state = ClusterState::of(folder.path(), &name);
         fs_err::create_dir_all(state.folder()).unwrap();
-        const NAMES: [&str; 7] = [TAKEN, PROOFS, ID, FILE, PATHS, KUBECONFIG, PRIVATE_KEY];
+        let names = [TAKEN, PROOFS, ID, FILE, PATHS, KUBECONFIG, PRIVATE_KEY];
         let all = |state: &ClusterState| {
             [
                 (TAKEN, state.taken().map(|_| ())),
@@ -578,7 +578,7 @@ mod tests {
             format!("{error}: {cause}")
         };
         for make in ["mkdir", "mkfifo", "ln -s nowhere"] {
-            for name in NAMES {
+            for name in names {
                 let path = state.folder().join(name);
                 let line = format!("{make} '{}'", path.display());
                 let made = std::process::Command::new("sh")
@@ -591,7 +591,7 @@ mod tests {
                 let error = told(result.unwrap_err());
                 assert!(error.contains(name), "{make} {name}: {error}");
             }
-            for name in NAMES {
+            for name in names {
                 let path = state.folder().join(name);
                 let _ = fs_err::remove_file(&path).or_else(|_| fs_err::remove_dir(&path));
             }

@@ -166,7 +166,7 @@ impl Checker<'_> {
                     Ok(read) if read.is_pinned() && self.is_left_out(&at.key("os")) => {}
                     Ok(read) if read.is_pinned() => {
                         let name = (os, read.canonical());
-                        if !self.is_first_image(&mut seen, name, image.archive.as_deref(), named) {
+                        if !self.is_first_image(&mut seen, &name, image.archive.as_deref(), named) {
                             return None;
                         }
                     }
@@ -193,7 +193,7 @@ impl Checker<'_> {
     fn is_first_image<'raw>(
         &mut self,
         seen: &mut BTreeMap<(Os, String), (Option<&'raw str>, Path)>,
-        name: (Os, String),
+        name: &(Os, String),
         archive: Option<&'raw str>,
         named: Path,
     ) -> bool {
