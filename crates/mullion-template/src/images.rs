@@ -45,7 +45,8 @@ const NAMESPACE: &str = "k8s.io";
 /// What containerd's Kubernetes part puts on images that it knows.
 const MANAGED: &str = "io.cri-containerd.image=managed";
 
-/// What keeps an image from being removed when the disk is full.
+/// What keeps kubelet from removing an image when the disk is full. It could not be pulled again as the same image:
+/// a registry or mirror resolves its tag by then.
 const PINNED: &str = "io.cri-containerd.pinned=pinned";
 
 /// Parts of containerd that a store does not need, and that would look at this computer.
@@ -182,11 +183,7 @@ impl Containerd {
             .map(str::trim)
             .filter(|line| !line.is_empty())
         {
-            let mut command = vec!["images", "label", reference, MANAGED];
-            if is_pause(reference) {
-                command.push(PINNED);
-            }
-            self.ask(&command)?;
+            self.ask(&["images", "label", reference, MANAGED, PINNED])?;
             references.insert(reference.to_owned());
         }
         Ok(references)
@@ -339,12 +336,6 @@ fn toml_string(text: &str) -> String {
     format!("\"{escaped}\"")
 }
 
-/// Whether a reference is that of the image every pod is held together by.
-fn is_pause(reference: &str) -> bool {
-    let name = reference.rsplit('/').next().unwrap_or(reference);
-    name.split([':', '@']).next() == Some("pause")
-}
-
 pub(crate) fn tail_of(path: &Path) -> String {
     let text = fs_err::read_to_string(path).unwrap_or_default();
     last(&text.lines().map(str::to_owned).collect::<Vec<_>>())
@@ -365,19 +356,6 @@ mod tests {
     use mullion_plan::ErrorClass;
 
     use super::*;
-
-    #[test]
-    fn the_pause_image_is_known_under_any_registry() {
-        for pause in [
-            "registry.k8s.io/pause:3.10.2",
-            "mirror:5000/k8s/pause@sha256:00",
-        ] {
-            assert!(is_pause(pause), "{pause}");
-        }
-        for other in ["registry.k8s.io/pauses:1", "pause/other:1"] {
-            assert!(!is_pause(other), "{other}");
-        }
-    }
 
     /// A containerd whose `ctr` is another program.
     pub(super) fn containerd(

@@ -67,8 +67,8 @@ impl Global {
 /// What commands take that carry out a plan. Only they have deadlines that can be longer.
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub struct Waiting {
-    /// Wait N times as long before giving up, such as 2 or 0.5. A single SSH connection, API request or download keeps its
-    /// limit [default: 1; more while this computer is busy]
+    /// Wait N times as long before giving up, such as 2 or 0.5. These keep their limits: a single SSH
+    /// connection, API request or download, and the stop of a machine or a Windows service [default: 1; more while this computer is busy]
     #[arg(long, global = true, value_name = "N")]
     pub patience: Option<Patience>,
 }

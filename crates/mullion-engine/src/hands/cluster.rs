@@ -197,7 +197,13 @@ impl Hands<'_> {
             // By which it is a node may be another than by which it is logged in to. One that does not tell now is known
             // by its Node object.
             if let Ok(address) = self.node_address(other) {
-                taken.push(Taken::new(&address, owner));
+                taken.push(Taken::new(&address, owner.clone()));
+            }
+            // The file's own word about a machine counts more than what another machine tells.
+            if self.is_told(machine) {
+                for address in self.told_addresses(other) {
+                    taken.push(Taken::new(&address, owner.clone()));
+                }
             }
         }
         let host = roster.endpoint.rsplit_once(':').map(|(host, _)| host);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use mullion_artifacts::{archive_names, part_of};
-use mullion_catalog::ArtifactKind;
+use mullion_catalog::{ArtifactKind, Model};
 use mullion_plan::{Attend, Blueprint, ErrorClass, StepError, Unusable};
 use mullion_rights::Opened;
 use mullion_spec::cluster::{Cluster, Duty};
@@ -164,6 +164,27 @@ fn users_images(cluster: &Cluster) -> BTreeSet<String> {
     images.map(|image| canonical(&image.reference)).collect()
 }
 
+/// Tells every archive which images of the cluster itself it may not bring: those that the file does not name with it.
+pub(super) fn reserve(archives: &mut [super::UserArchive], model: &Model) {
+    let images = model.artifacts().iter();
+    let images = images.filter(|artifact| artifact.kind == ArtifactKind::Image);
+    let users = users_images(model.cluster());
+    let own: BTreeSet<_> = images
+        .filter(|artifact| artifact.os == Os::Linux)
+        .filter_map(|artifact| artifact.address.as_deref().map(canonical))
+        .collect();
+    let named: Vec<_> = archives
+        .iter()
+        .map(|archive| (archive.path.clone(), archive.reference.clone()))
+        .collect();
+    for archive in archives {
+        let named = named.iter().filter(|(path, _)| *path == archive.path);
+        let named: BTreeSet<_> = named.map(|(_, reference)| reference.clone()).collect();
+        archive.reserved = own.union(&users).cloned().collect();
+        archive.reserved.retain(|name| !named.contains(name));
+    }
+}
+
 /// The name that containerd keeps an image under.
 fn canonical(reference: &str) -> String {
     match reference.parse::<ImageReference>() {
@@ -205,6 +226,7 @@ impl super::UserArchive {
         Self {
             path,
             reference: canonical(reference),
+            reserved: BTreeSet::new(),
             opened,
             digest: OnceLock::new(),
             unusable: OnceLock::new(),
@@ -264,11 +286,35 @@ impl super::UserArchive {
             }
             let opened = self.opened.as_ref().ok()?;
             match archive_names(opened.reader().take(opened.size())) {
-                Ok(names) => self.misnamed(&names?),
+                Ok(Some(names)) => self.misnamed(&names).or_else(|| self.replaces(&names)),
+                Ok(None) => Some(self.compressed()),
                 Err(error) => Some(unreadable(error.to_string())),
             }
         });
         unusable.clone()
+    }
+
+    /// What is wrong with an archive that holds an image of the cluster itself which the file does not name: containerd
+    /// keeps the image that it imports last, and `plan` shows only the names of the file.
+    fn replaces(&self, names: &BTreeSet<String>) -> Option<Unusable> {
+        let hidden = names.iter().find(|name| self.reserved.contains(*name))?;
+        Some(Unusable {
+            why: format!(
+                "it also holds `{hidden}`, which the cluster itself runs, and the file does not name it"
+            ),
+            remedy: format!(
+                "save only the images that the file names, or add `ref: {hidden}` with this archive to `images`"
+            ),
+        })
+    }
+
+    /// An archive whose names Mullion does not read.
+    fn compressed(&self) -> Unusable {
+        let path = self.path.display();
+        Unusable {
+            why: "it is compressed with zstd, so Mullion cannot see which images it holds".into(),
+            remedy: format!("decompress it with `zstd -d {path}`, and name the result"),
+        }
     }
 
     /// What is wrong where an archive with these names does not hold the image of the file.
@@ -401,6 +447,47 @@ mod tests {
         fs_err::write(&path, "no archive").unwrap();
         let unusable = archive(&path, "app:3").unusable().unwrap();
         assert!(unusable.remedy.contains("readable"), "{unusable:?}");
+    }
+
+    #[test]
+    fn promise_10_an_archive_brings_no_image_of_the_cluster_that_the_file_does_not_name() {
+        use super::super::made::Scene;
+
+        let scene = Scene::new(
+            "metadata: {name: a}\nmachines:\n- {name: cp, role: control-plane}\n\
+             images: [{ref: 'app:1', archive: app.tar}, {ref: 'app:3', archive: third.tar}]\n",
+        );
+        let hands = scene.hands();
+        let images = hands.model.artifacts().iter();
+        let mut images = images.filter(|artifact| artifact.kind == ArtifactKind::Image);
+        let proxy = images
+            .find_map(|image| {
+                image
+                    .address
+                    .clone()
+                    .filter(|name| name.contains("kube-proxy"))
+            })
+            .unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("app.tar");
+        let judged = |names: &[&str], named: &[&str]| {
+            saved(&path, &serde_json::json!(names).to_string());
+            let mut archives: Vec<_> = named.iter().map(|name| archive(&path, name)).collect();
+            reserve(&mut archives, hands.model);
+            archives.iter().find_map(UserArchive::unusable)
+        };
+        assert_eq!(judged(&["app:1", "app:2"], &["app:1"]), None);
+        // Another archive of the file brings `app:3`.
+        for hidden in [&*proxy, "app:3"] {
+            let unusable = judged(&["app:1", hidden], &["app:1"]).unwrap();
+            assert!(unusable.why.contains(&canonical(hidden)), "{unusable:?}");
+            assert!(unusable.remedy.contains("ref: "), "{unusable:?}");
+            // `plan` shows what the file names.
+            assert_eq!(judged(&["app:1", hidden], &["app:1", hidden]), None);
+        }
+        fs_err::write(&path, [0x28, 0xb5, 0x2f, 0xfd]).unwrap();
+        let unusable = archive(&path, "app:1").unusable().unwrap();
+        assert!(unusable.remedy.contains("zstd -d"), "{unusable:?}");
     }
 
     #[test]

@@ -255,11 +255,14 @@ impl Hands<'_> {
     }
 }
 
+/// The longest life of a join token, whatever the patience: a run that is killed leaves its token behind.
+const TOKEN_MOST: Duration = Duration::from_hours(1);
+
 /// How long a join token lives. kubeadm needs it until kubelet has its certificate: a run that waits longer has a token
 /// that lives longer.
 fn token_lifetime(patience: Patience) -> Duration {
     let usual = Duration::from_mins(mullion_render::TOKEN_MINUTES.into());
-    patience.max(Patience::USUAL).times(usual)
+    patience.max(Patience::USUAL).times(usual).min(TOKEN_MOST)
 }
 
 /// Whether a machine says that it came to the end of a join or an init, and still has what makes it a node.

@@ -176,6 +176,8 @@ pub struct UserArchive {
     pub path: PathBuf,
     /// The name under which containerd keeps the image that the cluster file says is in it.
     pub reference: String,
+    /// The images that the archive may not hold: others than the file names with it, under names that the cluster uses.
+    reserved: BTreeSet<String>,
     /// The file itself, as it was opened with the user's rights, or why it could not be.
     pub opened: std::io::Result<Opened>,
     /// Its digest, once it was needed, or why it cannot be read.
@@ -212,6 +214,8 @@ pub struct Hands<'a> {
     grounds: Grounds,
     /// By which address machines are nodes, as far as that was found out.
     node_addresses: Mutex<BTreeMap<MachineName, IpAddr>>,
+    /// The addresses that agents told, as far as a certificate needed them.
+    told_addresses: Mutex<BTreeMap<MachineName, Vec<IpAddr>>>,
     /// Who is where: known once the world was looked at.
     roster: RwLock<Option<Arc<Roster>>>,
     /// What the name of the endpoint leads to, asked once.
@@ -246,7 +250,7 @@ impl<'a> Hands<'a> {
     /// Hands for a model's cluster, with the drivers that make machines.
     pub fn new(
         model: &'a Model,
-        outfit: Outfit,
+        mut outfit: Outfit,
         mut drivers: BTreeMap<words::Driver, Box<dyn Driver>>,
     ) -> Result<Self, HandsError> {
         let cluster = model.cluster();
@@ -254,6 +258,7 @@ impl<'a> Hands<'a> {
         let taken = state.taken()?;
         let existing = login::existing_driver(cluster, &taken);
         drivers.insert(words::Driver::Ssh, Box::new(existing));
+        images::reserve(&mut outfit.images, model);
         Ok(Self {
             store: Store::open_with(&outfit.cache, outfit.custody.clone())?,
             templates: Templates::new(outfit.place.join("templates"))
@@ -263,6 +268,7 @@ impl<'a> Hands<'a> {
             sessions: Mutex::default(),
             grounds: Grounds::default(),
             node_addresses: Mutex::default(),
+            told_addresses: Mutex::default(),
             roster: RwLock::default(),
             endpoint_addresses: OnceLock::new(),
             api: Mutex::default(),

@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, ToSocketAddrs as _};
 
+use ipnet::Ipv4Net;
 use mullion_plan::{ErrorClass, Roster, StepError};
 use mullion_spec::cluster::NodeIp;
 use mullion_spec::value::MachineName;
@@ -41,6 +42,26 @@ impl Hands<'_> {
         })
     }
 
+    /// Whether a machine's agent decides by which address the machine is a node.
+    pub(super) fn is_told(&self, machine: &MachineName) -> bool {
+        let wish = self.group(machine).and_then(|group| group.node_ip.as_ref());
+        matches!(wish, Some(NodeIp::Network(_) | NodeIp::Adapter(_)))
+    }
+
+    /// The addresses of a machine that its agent tells; none where it does not answer. Left out are those that several
+    /// machines may have: on bridges for pods, and on a link of their own.
+    pub(super) fn told_addresses(&self, machine: &MachineName) -> Vec<IpAddr> {
+        if let Some(found) = lock(&self.told_addresses).get(machine) {
+            return found.clone();
+        }
+        let Ok(Told::Facts(facts)) = self.told(machine) else {
+            return Vec::new();
+        };
+        let found = own_addresses(self.cluster().network.pods, &facts.addresses);
+        lock(&self.told_addresses).insert(machine.clone(), found.clone());
+        found
+    }
+
     /// Those of the machines that can be told.
     pub(super) fn node_addresses(&self, roster: &Roster) -> Vec<(MachineName, IpAddr)> {
         let machines = roster.addresses.iter();
@@ -61,11 +82,7 @@ fn place(wish: &NodeIp) -> String {
 
 /// The first IPv4 address that fits, among lines such as `host0 10.99.0.11/24`. An adapter's name may hold spaces.
 pub fn chosen_address(wish: &NodeIp, lines: &[String]) -> Option<IpAddr> {
-    let mut found = lines.iter().filter_map(|line| {
-        let (adapter, address) = line.rsplit_once(' ')?;
-        let (address, _) = address.split_once('/').unwrap_or((address, ""));
-        Some((adapter, address.parse::<IpAddr>().ok()?))
-    });
+    let mut found = lines.iter().filter_map(|line| parsed(line));
     let fits = |adapter: &str, address: IpAddr| match wish {
         NodeIp::Address(wanted) => address == *wanted,
         NodeIp::Network(network) => network.contains(&address),
@@ -74,6 +91,30 @@ pub fn chosen_address(wish: &NodeIp, lines: &[String]) -> Option<IpAddr> {
     found
         .find(|(adapter, address)| fits(adapter, *address))
         .map(|(_, address)| address)
+}
+
+/// The adapter and the address of a line such as `host0 10.99.0.11/24`.
+fn parsed(line: &str) -> Option<(&str, IpAddr)> {
+    let (adapter, address) = line.rsplit_once(' ')?;
+    let (address, _) = address.split_once('/').unwrap_or((address, ""));
+    Some((adapter, address.parse().ok()?))
+}
+
+/// The addresses in lines such as `host0 10.99.0.11/24` that no other machine may have.
+fn own_addresses(pods: Ipv4Net, lines: &[String]) -> Vec<IpAddr> {
+    let addresses = lines.iter().filter_map(|line| Some(parsed(line)?.1));
+    addresses
+        .filter(|address| !matches!(address, IpAddr::V4(v4) if pods.contains(v4)))
+        .filter(|address| !is_link_local(*address))
+        .collect()
+}
+
+/// Whether several machines may have the same address, each on a link of its own.
+fn is_link_local(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => address.is_link_local(),
+        IpAddr::V6(address) => address.is_unicast_link_local(),
+    }
 }
 
 /// The address that a text is, or the first IPv4 address of a name.
@@ -114,6 +155,21 @@ mod tests {
         assert_eq!(by(adapter("eth0")).unwrap(), "192.0.2.11");
         assert_eq!(by(adapter("ethernet 2")).unwrap(), "198.51.100.7");
         assert_eq!(by(adapter("eth1")), None);
+    }
+
+    #[test]
+    fn promise_11_every_address_of_another_machine_counts_as_its_own() {
+        let lines = [
+            "eth0 192.0.2.11/24",
+            "eth0 fe80::1/64",
+            "Ethernet 2 198.51.100.7/24",
+            "cni0 10.244.1.1/24",
+            "eth3 169.254.7.7/16",
+        ];
+        let pods = "10.244.0.0/16".parse().unwrap();
+        let found = own_addresses(pods, &lines.map(str::to_owned));
+        let found: Vec<_> = found.iter().map(ToString::to_string).collect();
+        assert_eq!(found, ["192.0.2.11", "198.51.100.7"]);
     }
 
     #[test]

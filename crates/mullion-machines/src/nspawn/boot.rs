@@ -122,10 +122,16 @@ pub(super) fn start(
             None => unit_has_ended(&body, label),
         })
     });
-    if let Some(child) = child {
-        reap(child);
+    let seen = seen?;
+    if let Some(mut child) = child {
+        if seen == Seen::Begun && Running::find(&body)?.is_none() {
+            // Without its overlay no later look finds it: another start would use the same folders beside it.
+            end_session(&mut child)?;
+        } else {
+            reap(child);
+        }
     }
-    judge(home, label, seen?, attendant)
+    judge(home, label, seen, attendant)
 }
 
 /// Waits for the first process of a machine that an earlier start left on its way.
@@ -430,6 +436,14 @@ fn detached(home: &Home, label: &Label, group: &Group) -> Result<Child, DriverEr
         .stderr(console.into_parts().0)
         .spawn()
         .map_err(|error| exec::not_started("setsid", error))
+}
+
+/// Ends what [`detached`] started, with everything in its session's first process group.
+fn end_session(child: &mut Child) -> Result<(), DriverError> {
+    let pid = rustix::process::Pid::from_child(child);
+    let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
+    child.wait()?;
+    Ok(())
 }
 
 /// The console's file, begun anew when it has grown large.

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use mullion_plan::Size;
-use rustix::process::Pid;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::error::DriverError;
 use crate::quirks::{CgroupMount, Hierarchy};
@@ -273,11 +273,19 @@ fn put(path: &Path, value: &str) -> std::io::Result<()> {
 }
 
 /// Ends every process in a group and below it.
+///
+/// A descriptor holds each process before the second look at the group: a process that got the number of an ended one is
+/// never signalled.
 fn kill(folder: &Path) {
     for group in groups(folder) {
         for pid in members(&group).into_iter().filter_map(Pid::from_raw) {
-            // One that has ended already is as wanted.
-            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+            // A process that has ended already is as wanted.
+            let Ok(held) = pidfd_open(pid, PidfdFlags::empty()) else {
+                continue;
+            };
+            if members(&group).contains(&pid.as_raw_pid()) {
+                let _ = pidfd_send_signal(&held, Signal::KILL);
+            }
         }
     }
 }

@@ -72,7 +72,15 @@ pub(super) enum Forwarding {
 }
 
 /// Programs that make the same changes as a machine's kubelet, where they run beside the machines.
-const KUBELETS: &[&str] = &["kubelet", "k3s-server", "k3s-agent", "k0s", "rke2"];
+const KUBELETS: &[&str] = &[
+    "kubelet",
+    "k3s-server",
+    "k3s-agent",
+    "k0s",
+    "rke2",
+    "kubelite",
+    "microshift",
+];
 
 /// Files in which an administrator sets the kernel's settings.
 const CONFIGURED: &[&str] = &[

@@ -33,11 +33,15 @@ pub(super) fn authorized(found: &str, key: &str) -> String {
     let ours = format!("{key} {OUR_MARK}");
     let mut lines: Vec<_> = found.lines().collect();
     let at = |lines: &[&str], wanted: &str| lines.iter().position(|line| line.trim() == wanted);
-    if let Some(marked) = lines.iter().position(|line| is_marked(line)) {
-        if lines[marked].trim() == ours {
+    let marked = lines.iter().position(|line| is_marked(line));
+    let replaced;
+    if let Some(marked) = marked {
+        let options = options(lines[marked]);
+        if lines[marked].trim_end() == format!("{options}{ours}") {
             return found.to_owned();
         }
-        lines[marked] = &ours;
+        replaced = format!("{options}{ours}");
+        lines[marked] = &replaced;
     } else if let Some(comment) = at(&lines, OLDER_KEY) {
         let is_key = |line: &&str| !line.trim().is_empty() && !line.trim().starts_with('#');
         let below = comment + 1;
@@ -56,6 +60,22 @@ pub(super) fn authorized(found: &str, key: &str) -> String {
         lines.extend([OUR_KEY, &ours]);
     }
     lines.join("\n") + "\n"
+}
+
+/// What the owner wrote before the type of a key, such as `from="192.0.2.0/24" `: options have no blank outside of quotes.
+fn options(line: &str) -> &str {
+    const TYPES: [&str; 3] = ["ssh-", "ecdsa-", "sk-"];
+    let mut is_quoted = false;
+    let mut is_begin = true;
+    for (at, letter) in line.char_indices() {
+        let is_type = TYPES.iter().any(|kind| line[at..].starts_with(kind));
+        if is_begin && !is_quoted && is_type {
+            return &line[..at];
+        }
+        is_quoted ^= letter == '"';
+        is_begin = letter.is_whitespace();
+    }
+    ""
 }
 
 /// Whether a line of authorised keys is one that we wrote.
@@ -84,11 +104,13 @@ mod tests {
             )
         );
         assert_eq!(first_keys(&[]), "");
-        // Our key is known wherever the owner moved it, and with what they wrote before it.
-        let moved = "from=\"192.0.2.0/24\" ssh-rsa AAAA1 a mullion-cluster\nssh-rsa BBBB\n";
+        // Our key is known wherever the owner moved it, and keeps the options that they wrote before it.
+        let options = "from=\"192.0.2.0/24\",command=\"echo ssh-rsa\" ";
+        let moved = format!("{options}ssh-rsa AAAA1 a mullion-cluster\nssh-rsa BBBB\n{OUR_KEY}\n");
+        assert_eq!(authorized(&moved, "ssh-rsa AAAA1 a"), moved);
         assert_eq!(
-            authorized(&format!("{moved}{OUR_KEY}\n"), "ssh-rsa AAAA2 a"),
-            format!("ssh-rsa AAAA2 a mullion-cluster\nssh-rsa BBBB\n{OUR_KEY}\n")
+            authorized(&moved, "ssh-rsa AAAA2 a"),
+            format!("{options}ssh-rsa AAAA2 a mullion-cluster\nssh-rsa BBBB\n{OUR_KEY}\n")
         );
     }
 

@@ -141,10 +141,12 @@ fn as_named(cluster: &Cluster, environment: &Environment) -> Vec<Named> {
         let what = What::Variable("SSH_AUTH_SOCK".into());
         all.push(Named { what, purpose });
     }
-    if let Some(mirror) = trusted_mirror(&cluster.artifacts) {
+    if let Some(mirror) = &cluster.artifacts.mirror {
+        let at_first = is_trusted(mirror, &cluster.artifacts).then_some(FIRST_FETCH);
+        let purposes: Vec<_> = at_first.into_iter().chain([TAGS]).collect();
         all.push(Named {
             what: What::Mirror(mirror.to_owned()),
-            purpose: FIRST_FETCH.into(),
+            purpose: purposes.join("; "),
         });
     }
     for (name, purpose) in ways_out().chain([PLACE]) {
@@ -183,12 +185,14 @@ const PLACE: (&str, &str) = (
 const FIRST_FETCH: &str = "its own word counts at the first fetch of what no digest is known of; `artifacts.digests` \
     would hold it to a list";
 
-/// The mirror whose own word a run takes. Over plain HTTP only a list of digests counts, a list holds any mirror, and
-/// offline no mirror is asked.
-fn trusted_mirror(artifacts: &Artifacts) -> Option<&str> {
+/// What nodes take a mirror's own word for.
+const TAGS: &str = "nodes pull from it, and it decides which image a tag of a pod means";
+
+/// Whether a run takes the mirror's own word. Over plain HTTP only a list of digests counts, a list holds any mirror, and
+/// offline Mullion asks no mirror.
+fn is_trusted(mirror: &str, artifacts: &Artifacts) -> bool {
     let is_held = artifacts.digests.is_some() || artifacts.offline;
-    let mirror = artifacts.mirror.as_deref();
-    mirror.filter(|mirror| mirror.starts_with("https://") && !is_held)
+    mirror.starts_with("https://") && !is_held
 }
 
 /// The variables that say which way downloads take. Their values are never shown: a proxy's may hold a password.
@@ -380,7 +384,7 @@ mod tests {
         let rows = told("mirror: \"https://m.example/mullion\"");
         assert_eq!(
             text(&rows),
-            format!("trusts mirror `https://m.example/mullion`: {FIRST_FETCH}\n")
+            format!("trusts mirror `https://m.example/mullion`: {FIRST_FETCH}; {TAGS}\n")
         );
         let row = serde_json::to_value(&rows[0]).unwrap();
         assert_eq!(row["kind"], "mirror");
@@ -389,11 +393,13 @@ mod tests {
             "mirror: \"https://m.example\", digests: list",
             "mirror: \"http://m.example\", digests: list",
             "mirror: \"https://m.example\", offline: true",
-            "digests: list",
-            "",
         ] {
             let lines = text(&told(held));
-            assert!(!lines.contains("mirror"), "{held}: {lines}");
+            assert!(lines.contains(&format!("`: {TAGS}\n")), "{held}: {lines}");
+        }
+        for without in ["digests: list", ""] {
+            let lines = text(&told(without));
+            assert!(!lines.contains("mirror"), "{without}: {lines}");
         }
     }
 

@@ -54,7 +54,7 @@ fn a_killed_up_goes_on() {
         trial.nothing_is_left();
         trial.lap("down leaves nothing");
     }
-    assert!(killed * 2 > clusters * kills, "most were not killed");
+    assert!(killed >= clusters * kills, "killed {killed} times only");
 }
 
 /// The cluster was proven, and then a change of a label is killed between its end and the proof: the next plan has the
@@ -66,6 +66,10 @@ fn a_killed_change_is_proven_again(lab: &Lab) {
     let steps = plan["steps"].as_array().unwrap();
     let is_proof = |step: &Value| step["id"].as_str().unwrap().starts_with("verify/");
     assert!(!steps.is_empty() && steps.iter().all(is_proof), "{plan:#}");
+    // A run that only looks leaves no folder behind.
+    let runs = lab.runs().len();
+    let _ = lab.up();
+    assert_eq!(lab.runs().len(), runs, "a run that changed nothing is kept");
     lab.write(BUILT_IN);
     let _ = lab.up();
     let _ = lab.has_nothing_to_do();
@@ -103,29 +107,32 @@ fn is_killed_unproven(lab: &Lab, change: u32) -> bool {
     }
     assert_eq!(ran.code, -9, "{ran}");
     is_cut_off(lab);
-    !has_done("verify/")
+    // A kill may come between the proof and the journal's line about it: the plan knows.
+    let plan = lab.run(&["plan", "--json"]).good().json();
+    !plan["steps"].as_array().unwrap().is_empty()
 }
 
-/// Kills `up` so often, at random moments; the last one always. Gives how often it came in time.
+/// Kills `up` so often, at random moments; the last run always. Gives how often a kill came in time, which is at least so
+/// often: a run that was through before its kill does not count.
 fn kill(lab: &Lab, luck: &mut Luck, kills: u64) -> u64 {
     let mut killed = 0;
     let mut turn = 0;
     let mut is_last_killed = false;
-    while turn < kills || !is_last_killed {
+    while killed < kills || !is_last_killed {
         assert!(
-            turn < 2 * kills + 10,
-            "every run was through before its kill"
+            turn < 3 * kills + 10,
+            "killed {killed} times in {turn} runs: most were through before"
         );
+        turn += 1;
         let mut up = lab.start(&["up"]);
         let Some(planned) = planned(lab, &mut up) else {
             // Nothing was left to do: what is left of the kills is spent on a new cluster.
             let _ = lab.end(up).good();
             let _ = lab.down();
-            turn += 1;
             continue;
         };
         // Each takes its share of what is left, so that the last ones come late.
-        let left = kills.saturating_sub(turn).max(1);
+        let left = kills.saturating_sub(killed).max(1);
         let steps = luck.below(latest(planned, left) + 1);
         let pause = Duration::from_millis(luck.below(WITHIN));
         let begun = wait_for(lab, &mut up, steps, pause);
@@ -136,7 +143,6 @@ fn kill(lab: &Lab, luck: &mut Luck, kills: u64) -> u64 {
         is_last_killed = ran.code != 0;
         if ran.code == 0 {
             say(&format!("            {turn}: it was through before"));
-            turn += 1;
             continue;
         }
         assert_eq!(ran.code, -9, "{ran}");
@@ -147,7 +153,6 @@ fn kill(lab: &Lab, luck: &mut Luck, kills: u64) -> u64 {
             last_begun(lab)
         ));
         is_cut_off(lab);
-        turn += 1;
     }
     killed
 }

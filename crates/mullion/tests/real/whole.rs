@@ -193,6 +193,12 @@ fn one_up_brings_everything_back(lab: &Lab) {
         assert_eq!(machine["machine"], "off", "{status:#}");
     }
     assert_eq!(status["apiServer"], "silent", "{status:#}");
+    let down = [
+        "machines cp1, lin1 are off",
+        "the machine network of this computer is gone",
+        "the API server does not answer",
+    ];
+    assert_eq!(status["down"], serde_json::json!(down), "{status:#}");
     let _ = lab.up();
     serves_again(lab);
 }
