@@ -13,6 +13,7 @@ use mullion_wire::{Kubeadm, Request};
 
 use super::starts::Before;
 use super::state::StateError;
+use super::talk::Told;
 use super::{Hands, lock, settings};
 
 /// How long the API server has for one answer to the question whether it is there.
@@ -59,6 +60,21 @@ fn of_endpoint(
 fn resolved(name: &str) -> Vec<IpAddr> {
     let found = (name, 0).to_socket_addrs().into_iter().flatten();
     found.map(|address| address.ip()).collect()
+}
+
+/// Refuses where a machine answers that it has joined, or that it holds a control plane: its member of etcd may be alive.
+/// A reset leaves neither.
+fn refuse_joined(machine: &MachineName, told: &Told) -> Result<(), StepError> {
+    let has_joined =
+        matches!(told, Told::Facts(facts) if facts.joined.is_some() || facts.control_plane);
+    if !has_joined {
+        return Ok(());
+    }
+    let words =
+        format!("{machine} answers that it has joined, so it stays a node and a member of etcd");
+    Err(StepError::new(ErrorClass::Refused, words).hint(format!(
+        "run `mullion up` again: it looks into {machine} and plans what it needs"
+    )))
 }
 
 impl Hands<'_> {
@@ -342,6 +358,10 @@ impl Hands<'_> {
         membership: Membership,
     ) -> Result<(), StepError> {
         if membership == Membership::NodeAndMember {
+            // A plan may be made while the machine is silent. One that is gone gives no answer.
+            if let Ok(told) = self.told(machine) {
+                refuse_joined(machine, &told)?;
+            }
             self.leave_etcd(machine)?;
         }
         self.api()?
@@ -406,7 +426,31 @@ impl Hands<'_> {
 
 #[cfg(test)]
 mod tests {
+    use mullion_wire::{Facts, Sha256Digest};
+
     use super::*;
+
+    #[test]
+    fn promise_04_a_machine_that_has_joined_is_not_taken_out_of_etcd() {
+        let machine = "cp3".parse().unwrap();
+        let judge = |joined: bool, control_plane: bool| {
+            let facts = Facts {
+                joined: joined.then(|| Sha256Digest::of(b"ours")),
+                control_plane,
+                ..Facts::default()
+            };
+            refuse_joined(&machine, &Told::Facts(Box::new(facts)))
+        };
+        for (joined, control_plane) in [(true, true), (true, false), (false, true)] {
+            let error = judge(joined, control_plane).unwrap_err();
+            assert_eq!(error.class, ErrorClass::Refused);
+            assert!(error.words.starts_with("cp3 answers that it has joined"));
+            assert!(error.hints.iter().any(|hint| hint.contains("mullion up")));
+        }
+        // It was reset, is new, or has no agent.
+        assert_eq!(judge(false, false), Ok(()));
+        assert_eq!(refuse_joined(&machine, &Told::Nobody), Ok(()));
+    }
 
     #[test]
     fn promise_11_no_worker_has_what_the_name_of_the_endpoint_leads_to() {

@@ -136,7 +136,12 @@ impl<'a> Etcd<'a> {
 
     fn joins(&mut self, machine: &MachineName) {
         if let Some(facts) = &mut self.facts {
-            facts.members.extend([healthy(machine)]);
+            // A join that finds a member on the machine adds no second one.
+            let mut members = facts.members.values();
+            let is_member = members.any(|member| member.machine.as_ref() == Some(machine));
+            if !is_member {
+                facts.members.extend([healthy(machine)]);
+            }
         }
         self.gone.remove(machine);
     }

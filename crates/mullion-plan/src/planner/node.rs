@@ -138,6 +138,11 @@ fn rejoin(
         }
         _ => {}
     }
+    // Its kubelet and its member of etcd may run. The join asks the machine first, and registers a node that has joined.
+    if node.is_none() && is_seat && matches!(item.sight, Sight::Blind) {
+        let reason = format!("{name} has no Node object, and its machine did not answer");
+        return vec![join(Prior::Unknown, reason)];
+    }
     let mut links = Vec::new();
     let why = match (node, item.sight) {
         (None, Sight::Seen(_)) if residue => format!("{name} began to join and is no node"),

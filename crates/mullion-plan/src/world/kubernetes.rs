@@ -7,7 +7,7 @@ use mullion_spec::value::{MachineName, Taint};
 
 use super::perform::{Done, not_yet, refused, unreachable};
 use super::state::{Etcd, State, certificates};
-use crate::action::{Action, Membership, SnapshotBefore};
+use crate::action::{Action, Membership, Prior, SnapshotBefore};
 use crate::observed::{ClusterId, Kubeadm, NodeFacts};
 use crate::port::StepError;
 use crate::wanted::{self, PLUGIN_PREFIX};
@@ -60,6 +60,7 @@ impl State {
         duty: Duty,
         endpoint: &str,
         taints: &BTreeSet<Taint>,
+        prior: Prior,
     ) -> Done {
         self.prepared(name)?;
         self.clear_half_made(name)?;
@@ -87,7 +88,12 @@ impl State {
         if way != endpoint {
             return Err(refused(format!("the API server is at {way}")));
         }
-        if has_node || is_member {
+        // The plan was made without a look into the machine. The machine itself now says that it holds nothing.
+        if prior == Prior::Unknown && is_seat {
+            let etcd = self.api()?;
+            etcd.members.remove(name);
+            etcd.nodes.remove(name);
+        } else if has_node || is_member {
             return Err(refused(format!("the cluster still knows {name}")));
         }
         self.register(name, duty, taints);

@@ -144,8 +144,8 @@ impl State {
                 duty,
                 endpoint,
                 taints,
-                ..
-            } => self.join(name, *duty, endpoint, taints),
+                prior,
+            } => self.join(name, *duty, endpoint, taints, *prior),
             Action::Register {
                 duty,
                 labels,

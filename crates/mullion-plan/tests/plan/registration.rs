@@ -115,6 +115,58 @@ fn promise_04_a_control_plane_whose_etcd_cannot_be_asked_is_registered_again_too
 }
 
 #[test]
+fn promise_04_a_member_that_may_be_alive_is_not_taken_out_of_etcd_unseen() {
+    let (sketch, world) = three();
+    let before = look(&world, &sketch);
+    world.strike(&name("cp3"), Blow::DeleteNode);
+    let mut observed = look(&world, &sketch);
+    assert!(
+        observed
+            .cluster
+            .as_ref()
+            .unwrap()
+            .members
+            .contains(&name("cp3"))
+    );
+    observed.machines.get_mut(&name("cp3")).unwrap().inside = None;
+    let plan = planned(&sketch, &observed);
+    let enters: Vec<_> = of_machine(&plan, "cp3")
+        .into_iter()
+        .filter(|id| {
+            let kinds = ["drain/", "snapshot/", "reset/", "forget/", "join/"];
+            kinds.iter().any(|kind| id.starts_with(kind))
+        })
+        .collect();
+    assert_eq!(enters, ["join/cp3"]);
+    let join = &plan.get(&StepId::new("join/cp3")).unwrap().action;
+    let prior = Prior::Unknown;
+    assert!(matches!(join, Action::Join { prior: found, .. } if *found == prior));
+    // The machine answers when its turn comes, and is registered with its member.
+    run_whole(&plan, &world);
+    let after = look(&world, &sketch);
+    assert!(planned(&sketch, &after).is_empty());
+    assert_eq!(after.cluster, before.cluster);
+}
+
+#[test]
+fn promise_04_a_member_that_joins_again_is_not_counted_twice() {
+    let (mut sketch, world) = three();
+    // cp3 left the file. cp1 could not be looked into, and etcd says that cp2 is not healthy.
+    sketch.seats.count = 2;
+    let mut observed = look(&world, &sketch);
+    healthy(&mut observed, [true, false, true]);
+    let cluster = observed.cluster.as_mut().unwrap();
+    cluster.nodes.remove("cp1");
+    observed.machines.get_mut(&name("cp1")).unwrap().inside = None;
+    let risk = Obstacle::NoMajority {
+        machine: name("cp3"),
+        healthy: 1,
+        others: 2,
+    };
+    assert_eq!(only_obstacle(&planned(&sketch, &observed)), &risk);
+}
+
+#[test]
 fn promise_04_a_registration_that_was_cut_off_is_finished_by_the_next_run() {
     let sketch = Sketch::small();
     let world = up(&sketch);
