@@ -23,7 +23,8 @@ impl Hands<'_> {
         }
     }
 
-    fn read_admin(&self, machine: &MachineName) -> Option<Secret> {
+    /// The admin's kubeconfig that is on a control plane.
+    pub(super) fn read_admin(&self, machine: &MachineName) -> Option<Secret> {
         let step = Kubeadm::ReadAdmin;
         let answer = self.ask(machine, &Request::Kubeadm { step }, &Unattended);
         answer.ok()?.kubeadm?.admin

@@ -1,6 +1,7 @@
 //! Asking etcd: for its members and their health, for a snapshot, and to let a member go.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -14,12 +15,16 @@ use mullion_ssh::{Command, Transport as _};
 use mullion_wire::{Facts, Secret};
 
 use super::cluster::refused;
+use super::kubeadm::is_half_way;
 use super::members::Machines;
-use super::talk::lost;
+use super::talk::{Told, lost};
 use super::{Hands, lock, look, state};
 
 /// How long a control plane has to tell how to speak to its etcd.
 const DOOR: Duration = Duration::from_secs(15);
+
+/// What a snapshot is saved before, where everything goes.
+const REMOVAL: &str = "the cluster is removed";
 
 /// Prints the certificates to speak to etcd with, and where it listens.
 const DOOR_SCRIPT: &str = "cd /etc/kubernetes/pki/etcd && for file in ca.crt healthcheck-client.crt \
@@ -144,7 +149,7 @@ impl Hands<'_> {
         attendant: &dyn Attend,
     ) -> Result<(), StepError> {
         if before == SnapshotBefore::Removal {
-            self.save_before_removal(machine, attendant);
+            self.save_if_possible(machine, REMOVAL, attendant);
             return Ok(());
         }
         let api = self.api()?;
@@ -188,10 +193,10 @@ impl Hands<'_> {
         }
     }
 
-    /// Saves a snapshot before the whole cluster goes. Where that fails, the removal goes on: a broken cluster must be
-    /// removable.
-    fn save_before_removal(&self, machine: &MachineName, attendant: &dyn Attend) {
-        let saved = self.api().and_then(|api| {
+    /// Saves a snapshot before something that goes on where that fails: a broken cluster must be removable, and a control
+    /// plane that was half made can be made again.
+    fn save_if_possible(&self, machine: &MachineName, when: &str, attendant: &dyn Attend) {
+        let saved = self.any_api(machine).and_then(|api| {
             let (doors, last) = self.doors(machine);
             let saved = self.save_from_any(&api, machine, doors, last, attendant);
             saved.map_err(|unsaved| match unsaved {
@@ -204,11 +209,37 @@ impl Hands<'_> {
             })
         });
         if let Err(error) = saved {
-            let what = format!(
-                "saved no snapshot of etcd before the cluster is removed: {}",
-                error.words
-            );
+            let what = format!("saved no snapshot of etcd before {when}: {}", error.words);
             self.note_unsaved(what, &error.causes, attendant);
+        }
+    }
+
+    /// The API server by the kubeconfig that we hold, or else by the one that is on the machine: an init that was cut off
+    /// has given us none.
+    fn any_api(&self, machine: &MachineName) -> Result<Arc<Api>, StepError> {
+        let held = self.api();
+        if held.is_ok() {
+            return held;
+        }
+        let Some(admin) = self.read_admin(machine) else {
+            return held;
+        };
+        let api = Api::connect(admin.reveal(), None)
+            .map_err(|error| refused("the kubeconfig of the machine cannot be read", &error))?;
+        Ok(Arc::new(api))
+    }
+
+    /// Saves a snapshot before a control plane is emptied that kubeadm did not finish, or whose reset was cut off: no step
+    /// of the plan saves what it holds. One snapshot of a run is enough.
+    pub(super) fn save_half_made(
+        &self,
+        machine: &MachineName,
+        told: &Told,
+        attendant: &dyn Attend,
+    ) {
+        let is_seat = matches!(told, Told::Facts(facts) if facts.control_plane);
+        if is_seat && is_half_way(told) && lock(&self.snapshots).is_empty() {
+            self.save_if_possible(machine, &format!("{machine} is reset"), attendant);
         }
     }
 
@@ -221,7 +252,7 @@ impl Hands<'_> {
         attendant: &dyn Attend,
     ) {
         if facts.control_plane && lock(&self.snapshots).is_empty() {
-            self.save_before_removal(machine, attendant);
+            self.save_if_possible(machine, REMOVAL, attendant);
         }
     }
 
@@ -417,6 +448,52 @@ mod tests {
         assert_eq!(attempts(false), 0, "a worker holds nothing");
         lock(&hands.snapshots).push("1-before-cp2.db".into());
         assert_eq!(attempts(true), 0, "one is enough");
+    }
+
+    #[test]
+    fn promise_04_a_half_made_control_plane_is_saved_if_possible_before_it_is_emptied() {
+        use mullion_wire::KubeadmPhase::{Begun, Finished, Resetting};
+        let scene = super::super::made::Scene::new(
+            "metadata: {name: ours}\nmachines:\n- {name: cp, role: control-plane, addresses: [192.0.2.1]}\n",
+        );
+        let hands = scene.hands();
+        let machine = "cp1".parse().unwrap();
+        let notes = |kubeadm, control_plane| {
+            let facts = Facts {
+                kubeadm,
+                control_plane,
+                ..Facts::default()
+            };
+            let told = Told::Facts(Box::new(facts));
+            hands.save_half_made(&machine, &told, &mullion_plan::Unattended);
+            hands.take_notes()
+        };
+        // A worker holds nothing, and the plan saves a whole control plane in a step of its own.
+        for (kubeadm, control_plane) in [
+            (Some(Begun), false),
+            (Some(Finished), true),
+            (None, true),
+            (None, false),
+        ] {
+            assert_eq!(notes(kubeadm, control_plane), [""; 0]);
+        }
+        // No control plane answers here. That is told, and keeps nothing from going on.
+        let told = notes(Some(Begun), true);
+        assert_eq!(told.len(), 1);
+        let words = "saved no snapshot of etcd before cp1 is reset: ";
+        assert!(told[0].starts_with(words), "{told:?}");
+        // So is a reset that was cut off.
+        let again = scene.hands();
+        let facts = Facts {
+            kubeadm: Some(Resetting),
+            control_plane: true,
+            ..Facts::default()
+        };
+        let told = Told::Facts(Box::new(facts));
+        again.save_half_made(&machine, &told, &mullion_plan::Unattended);
+        assert_eq!(again.take_notes().len(), 1);
+        lock(&hands.snapshots).push("1-before-cp2.db".into());
+        assert_eq!(notes(Some(Begun), true).len(), 0, "one is enough");
     }
 
     #[test]

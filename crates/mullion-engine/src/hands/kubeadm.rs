@@ -40,6 +40,8 @@ impl Hands<'_> {
         let step = init(&self.setting()?, machine, &keys).map_err(|error| {
             settings::unrendered(&format!("the configuration of {machine}"), &error)
         })?;
+        // The agent empties the machine of what an init left that was cut off, before it begins again.
+        self.save_half_made(machine, &self.told(machine)?, attendant);
         let answer = self.ask(machine, &Request::Kubeadm { step }, attendant)?;
         let admin = answer.kubeadm.and_then(|done| done.admin).ok_or_else(|| {
             StepError::new(
@@ -248,7 +250,18 @@ impl Hands<'_> {
         if keeps_etcd {
             // Minutes may have passed since the snapshot, with other steps in between.
             self.spare_from_etcd(machine)?;
+        } else {
+            self.save_half_made(machine, &self.told(machine)?, attendant);
         }
+        self.clear(machine, attendant)
+    }
+
+    /// The same, whatever it holds: what this run began is taken back whole.
+    pub(super) fn clear(
+        &self,
+        machine: &MachineName,
+        attendant: &dyn Attend,
+    ) -> Result<(), StepError> {
         let step = Kubeadm::Reset;
         self.ask(machine, &Request::Kubeadm { step }, attendant)?;
         Ok(())
@@ -272,7 +285,7 @@ fn is_whole(told: &Told) -> bool {
 }
 
 /// Whether kubeadm was begun on a machine and has not come to its end.
-fn is_half_way(told: &Told) -> bool {
+pub(super) fn is_half_way(told: &Told) -> bool {
     use KubeadmPhase::{Begun, Resetting};
     matches!(told, Told::Facts(facts) if matches!(facts.kubeadm, Some(Begun | Resetting)))
 }

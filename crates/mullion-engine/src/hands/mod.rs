@@ -558,8 +558,7 @@ impl Perform for Hands<'_> {
             Undo::DisableFeatures { .. } => Ok(()),
             Undo::RevertBlueprint { machine } => self.revert(machine, attendant),
             Undo::LeaveCluster { machine } => {
-                // What this run began is taken back whole.
-                self.reset(machine, false, attendant)?;
+                self.clear(machine, attendant)?;
                 self.forget(machine, Membership::NodeAndMember)
             }
             Undo::DeleteObjects { set } => self.remove_objects(set),

@@ -29,7 +29,7 @@ pub(super) fn entry(view: &View<'_>, item: &Item<'_>, is_founder: bool) -> Vec<L
         _ => false,
     };
     let reset = |reason: String| {
-        // Where there is no cluster there is nothing to save: what is left is of one that was never finished.
+        // Where there is no cluster, what is left is of one that was never finished. The reset itself saves what it can.
         if matches!(view.api, Api::Absent) {
             let keeps_etcd = false;
             return vec![Link::new(stage, Action::Reset { keeps_etcd }, reason)];
