@@ -148,6 +148,7 @@ pub fn conduct(
             );
             // The last sender: with it the drawing ends.
             drop(relay);
+            hands.forget_at_end();
             report
         });
         loop {

@@ -410,6 +410,7 @@ impl Hands<'_> {
             let words = format!("this release has no suite `{suite}`");
             return Err(StepError::new(ErrorClass::Refused, words).hint("take `smoke`"));
         }
+        self.forget_before(suite)?;
         let api = self.api()?;
         let failed = |error: &KubeError| refused("the cluster could not be looked at", error);
         for (workload, namespace, name) in self.workloads()? {

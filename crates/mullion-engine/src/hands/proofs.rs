@@ -3,14 +3,15 @@
 //! A suite that passed before a change proves nothing about the cluster after it, whether the change ends, fails or is
 //! killed. So the first changing step of a run forgets what was proven, before it changes anything: in the cluster,
 //! for runs from other computers, and in the state, for a run that finds an API server that did not answer then. Where
-//! the API server does not answer, later changing steps ask it again.
+//! the API server does not answer, later changing steps ask it again, and so do a suite before it begins and the run at
+//! its end.
 
 use std::collections::BTreeSet;
 use std::time::Instant;
 
 use mullion_plan::{ClusterFacts, ErrorClass, StepError};
 
-use super::cluster::ANSWER;
+use super::cluster::{ANSWER, refused};
 use super::state::StateError;
 use super::{Hands, lock};
 
@@ -36,16 +37,68 @@ pub(super) enum Changes {
 impl Hands<'_> {
     /// Forgets what was proven, once for each run of changes.
     pub(super) fn forget_proofs(&self) -> Result<(), StepError> {
-        self.forget_proofs_by(|| {
-            let Ok(api) = self.api() else {
-                return false;
-            };
-            api.answers(ANSWER) && api.forget_proofs().is_ok()
+        self.forget_proofs_by(|| self.erase_proofs())
+    }
+
+    /// The cluster forgets what was proven before this run's changes, where it has not done so yet. The suite that begins
+    /// may fail, and other computers must not find that it passed. An earlier run that ended, or was killed, while the API
+    /// server was silent counts too.
+    pub(super) fn forget_before(&self, suite: &str) -> Result<(), StepError> {
+        let is_doubted = {
+            let passed = self.state.proofs().map_err(|error| unkept(&error))?;
+            passed.is_some_and(|passed| !passed.contains(suite))
+        };
+        self.forget_rest_by(is_doubted, || self.erase_proofs())
+    }
+
+    /// The same at the end of a run, however it ended. An API server that is still silent is asked by the next run.
+    pub fn forget_at_end(&self) {
+        let _ = self.forget_rest_by(false, || self.erase_proofs());
+    }
+
+    /// Removes from the cluster which suites passed.
+    fn erase_proofs(&self) -> Result<(), StepError> {
+        let api = self.api()?;
+        if !api.answers(ANSWER) {
+            let words = "the API server does not answer";
+            return Err(StepError::new(ErrorClass::Unreachable, words));
+        }
+        api.forget_proofs().map_err(|error| {
+            refused(
+                "the cluster's record of suites that passed could not be removed",
+                &error,
+            )
         })
     }
 
-    /// The same, where `forgets` asks the cluster to forget, and tells whether it did.
-    fn forget_proofs_by(&self, forgets: impl FnOnce() -> bool) -> Result<(), StepError> {
+    /// Asks the cluster to forget where a change began and it has not forgotten, without a pause. `is_doubted` where an
+    /// earlier run left that to this one.
+    fn forget_rest_by(
+        &self,
+        is_doubted: bool,
+        forgets: impl FnOnce() -> Result<(), StepError>,
+    ) -> Result<(), StepError> {
+        let mut changes = lock(&self.changes);
+        match *changes {
+            Changes::Forgotten => return Ok(()),
+            Changes::None if !is_doubted => return Ok(()),
+            // Once the cluster has forgotten all suites, so must the state.
+            Changes::None => self
+                .state
+                .keep_proofs(&BTreeSet::new())
+                .map_err(|error| unkept(&error))?,
+            Changes::Begun { .. } => {}
+        }
+        forgets()?;
+        *changes = Changes::Forgotten;
+        Ok(())
+    }
+
+    /// The same as [`Hands::forget_proofs`], where `forgets` asks the cluster to forget.
+    fn forget_proofs_by(
+        &self,
+        forgets: impl FnOnce() -> Result<(), StepError>,
+    ) -> Result<(), StepError> {
         // Held meanwhile: no other step may change anything before it is written.
         let mut changes = lock(&self.changes);
         match *changes {
@@ -58,7 +111,7 @@ impl Hands<'_> {
                 .map_err(|error| unkept(&error))?,
         }
         let asked = Instant::now();
-        let has_forgotten = forgets();
+        let has_forgotten = forgets().is_ok();
         *changes = if has_forgotten {
             Changes::Forgotten
         } else {
@@ -113,6 +166,10 @@ mod tests {
         let machine = Some("lin1".parse().unwrap());
         let why = "a test".into();
         Step::new(Stage::Machines, machine, action, why, Vec::new())
+    }
+
+    fn silent() -> Result<(), StepError> {
+        Err(StepError::new(ErrorClass::Unreachable, "a test"))
     }
 
     /// Cluster facts that call the suite proven.
@@ -172,7 +229,7 @@ mod tests {
         let change = |answer: bool| {
             let forgets = || {
                 asked.set(asked.get() + 1);
-                answer
+                if answer { Ok(()) } else { silent() }
             };
             hands.forget_proofs_by(forgets).unwrap();
             // It answered at once: the pause is a short one.
@@ -197,10 +254,63 @@ mod tests {
         let hands = scene.hands();
         let waits = || {
             std::thread::sleep(Duration::from_millis(300));
-            false
+            silent()
         };
         hands.forget_proofs_by(waits).unwrap();
         let is_asked = || panic!("it is asked at the next step");
         hands.forget_proofs_by(is_asked).unwrap();
+    }
+
+    #[test]
+    fn a_silent_api_server_is_asked_again_before_a_suite_and_at_the_end_of_a_run() {
+        let scene = Scene::new("machines: {linux: 1}\n");
+        let hands = scene.hands();
+        let is_asked = || panic!("nothing was changed");
+        hands.forget_rest_by(false, is_asked).unwrap();
+        let waits = || {
+            std::thread::sleep(Duration::from_millis(300));
+            silent()
+        };
+        hands.forget_proofs_by(waits).unwrap();
+        // A changing step would not ask yet. One that is still silent fails the suite, and not the end of the run.
+        assert_eq!(hands.forget_rest_by(false, silent), silent());
+        hands.forget_at_end();
+        let asked = Cell::new(0);
+        for _ in 0..2 {
+            let forgets = || {
+                asked.set(asked.get() + 1);
+                Ok(())
+            };
+            hands.forget_rest_by(false, forgets).unwrap();
+        }
+        assert_eq!(asked.get(), 1, "once it has forgotten, it is not asked");
+        assert_eq!(*lock(&hands.changes), Changes::Forgotten);
+    }
+
+    #[test]
+    fn a_suite_does_not_begin_while_the_cluster_may_hold_an_old_proof() {
+        let scene = Scene::new("machines: {linux: 1}\n");
+        let hands = scene.hands();
+        // There is no kubeconfig, so nobody can ask the cluster.
+        assert_eq!(hands.forget_before(SUITE), Ok(()), "nothing was changed");
+        let _ = hands.perform(&step(Action::StartMachine), &Unattended);
+        assert!(hands.forget_before(SUITE).is_err());
+        // The run was killed, or ended, before the API server answered. The next one asks for it.
+        assert!(scene.hands().forget_before(SUITE).is_err());
+        hands.keep_proof(SUITE).unwrap();
+        assert_eq!(scene.hands().forget_before(SUITE), Ok(()));
+        // The suite itself begins with that.
+        scene
+            .state()
+            .keep_proofs(&["another".to_owned()].into())
+            .unwrap();
+        let verify = Action::Verify {
+            suite: SUITE.into(),
+        };
+        scene
+            .hands()
+            .perform(&step(verify), &Unattended)
+            .unwrap_err();
+        assert_eq!(scene.state().proofs().unwrap(), Some(BTreeSet::new()));
     }
 }
