@@ -30,7 +30,7 @@ fn promise_04_certificates_that_end_soon_are_renewed_after_a_snapshot() {
     assert_eq!(found["warnings"], json!([]));
 
     let (served, admin) = (served(&lab), kept_certificate(&lab));
-    age_one(&lab);
+    age_one(&lab, "cp1");
     let found = certificates(&lab);
     assert_eq!(found["first"]["file"], "pki/front-proxy-client.crt");
     let _ = lab.run(&["status"]).good().says(&[
@@ -110,7 +110,16 @@ fn is_new(lab: &Lab, served: &str, admin: &str) {
 }
 
 fn certificates(lab: &Lab) -> Value {
-    lab.status()["machines"][0]["certificates"].clone()
+    certificates_of(lab, "cp1")
+}
+
+/// What `status` tells of the certificates of a control plane.
+#[track_caller]
+pub(crate) fn certificates_of(lab: &Lab, machine: &str) -> Value {
+    let status = lab.status();
+    let found = status["machines"].as_array().unwrap();
+    let machine = found.iter().find(|found| found["name"] == machine);
+    machine.unwrap_or_else(|| panic!("{status:#}"))["certificates"].clone()
 }
 
 /// The certificate that the API server serves.
@@ -131,13 +140,14 @@ fn kept_certificate(lab: &Lab) -> String {
     client_certificate_id(&text).unwrap()
 }
 
-fn ssh(lab: &Lab, command: &str) -> String {
-    lab.run(&["ssh", "cp1", "--", command]).good().out
+fn ssh(lab: &Lab, machine: &str, command: &str) -> String {
+    lab.run(&["ssh", machine, "--", command]).good().out
 }
 
-/// Puts a certificate in the place of one of kubeadm's that was issued 360 days ago and ends in five days.
-fn age_one(lab: &Lab) {
-    let folder = lab.path("aged");
+/// Puts a certificate in the place of one of kubeadm's on a control plane that was issued 360 days ago and ends in five
+/// days.
+pub(crate) fn age_one(lab: &Lab, machine: &str) {
+    let folder = lab.path(&format!("aged-{machine}"));
     fs_err::create_dir(&folder).unwrap();
     let pki = "/etc/kubernetes/pki";
     for name in [
@@ -145,7 +155,7 @@ fn age_one(lab: &Lab) {
         "front-proxy-ca.key",
         "front-proxy-client.key",
     ] {
-        let text = ssh(lab, &format!("cat {pki}/{name}"));
+        let text = ssh(lab, machine, &format!("cat {pki}/{name}"));
         fs_err::write(folder.join(name), text).unwrap();
     }
     let settings = "[ca]\ndefault_ca=d\n[d]\ndatabase=index\nserial=serial\nnew_certs_dir=.\ndefault_md=sha256\n\
@@ -169,12 +179,14 @@ fn age_one(lab: &Lab) {
     let aged = fs_err::read_to_string(folder.join("aged.crt")).unwrap();
     let path = format!("{pki}/front-proxy-client.crt");
     let command = format!("cat > {path} && touch -d '360 days ago' {path}");
-    let _ = lab.run_with(&["ssh", "cp1", "--", &command], &aged).good();
+    let _ = lab
+        .run_with(&["ssh", machine, "--", &command], &aged)
+        .good();
 }
 
 /// Lets kubeadm issue certificates that are good for [`SHORT`]; gives back when they have expired.
 fn shorten(lab: &Lab) -> Instant {
-    let version = ssh(lab, "kubeadm version -o short");
+    let version = ssh(lab, "cp1", "kubeadm version -o short");
     let settings = format!(
         "apiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\nkubernetesVersion: {}\n\
          certificateValidityPeriod: {}s\n",

@@ -1,9 +1,14 @@
 //! Three control planes, and a machine before them that everybody talks to.
 
+use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
+use serde_json::Value;
+
+use crate::certificates::{age_one, certificates_of};
 use crate::computer::{cut_power, lose};
+use crate::killed::journal;
 use crate::kube::SETTLE;
 use crate::lab::Lab;
 use crate::trial::{Trial, until};
@@ -71,6 +76,9 @@ fn three_control_planes_behind_a_load_balancer() {
     a_reset_saves_what_etcd_holds(&lab);
     trial.lap("one is reset: only with a healthy majority, and after a snapshot");
 
+    two_are_renewed_one_after_the_other(&lab);
+    trial.lap("up renews the old certificates of two, one after the other");
+
     // A machine that is lost with its disk: etcd must let it go before another one can come.
     lose(&lab, "cp3");
     let _ = lab.run(&["up", "--yes"]).good();
@@ -122,6 +130,62 @@ fn a_reset_saves_what_etcd_holds(lab: &Lab) {
     });
     let _ = saved_once(lab);
     become_ready(lab);
+    let _ = lab.has_nothing_to_do();
+}
+
+/// The certificates of two control planes end in days. One `up` renews both, each after a snapshot, and begins with the
+/// second only when the first is back.
+fn two_are_renewed_one_after_the_other(lab: &Lab) {
+    let good = |machine: &str| {
+        let found = certificates_of(lab, machine);
+        assert!(
+            found["first"]["daysLeft"].as_i64().unwrap() >= 363,
+            "{machine}: {found}"
+        );
+        assert_eq!(found["warnings"], serde_json::json!([]), "{machine}");
+    };
+    let kept = || {
+        let command = "cat /etc/kubernetes/pki/*.crt /etc/kubernetes/pki/etcd/*.crt";
+        lab.run(&["ssh", "cp3", "--", command]).good().out
+    };
+    let before = kept();
+    for machine in ["cp1", "cp2"] {
+        age_one(lab, machine);
+        let found = certificates_of(lab, machine);
+        assert_eq!(found["first"]["file"], "pki/front-proxy-client.crt");
+        assert_eq!(found["first"]["daysLeft"], 4, "{machine}: {found}");
+    }
+    let ran = lab.up().says(&[
+        "renewed the certificates of cp1",
+        "renewed the certificates of cp2",
+    ]);
+    let lines = ran.err.lines();
+    let saved: BTreeSet<_> = lines
+        .filter_map(|line| line.strip_prefix("saved a snapshot of etcd: "))
+        .collect();
+    assert_eq!(saved.len(), 2, "{ran}");
+    let lines = journal(lab.runs().last().unwrap());
+    let is_it = |line: &Value, kind: &str, step: &str| line["line"] == kind && line["step"] == step;
+    let begin = |step: &str| lines.iter().position(|line| is_it(line, "begin", step));
+    let end = |step: &str| lines.iter().rposition(|line| is_it(line, "end", step));
+    let steps = [
+        begin("snapshot/cp1"),
+        begin("renew/cp1"),
+        end("renew/cp1"),
+        begin("snapshot/cp2"),
+        begin("renew/cp2"),
+        end("renew/cp2"),
+    ];
+    assert!(steps.iter().all(Option::is_some), "{steps:?}\n{ran}");
+    assert!(steps.is_sorted(), "{steps:?}\n{ran}");
+    for step in ["snapshot/cp3", "renew/cp3"] {
+        assert_eq!(begin(step), None, "{ran}");
+    }
+    become_ready(lab);
+    for machine in ["cp1", "cp2", "cp3"] {
+        good(machine);
+    }
+    assert_eq!(kept(), before, "cp3 has other certificates");
     let _ = lab.has_nothing_to_do();
 }
 
