@@ -449,6 +449,7 @@ fn write_private(
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
+    use super::super::networks::NETWORKS;
     use super::*;
 
     #[test]
@@ -560,11 +561,21 @@ mod tests {
         let name: ClusterName = "demo".parse().unwrap();
         let state = ClusterState::of(folder.path(), &name);
         fs_err::create_dir_all(state.folder()).unwrap();
-        let names = [TAKEN, PROOFS, ID, FILE, PATHS, KUBECONFIG, PRIVATE_KEY];
+        let names = [
+            TAKEN,
+            PROOFS,
+            NETWORKS,
+            ID,
+            FILE,
+            PATHS,
+            KUBECONFIG,
+            PRIVATE_KEY,
+        ];
         let all = |state: &ClusterState| {
             [
                 (TAKEN, state.taken().map(|_| ())),
                 (PROOFS, state.proofs().map(|_| ())),
+                (NETWORKS, state.networks().map(|_| ())),
                 (ID, state.id().map(|_| ())),
                 (FILE, state.file().map(|_| ())),
                 (PATHS, state.paths().map(|_| ())),
@@ -601,16 +612,26 @@ mod tests {
             let error = told(state.taken().unwrap_err());
             assert!(error.contains(TAKEN), "{text}: {error}");
         }
-        let newer = r#"{"version":2,"machines":[]}"#;
-        fs_err::write(state.folder().join(TAKEN), newer).unwrap();
-        assert!(matches!(state.taken(), Err(StateError::Newer { .. })));
+        for (name, newer) in [
+            (TAKEN, r#"{"version":2,"machines":[]}"#),
+            (PROOFS, r#"{"version":2,"passed":{}}"#),
+            (NETWORKS, r#"{"version":2,"pods":{}}"#),
+        ] {
+            fs_err::write(state.folder().join(name), newer).unwrap();
+            for (other, result) in all(&state) {
+                let is_newer = matches!(result, Err(StateError::Newer { .. }));
+                assert_eq!(is_newer, other == name, "{other} beside {name}");
+            }
+            assert!(state.check().is_err(), "{name}");
+            fs_err::remove_file(state.folder().join(name)).unwrap();
+        }
         fs_err::write(state.folder().join(ID), "not an id").unwrap();
         assert!(matches!(state.id(), Err(StateError::Damaged { .. })));
         // A folder that is no folder.
         fs_err::remove_dir_all(state.folder()).unwrap();
         fs_err::os::unix::fs::symlink("nowhere", state.folder()).unwrap();
         let found = ClusterState::find(folder.path(), &name).unwrap();
-        for (_, result) in all(&found).into_iter().take(6) {
+        for (_, result) in all(&found).into_iter().take(names.len() - 1) {
             assert!(told(result.unwrap_err()).contains("demo"));
         }
         assert!(found.keep_id(&ClusterUid::of(1)).is_err());
