@@ -28,8 +28,8 @@ use std::path::{Path, PathBuf};
 use fs_err as fs;
 use mullion_plan::{Attend, News, Unit};
 use mullion_rights::Opened;
+use mullion_tar::{TarEntries, TarEntry, TarReader};
 use serde::{Deserialize, Serialize};
-use tar::Archive;
 
 pub use self::error::BundleError;
 pub use self::import::{Vouch, import};
@@ -78,16 +78,16 @@ impl Bundle<'_> {
         }
     }
 
-    fn open(&self) -> Result<Archive<fs::File>, BundleError> {
+    fn open(&self) -> Result<TarReader<fs::File>, BundleError> {
         let opened = Opened::by_invoker(self.0).map_err(|error| self.io(error))?;
         let file = fs::File::open(opened.address()).map_err(|error| self.io(error))?;
-        Ok(Archive::new(file))
+        Ok(TarReader::new(file))
     }
 
     /// Reads the index, and leaves the entries behind it to be read. Gives its bytes, too.
     fn index(
         &self,
-        entry: Option<io::Result<tar::Entry<'_, fs::File>>>,
+        entry: Option<io::Result<TarEntry<'_, fs::File>>>,
     ) -> Result<(Index, Vec<u8>), BundleError> {
         let none = || BundleError::NotABundle {
             file: self.0.to_owned(),
@@ -131,7 +131,7 @@ impl Bundle<'_> {
     /// Reads the index and its signature, and gives the first entry behind them where that was read already.
     fn open_index<'e>(
         &self,
-        entries: &mut tar::Entries<'e, fs::File>,
+        entries: &mut TarEntries<'e, fs::File>,
     ) -> Result<(Index, Option<PublicKey>, FirstEntry<'e>), BundleError> {
         let (index, bytes) = self.index(entries.next())?;
         let Some(Ok(mut next)) = entries.next() else {
@@ -173,7 +173,7 @@ impl Bundle<'_> {
     }
 }
 
-type FirstEntry<'e> = Option<tar::Entry<'e, fs::File>>;
+type FirstEntry<'e> = Option<TarEntry<'e, fs::File>>;
 
 /// The length of all items together, as the index claims it.
 fn total(index: &Index) -> u64 {
@@ -240,7 +240,7 @@ fn note(store: &Store, bundle: &Bundle<'_>, record: &Record) -> io::Result<()> {
 fn copy_checked<W: io::Write>(
     bundle: &Bundle<'_>,
     record: &Record,
-    entry: tar::Entry<'_, fs::File>,
+    entry: TarEntry<'_, fs::File>,
     to: W,
     go_on: &mut dyn FnMut(u64) -> bool,
 ) -> Result<W, BundleError> {
@@ -276,7 +276,7 @@ fn take_out(
     bundle: &Bundle<'_>,
     entry: &Entry<'_>,
     mut record: Record,
-    found: tar::Entry<'_, fs::File>,
+    found: TarEntry<'_, fs::File>,
     attendant: &dyn Attend,
 ) -> Result<(PathBuf, Record), BundleError> {
     let new = entry

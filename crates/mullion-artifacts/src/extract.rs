@@ -5,6 +5,7 @@ use std::path::Path;
 
 use flate2::read::GzDecoder;
 use fs_err as fs;
+use mullion_tar::TarReader;
 
 use crate::digest::Asking;
 
@@ -33,7 +34,7 @@ pub(crate) fn member(
 }
 
 fn of_tar(reader: impl io::Read, name: &str, to: &Path) -> io::Result<bool> {
-    let mut archive = tar::Archive::new(reader);
+    let mut archive = TarReader::new(reader);
     for entry in archive.entries()? {
         let mut entry = entry?;
         let is_it = entry.header().entry_type().is_file()

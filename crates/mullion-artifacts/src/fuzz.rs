@@ -4,6 +4,7 @@ use std::io::Cursor;
 use std::path::Path;
 
 use mullion_plan::Unattended;
+use mullion_tar::TarReader;
 use serde_json::Value;
 use zip::ZipArchive;
 
@@ -119,7 +120,7 @@ pub fn archive_member(archive: &Path, to: &Path) -> Result<(), String> {
 pub fn layer(from: &Path, to: &Path) -> Result<(), String> {
     trim(from, to).map_err(|error| error.to_string())?;
     let file = fs_err::File::open(to).map_err(|error| error.to_string())?;
-    let mut archive = tar::Archive::new(file);
+    let mut archive = TarReader::new(file);
     for entry in archive.entries().map_err(|error| error.to_string())? {
         let entry = entry.map_err(|error| error.to_string())?;
         let path = entry.path().map_err(|error| error.to_string())?;

@@ -132,6 +132,11 @@ pub enum Trouble {
         /// The command that ends the machine.
         end: String,
     },
+    /// A folder among those of its machines has a name that no machine can have.
+    StrangeFolder {
+        /// The folder.
+        folder: String,
+    },
 }
 
 #[cfg(test)]

@@ -535,6 +535,11 @@ fn left_alone(machine: Option<&MachineName>, trouble: &Trouble) -> String {
                 "{what} is in use by a machine that runs although its folder `{folder}` was removed"
             )
         }
+        Trouble::StrangeFolder { folder } => {
+            format!(
+                "`{folder}` is among the machines of this cluster, and its name is not one of a machine"
+            )
+        }
     }
 }
 
@@ -584,6 +589,10 @@ fn way_out(machine: Option<&MachineName>, trouble: &Trouble) -> String {
         Trouble::NoFolder { end, .. } => {
             format!("end the machine with `{end}`, then run the command again; nothing was changed")
         }
+        Trouble::StrangeFolder { folder } => format!(
+            "give `{folder}` the name back that it had, use a newer version of Mullion if one made it, or move it to another \
+             folder if it is not a machine; nothing was changed"
+        ),
     }
 }
 
@@ -656,6 +665,21 @@ mod tests {
         ] {
             assert!(hint.contains(way), "{way}: {hint}");
         }
+    }
+
+    #[test]
+    fn promise_06_a_folder_that_cannot_be_a_machine_is_named_with_a_remedy() {
+        let obstacle = Obstacle::LeftAlone {
+            machine: None,
+            trouble: Trouble::StrangeFolder {
+                folder: "/place/clusters/demo/machines/CP1".into(),
+            },
+        };
+        assert_eq!(obstacle.class(), ObstacleClass::ThisComputer);
+        for words in [obstacle.words(), obstacle.hint()] {
+            assert!(words.contains("demo/machines/CP1"), "{words}");
+        }
+        assert!(obstacle.hint().contains("move it"), "{}", obstacle.hint());
     }
 
     #[test]

@@ -5,7 +5,8 @@ use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 
 use mullion_plan::{Attend, News, Unit};
-use tar::{Archive, Entry, EntryType};
+use mullion_tar::{TarEntry, TarReader};
+use tar::EntryType;
 
 use crate::error::TemplateError;
 use crate::source::{Hashing, Source};
@@ -31,13 +32,13 @@ pub(crate) fn unpack(
     let total = opened.size();
     let hashing = Hashing::new(opened.reader());
     let reader = io::BufReader::with_capacity(1 << 20, hashing);
-    let mut archive = Archive::new(reader);
+    let mut archive = TarReader::new(reader);
     unpack_all(&mut archive, tar, into, total, attendant)?;
     tar.check(archive.into_inner().into_inner())
 }
 
 fn unpack_all<R: Read>(
-    archive: &mut Archive<R>,
+    archive: &mut TarReader<R>,
     tar: &Source,
     into: &Tree,
     total: u64,
@@ -77,7 +78,7 @@ fn unpack_all<R: Read>(
 
 /// Lays down one entry.
 fn lay<R: Read>(
-    entry: &mut Entry<'_, R>,
+    entry: &mut TarEntry<'_, R>,
     into: &Tree,
     owns: bool,
     folders: &mut Vec<(PathBuf, Traits)>,
@@ -126,7 +127,7 @@ fn is_name(part: std::path::Component<'_>) -> bool {
     matches!(part, std::path::Component::Normal(_))
 }
 
-fn target<R: Read>(entry: &Entry<'_, R>) -> io::Result<PathBuf> {
+fn target<R: Read>(entry: &TarEntry<'_, R>) -> io::Result<PathBuf> {
     let link = entry.link_name()?;
     let link = link.filter(|link| link.as_ref() != Path::new(""));
     let link = link.ok_or_else(|| {

@@ -24,7 +24,7 @@ pub fn find() -> Result<Option<WindowsOutfit>, Failure> {
             .because(&error)
     };
     let mut files = BTreeMap::new();
-    let mut archive = tar::Archive::new(EMBEDDED);
+    let mut archive = mullion_tar::TarReader::new(EMBEDDED);
     for entry in archive.entries().map_err(unread)? {
         let mut entry = entry.map_err(unread)?;
         let name = entry.path().map_err(unread)?.display().to_string();

@@ -16,6 +16,7 @@ pub(crate) const TABLE: &[&str] = &[
     "mullion-standin",
     "mullion-rights",
     "mullion-program",
+    "mullion-tar",
     "mullion-ssh",
     "mullion-artifacts",
     "mullion-template",

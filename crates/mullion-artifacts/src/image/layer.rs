@@ -5,6 +5,7 @@ use std::io::{self, BufWriter, Read, Write};
 use std::path::{Component, Path, PathBuf};
 
 use fs_err as fs;
+use mullion_tar::TarReader;
 use tar::{Builder, EntryType, Header};
 
 use crate::digest::Asking;
@@ -164,7 +165,7 @@ impl Trim<'_> {
             next: 0,
         };
         let mut kept = BTreeMap::new();
-        let mut archive = tar::Archive::new(io::BufReader::new(reader));
+        let mut archive = TarReader::new(io::BufReader::new(reader));
         for entry in archive.entries()? {
             let mut entry = entry?;
             let path = cleaned(&entry.path()?);

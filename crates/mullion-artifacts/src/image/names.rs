@@ -5,6 +5,7 @@ use std::io::{self, BufRead as _, Read};
 
 use flate2::read::MultiGzDecoder;
 use mullion_spec::image::ImageReference;
+use mullion_tar::TarReader;
 use serde::Deserialize;
 
 /// The most that is read of one document in an archive; containerd reads as much.
@@ -61,7 +62,7 @@ pub fn archive_names(reader: impl Read) -> io::Result<Option<BTreeSet<String>>> 
 
 fn of_tar(reader: impl Read) -> io::Result<BTreeSet<String>> {
     let (mut layout, mut index, mut saved) = (None::<Layout>, None::<Index>, None::<Vec<Saved>>);
-    let mut archive = tar::Archive::new(reader);
+    let mut archive = TarReader::new(reader);
     for entry in archive.entries()? {
         let entry = entry?;
         if !entry.header().entry_type().is_file() {
@@ -171,6 +172,32 @@ mod tests {
         let none = r#"[{"Config":"c","RepoTags":null,"Layers":[]}]"#;
         assert_eq!(names(&[("manifest.json", none)]), [""; 0]);
         assert_eq!(names(&[LAYOUT, ("index.json", "{}")]), [""; 0]);
+    }
+
+    #[test]
+    fn promise_02_a_huge_name_in_an_archive_of_images_is_not_read_into_memory() {
+        /// Counts what is read of endless zeros behind a header.
+        struct Endless<'a>(&'a [u8], u64);
+        impl Read for Endless<'_> {
+            fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+                let read = match self.0.read(into)? {
+                    0 => io::repeat(0).read(into)?,
+                    read => read,
+                };
+                self.1 += read as u64;
+                Ok(read)
+            }
+        }
+        for kind in [tar::EntryType::GNULongName, tar::EntryType::XHeader] {
+            let mut header = tar::Header::new_gnu();
+            header.set_entry_type(kind);
+            header.set_size(64 << 20);
+            header.set_cksum();
+            let mut endless = Endless(header.as_bytes(), 0);
+            let error = archive_names(&mut endless).unwrap_err().to_string();
+            assert!(error.contains("more than 1048576 bytes"), "{error}");
+            assert!(endless.1 < 4 << 20, "{} bytes were read", endless.1);
+        }
     }
 
     #[test]

@@ -13,12 +13,18 @@ use super::{
 };
 
 impl Store {
-    /// Whether [`Store::purge`] may remove anything here: the folder is marked as a cache, or was made as one before there
-    /// were marks. Changes nothing.
+    /// Whether [`Store::purge`] may remove anything here: the folder is a cache of this computer. Changes nothing.
     pub fn check_purge(&self) -> Result<(), StoreError> {
         match self.check_use() {
-            // Whose it is does not matter where all that is removed is what Mullion makes.
-            Err(StoreError::Exposed { .. }) => Ok(()),
+            // Others may write to it: root takes nothing from it. Only what Mullion makes is removed, so root may empty it,
+            // but a mark that was copied from another cache does not make it one of this computer.
+            Err(StoreError::Exposed { folder, .. }) => {
+                if self.counts(&self.standing()?) {
+                    Ok(())
+                } else {
+                    Err(StoreError::Elsewhere { folder })
+                }
+            }
             result => result,
         }
     }

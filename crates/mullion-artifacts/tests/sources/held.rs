@@ -445,6 +445,48 @@ fn promise_10_a_cache_that_came_with_the_cluster_file_does_not_count_until_it_is
     assert!(ours.store.has(&kubectl()));
 }
 
+#[test]
+fn promise_05_a_copied_mark_lets_no_purge_empty_a_cache_that_others_can_write_to() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let open_to_all = |store: &Store| {
+        let mode = std::fs::Permissions::from_mode(0o777);
+        fs::set_permissions(store.folder().join("parts"), mode).unwrap();
+    };
+    let item = Item::Part(kubectl());
+    let (theirs, _) = bundled(SCRIPT);
+    for is_marked in [true, false] {
+        let ours = Ground::named(true);
+        let copied = std::process::Command::new("cp")
+            .arg("-r")
+            .args([theirs.store.folder(), ours.store.folder()])
+            .status();
+        assert!(copied.unwrap().success());
+        let mark = ours.store.folder().join("mullion-cache.json");
+        if !is_marked {
+            fs::remove_file(&mark).unwrap();
+        }
+        open_to_all(&ours.store);
+        for error in [
+            ours.store.check_purge().unwrap_err(),
+            ours.store.purge().unwrap_err(),
+        ] {
+            assert!(matches!(error, StoreError::Elsewhere { .. }), "{error:?}");
+        }
+        assert!(ours.store.folder().join(item.folder()).is_dir());
+        assert_eq!(mark.exists(), is_marked, "nothing is written either");
+        let noted = ours.folder.path().join("state/caches");
+        assert!(!noted.exists(), "a refused purge adopts nothing");
+    }
+    // One that was made here is emptied, whoever can write to it.
+    let ours = Ground::named(true);
+    let given = ours.folder.path().join("kubectl");
+    fs::write(&given, "ours").unwrap();
+    ours.store.put(&item, &given, &Unattended).unwrap();
+    open_to_all(&ours.store);
+    ours.store.purge().unwrap();
+    assert!(!ours.store.folder().exists());
+}
+
 /// The store of another cluster of the same user, whose file names these sources.
 fn cluster(ground: &Ground, sources: &Sources) -> Store {
     let mut custody = custody(ground.folder.path(), false);

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::state::{ClusterState, StateError, write_text};
 
-const NETWORKS: &str = "networks.json";
+/// The file that holds them.
+pub(super) const NETWORKS: &str = "networks.json";
 
 /// The form of [`Networks`].
 const VERSION: u32 = 1;

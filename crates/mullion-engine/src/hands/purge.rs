@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use mullion_artifacts::StoreError;
 use mullion_machines::DriverError;
-use mullion_plan::{Attend, News, StepError, TemplateId, Unattended};
+use mullion_plan::{Attend, News, StepError, TemplateId, Trouble, Unattended};
 use mullion_spec::value::ClusterName;
 use mullion_template::{OlderTemplate, TemplateError};
 
@@ -139,8 +139,8 @@ fn told(older: &OlderTemplate) -> String {
 #[derive(Debug, Default)]
 struct Uses {
     known: BTreeMap<TemplateId, BTreeSet<ClusterName>>,
-    /// The clusters of which it is not known: a machine's label cannot be read, or a run of it goes on, which may just
-    /// have built the template of a machine to come.
+    /// The clusters of which it is not known: a machine's label cannot be read, a folder may be a machine's, or a run of it
+    /// goes on, which may just have built the template of a machine to come.
     unknown: BTreeSet<ClusterName>,
     /// The folders of those templates, by their names: one template may be there in several forms.
     folders: BTreeSet<OsString>,
@@ -154,7 +154,11 @@ impl Uses {
                 continue;
             }
             for cluster in driver.find(cluster)?.clusters {
-                for sighting in driver.find(&cluster)?.machines.into_values() {
+                let found = driver.find(&cluster)?;
+                if found.network_trouble.as_ref().is_some_and(hides_a_machine) {
+                    uses.unknown.insert(cluster.clone());
+                }
+                for sighting in found.machines.into_values() {
                     let over = match sighting.template {
                         Some(template) => uses.known.entry(template).or_default(),
                         None => &mut uses.unknown,
@@ -185,6 +189,14 @@ impl Uses {
         });
         kept.filter(|kept| !kept.clusters.is_empty()).collect()
     }
+}
+
+/// Whether there may be a machine of this computer that is not among those that were found.
+const fn hides_a_machine(trouble: &Trouble) -> bool {
+    matches!(
+        trouble,
+        Trouble::StrangeFolder { .. } | Trouble::NoFolder { .. }
+    )
 }
 
 #[cfg(test)]
@@ -220,6 +232,20 @@ mod tests {
         assert!(uses.is_free(&older("of-another-form")));
         uses.unknown.insert("c".parse().unwrap());
         assert!(!uses.is_free(&older("of-another-form")));
+    }
+
+    #[test]
+    fn promise_06_a_folder_that_may_be_a_machine_keeps_templates() {
+        let folder = || "/place/clusters/dev/machines/LIN1".to_owned();
+        assert!(hides_a_machine(&Trouble::StrangeFolder {
+            folder: folder()
+        }));
+        let end = "kill 1".to_owned();
+        let folder = folder();
+        assert!(hides_a_machine(&Trouble::NoFolder { folder, end }));
+        // Templates of another place are not removed here.
+        let by = "a machine of another place".to_owned();
+        assert!(!hides_a_machine(&Trouble::UsedElsewhere { by }));
     }
 
     #[test]

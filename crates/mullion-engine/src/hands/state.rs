@@ -101,6 +101,7 @@ const PUBLIC_KEY: &str = "id_ed25519.pub";
 const KUBECONFIG: &str = "kubeconfig";
 const FILE: &str = "cluster.yaml";
 const PATHS: &str = "cluster.folder";
+const FILE_FOLDER: &str = "cluster.file-folder";
 const TAKEN: &str = "taken.json";
 const PROOFS: &str = "proofs.json";
 const ID: &str = "id";
@@ -202,15 +203,25 @@ impl ClusterState {
         self.read(FILE)
     }
 
-    /// Keeps the cluster file, and the folder that its paths begin in.
-    pub fn keep_file(&self, text: &str, paths: &Path) -> Result<(), StateError> {
+    /// Keeps the cluster file, the folder that its paths begin in, and the folder that it was in.
+    pub fn keep_file(&self, text: &str, paths: &Path, folder: &Path) -> Result<(), StateError> {
         write_text(&self.folder.join(PATHS), &paths.to_string_lossy())?;
+        write_text(&self.folder.join(FILE_FOLDER), &folder.to_string_lossy())?;
         Ok(write_text(&self.folder.join(FILE), text)?)
     }
 
     /// The folder that the paths of the kept file begin in.
     pub fn paths(&self) -> Result<Option<PathBuf>, StateError> {
         Ok(self.read(PATHS)?.map(PathBuf::from))
+    }
+
+    /// The folder that the kept file was in. Older versions did not write it down: then it is the one that its paths begin
+    /// in.
+    pub fn file_folder(&self) -> Result<Option<PathBuf>, StateError> {
+        match self.read(FILE_FOLDER)? {
+            Some(folder) => Ok(Some(folder.into())),
+            None => self.paths(),
+        }
     }
 
     /// The user's machines on which something of ours may lie, whatever the file says now.
@@ -379,6 +390,7 @@ impl ClusterState {
     pub fn check(&self) -> Result<(), StateError> {
         self.file()?;
         self.paths()?;
+        self.file_folder()?;
         self.kubeconfig()?;
         self.taken()?;
         self.proofs()?;
@@ -449,6 +461,7 @@ fn write_private(
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
+    use super::super::networks::NETWORKS;
     use super::*;
 
     #[test]
@@ -497,10 +510,15 @@ mod tests {
             (None, None)
         );
         state
-            .keep_file("machines: {}", Path::new("/srv/lab"))
+            .keep_file("machines: {}", Path::new("/srv"), Path::new("/srv/lab"))
             .unwrap();
         assert_eq!(state.file().unwrap().unwrap(), "machines: {}");
-        assert_eq!(state.paths().unwrap().unwrap(), Path::new("/srv/lab"));
+        assert_eq!(state.paths().unwrap().unwrap(), Path::new("/srv"));
+        let file_folder = || state.file_folder().unwrap().unwrap();
+        assert_eq!(file_folder(), Path::new("/srv/lab"));
+        // An older version wrote the first folder alone.
+        fs_err::remove_file(state.folder().join(FILE_FOLDER)).unwrap();
+        assert_eq!(file_folder(), Path::new("/srv"));
         let saved = state.keep_snapshot("1-before-cp1.db", |out| out.write_all(b"whole"));
         let saved = saved.unwrap();
         assert_eq!(mode(&saved), 0o600);
@@ -560,14 +578,26 @@ mod tests {
         let name: ClusterName = "demo".parse().unwrap();
         let state = ClusterState::of(folder.path(), &name);
         fs_err::create_dir_all(state.folder()).unwrap();
-        let names = [TAKEN, PROOFS, ID, FILE, PATHS, KUBECONFIG, PRIVATE_KEY];
+        let names = [
+            TAKEN,
+            PROOFS,
+            NETWORKS,
+            ID,
+            FILE,
+            PATHS,
+            FILE_FOLDER,
+            KUBECONFIG,
+            PRIVATE_KEY,
+        ];
         let all = |state: &ClusterState| {
             [
                 (TAKEN, state.taken().map(|_| ())),
                 (PROOFS, state.proofs().map(|_| ())),
+                (NETWORKS, state.networks().map(|_| ())),
                 (ID, state.id().map(|_| ())),
                 (FILE, state.file().map(|_| ())),
                 (PATHS, state.paths().map(|_| ())),
+                (FILE_FOLDER, state.file_folder().map(|_| ())),
                 (KUBECONFIG, state.kubeconfig().map(|_| ())),
                 (PRIVATE_KEY, state.login_key().map(|_| ())),
             ]
@@ -601,16 +631,26 @@ mod tests {
             let error = told(state.taken().unwrap_err());
             assert!(error.contains(TAKEN), "{text}: {error}");
         }
-        let newer = r#"{"version":2,"machines":[]}"#;
-        fs_err::write(state.folder().join(TAKEN), newer).unwrap();
-        assert!(matches!(state.taken(), Err(StateError::Newer { .. })));
+        for (name, newer) in [
+            (TAKEN, r#"{"version":2,"machines":[]}"#),
+            (PROOFS, r#"{"version":2,"passed":{}}"#),
+            (NETWORKS, r#"{"version":2,"pods":{}}"#),
+        ] {
+            fs_err::write(state.folder().join(name), newer).unwrap();
+            for (other, result) in all(&state) {
+                let is_newer = matches!(result, Err(StateError::Newer { .. }));
+                assert_eq!(is_newer, other == name, "{other} beside {name}");
+            }
+            assert!(state.check().is_err(), "{name}");
+            fs_err::remove_file(state.folder().join(name)).unwrap();
+        }
         fs_err::write(state.folder().join(ID), "not an id").unwrap();
         assert!(matches!(state.id(), Err(StateError::Damaged { .. })));
         // A folder that is no folder.
         fs_err::remove_dir_all(state.folder()).unwrap();
         fs_err::os::unix::fs::symlink("nowhere", state.folder()).unwrap();
         let found = ClusterState::find(folder.path(), &name).unwrap();
-        for (_, result) in all(&found).into_iter().take(6) {
+        for (_, result) in all(&found).into_iter().take(names.len() - 1) {
             assert!(told(result.unwrap_err()).contains("demo"));
         }
         assert!(found.keep_id(&ClusterUid::of(1)).is_err());

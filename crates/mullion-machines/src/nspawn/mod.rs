@@ -187,13 +187,17 @@ impl Nspawn {
         }))
     }
 
-    /// Why a cluster's network must be left as it is: machines use it that have no folder here.
+    /// Why a cluster's network must be left as it is: machines use it that have no folder here, or a folder may be a
+    /// machine's.
     fn network_trouble(
         &self,
         seen: &network::Seen,
         machines: &[MachineName],
         cluster: &ClusterName,
     ) -> Result<Option<Trouble>, DriverError> {
+        if let Some(trouble) = self.ground.strange_machine(cluster)? {
+            return Ok(Some(trouble));
+        }
         if let Err(trouble) = &seen.identity {
             return Ok(Some(trouble.clone()));
         }

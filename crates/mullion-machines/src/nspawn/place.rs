@@ -104,6 +104,9 @@ const LABEL: &str = "machine.json";
 /// Where a label is written before it takes its place.
 const DRAFT: &str = "machine.json.new";
 
+/// The folder that belongs to a disk.
+const LOST: &str = "lost+found";
+
 /// What every version of a label begins with.
 const FORM: &str = "mullion.dev/machine/v";
 
@@ -193,6 +196,28 @@ impl Ground {
     ) -> Result<Vec<MachineName>, DriverError> {
         let names = names(&self.machines(cluster))?;
         Ok(names.iter().filter_map(|name| name.parse().ok()).collect())
+    }
+
+    /// Why the machines of a cluster must be left as they are: a folder among theirs cannot be told. It may be a machine
+    /// that was renamed or that a newer version made, and that still runs.
+    pub(super) fn strange_machine(
+        &self,
+        cluster: &ClusterName,
+    ) -> Result<Option<Trouble>, DriverError> {
+        let machines = self.machines(cluster);
+        for name in names(&machines)? {
+            // A disk that is mounted there has a folder of its own.
+            if name == LOST || name.parse::<MachineName>().is_ok() {
+                continue;
+            }
+            let path = machines.join(name);
+            // A name that is not text was changed when it was read: then the path leads nowhere.
+            if !path.is_file() || path.is_symlink() {
+                let folder = path.display().to_string();
+                return Ok(Some(Trouble::StrangeFolder { folder }));
+            }
+        }
+        Ok(None)
     }
 
     /// Removes a cluster's folders once nothing is in them.
@@ -493,6 +518,43 @@ mod tests {
         assert_eq!(label(&home), Marked::Absent);
         fs_err::os::unix::fs::symlink(place.path(), &home.folder).unwrap();
         assert!(matches!(label(&home), Marked::LeftAlone(_)));
+    }
+
+    #[test]
+    fn promise_06_a_folder_that_cannot_be_a_machine_is_told_by_its_name() {
+        let cluster: ClusterName = "dev".parse().unwrap();
+        let place = tempfile::tempdir().unwrap();
+        let ground = Ground::new(place.path());
+        assert_eq!(ground.strange_machine(&cluster).unwrap(), None);
+        let machines = place.path().join("clusters/dev/machines");
+        for name in ["lin1", LOST] {
+            fs_err::create_dir_all(machines.join(name)).unwrap();
+        }
+        fs_err::write(machines.join(".notes.swp"), "").unwrap();
+        assert_eq!(ground.strange_machine(&cluster).unwrap(), None);
+        for name in ["LIN1", "lin1.old", "lin 1"] {
+            let folder = machines.join(name);
+            for is_link in [false, true] {
+                if is_link {
+                    fs_err::os::unix::fs::symlink("nowhere", &folder).unwrap();
+                } else {
+                    fs_err::create_dir(&folder).unwrap();
+                }
+                let expected = Trouble::StrangeFolder {
+                    folder: folder.display().to_string(),
+                };
+                let found = ground.strange_machine(&cluster).unwrap();
+                assert_eq!(found, Some(expected));
+                erase(&folder).unwrap();
+            }
+        }
+        let odd = std::os::unix::ffi::OsStrExt::from_bytes(b"lin\xff1");
+        fs_err::create_dir(machines.join::<&std::ffi::OsStr>(odd)).unwrap();
+        let found = ground.strange_machine(&cluster).unwrap();
+        assert!(
+            matches!(found, Some(Trouble::StrangeFolder { .. })),
+            "{found:?}"
+        );
     }
 
     #[test]

@@ -274,6 +274,32 @@ fn promise_07_a_process_that_looks_like_a_machine_leads_nobody_to_the_computers_
 }
 
 #[test]
+#[ignore = "needs root; cargo xtask test runs it"]
+fn promise_06_a_folder_that_cannot_be_a_machine_keeps_the_network() {
+    apart(|| {
+        let place = tempfile::tempdir().unwrap();
+        let driver = Nspawn::new(place.path());
+        let cluster = format!("strange-{}", std::process::id()).parse().unwrap();
+        let machines = format!("clusters/{cluster}/machines");
+        let folder = fs_err::canonicalize(place.path()).unwrap();
+        let folder = folder.join(machines).join("LIN1");
+        fs_err::create_dir_all(&folder).unwrap();
+        let expected = Some(Trouble::StrangeFolder {
+            folder: folder.display().to_string(),
+        });
+        assert_eq!(driver.find(&cluster).unwrap().network_trouble, expected);
+        let refused = driver.remove_network(&cluster, &Unattended).unwrap_err();
+        assert!(
+            matches!(refused, DriverError::LeftAlone { .. }),
+            "{refused}"
+        );
+        assert!(folder.is_dir());
+        fs_err::remove_dir(&folder).unwrap();
+        assert_eq!(driver.find(&cluster).unwrap().network_trouble, None);
+    });
+}
+
+#[test]
 #[ignore = "needs root and real machines; cargo xtask test runs it"]
 fn promise_09_another_place_does_not_end_the_machines_of_a_cluster_of_the_same_name() {
     apart(|| {

@@ -169,6 +169,22 @@ fn promise_10_devices_are_left_out_and_no_archive_fills_the_disk() {
 }
 
 #[test]
+fn promise_02_a_root_file_system_with_a_huge_header_is_refused() {
+    for (size, is_read) in [(100_000, true), (2 << 20, false)] {
+        let mut stage = Stage::new();
+        let comment = vec![b'c'; size];
+        stage
+            .tar
+            .append_pax_extensions([("comment", &comment[..])])
+            .unwrap();
+        stage.add(EntryType::Regular, "file", None, b"x");
+        let unpacked = stage.unpack();
+        assert_eq!(unpacked.is_ok(), is_read, "{size}: {unpacked:?}");
+        assert_eq!(stage.root("file").exists(), is_read);
+    }
+}
+
+#[test]
 fn promise_10_a_root_file_system_is_held_to_its_digest_while_it_is_unpacked() {
     let mut stage = Stage::new();
     stage.add(EntryType::Regular, "usr/bin/su", None, b"x");
