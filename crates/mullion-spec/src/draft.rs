@@ -27,6 +27,8 @@ pub struct Surroundings {
     pub reserved: Vec<Ipv4Net>,
     /// The DNS servers that this computer asks.
     pub resolvers: Vec<Ipv4Addr>,
+    /// Whether `proxy.no` acts without a proxy of the file: the environment names one.
+    pub has_proxy: bool,
     /// The networks that the cluster has already.
     pub kept: Settled,
     /// The machine network that works beside whatever came later, since the cluster's bridge has it.

@@ -85,11 +85,15 @@ impl Aim {
     /// What the file of such a command is judged beside. One that makes no network needs none that is free: `down`
     /// removes a cluster whose network somebody else has by now.
     fn of(self, around: Surroundings) -> Surroundings {
-        let bridge = match self {
-            Self::Make => around.bridge,
-            Self::Use => around.kept.machines,
-        };
-        Surroundings { bridge, ..around }
+        match self {
+            Self::Make => around,
+            Self::Use => Surroundings {
+                bridge: around.kept.machines,
+                // The command may run without the proxy that the cluster was made with.
+                has_proxy: true,
+                ..around
+            },
+        }
     }
 }
 
@@ -248,5 +252,17 @@ mod tests {
         assert!(!judged(Aim::Make, None));
         assert!(judged(Aim::Make, Some(network)), "the bridge is up");
         assert!(judged(Aim::Use, None));
+    }
+
+    #[test]
+    fn a_cluster_that_was_made_with_the_environments_proxy_is_used_without_it() {
+        let judged = |aim: Aim| {
+            let source = Source::new("f", "machines: {linux: 1}\nproxy: {no: [a.example]}\n");
+            judge(source, &aim.of(Surroundings::default()))
+                .model
+                .is_some()
+        };
+        assert!(!judged(Aim::Make));
+        assert!(judged(Aim::Use));
     }
 }

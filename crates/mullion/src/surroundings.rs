@@ -36,9 +36,28 @@ pub fn of(cluster: &ClusterName, environment: &Environment) -> Result<Surroundin
         reserved: reserved.collect(),
         networks: here.others,
         resolvers: resolvers(),
+        has_proxy: proxies(environment).next().is_some(),
         kept,
         bridge: here.own,
     })
+}
+
+/// Variables that name a proxy for downloads.
+const PROXIES: [&str; 6] = [
+    "ALL_PROXY",
+    "HTTPS_PROXY",
+    "HTTP_PROXY",
+    "all_proxy",
+    "http_proxy",
+    "https_proxy",
+];
+
+/// The proxies that the environment names.
+fn proxies(environment: &Environment) -> impl Iterator<Item = &str> {
+    let values = PROXIES
+        .iter()
+        .filter_map(|name| environment.values.get(name)?.to_str());
+    values.filter(|value| !value.is_empty())
 }
 
 /// Where this computer's resolver keeps its servers. The second file is systemd-resolved's: the first one then names only
