@@ -5,7 +5,7 @@ use std::path::Path;
 
 use mullion_catalog::{Catalog, Judgement};
 use mullion_engine::hands::ClusterState;
-use mullion_spec::draft::{Draft, Surroundings, Verdict};
+use mullion_spec::draft::{Draft, Lookup, Surroundings, Verdict};
 use mullion_spec::finding::{Finding, Place};
 use mullion_spec::networks::Settled;
 use mullion_spec::rules::file as rule;
@@ -91,6 +91,8 @@ impl Aim {
                 bridge: around.kept.machines,
                 // The command may run without the proxy that the cluster was made with.
                 has_proxy: true,
+                // The machines are there, whatever their names lead to by now.
+                lookup: Lookup::default(),
                 ..around
             },
         }

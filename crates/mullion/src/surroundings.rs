@@ -5,13 +5,14 @@ use std::net::Ipv4Addr;
 use ipnet::Ipv4Net;
 use mullion_engine::hands::{ClusterState, StateError};
 use mullion_machines::{Networks, has_machines, networks};
-use mullion_spec::draft::Surroundings;
+use mullion_spec::draft::{Lookup, Surroundings};
 use mullion_spec::networks::{Purpose, Relation, Settled, relation};
 use mullion_spec::value::ClusterName;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::environment::Environment;
+use crate::lookup;
 
 /// Where earlier versions chose networks for machines.
 const EARLIER: Ipv4Net = Ipv4Net::new_assert(Ipv4Addr::new(10, 99, 0, 0), 16);
@@ -37,6 +38,7 @@ pub fn of(cluster: &ClusterName, environment: &Environment) -> Result<Surroundin
         networks: here.others,
         resolvers: resolvers(),
         has_proxy: proxies(environment).next().is_some(),
+        lookup: Lookup(lookup::addresses),
         kept,
         bridge: here.own,
     })

@@ -7,7 +7,7 @@ use ipnet::{IpNet, Ipv4Net};
 
 use super::Checker;
 use crate::cluster::{Carrier, ControlPlane, Group, Host, NodeIp};
-use crate::draft::Surroundings;
+use crate::draft::{Addresses, Surroundings};
 use crate::finding::{Finding, Place, Severity};
 use crate::networks::{Purpose, RANGES, Relation, Settled, Taken, choose, relation};
 use crate::raw::RawCluster;
@@ -31,6 +31,7 @@ impl Named {
         control_plane: &ControlPlane,
         file: &RawCluster,
         resolvers: &[Ipv4Addr],
+        found: &Addresses,
     ) -> Self {
         let mut named = Self::default();
         let addresses = hosts.iter().map(|host| &host.address);
@@ -50,6 +51,8 @@ impl Named {
         named
             .outside
             .extend(servers.chain(resolvers.iter().copied()).map(Ipv4Net::from));
+        let by_name = found.values().flatten().copied();
+        named.outside.extend(by_name.map(Ipv4Net::from));
         for group in groups {
             let node_ip = match group.node_ip {
                 Some(NodeIp::Address(IpAddr::V4(ip))) => Some(Ipv4Net::from(ip)),
@@ -92,6 +95,21 @@ fn v4(address: &Address) -> Option<Ipv4Net> {
         Address::Ip(IpAddr::V4(ip)) => Some((*ip).into()),
         _ => None,
     }
+}
+
+/// The names of existing machines that this computer looks up. What lies behind a jump host is looked up there.
+pub(super) fn names_of_machines(groups: &[Group]) -> BTreeSet<String> {
+    let addresses = groups.iter().filter_map(|group| match &group.carrier {
+        Carrier::Existing {
+            addresses, login, ..
+        } => login.jump.is_none().then_some(addresses),
+        Carrier::Made { .. } => None,
+    });
+    let names = addresses.flatten().filter_map(|address| match address {
+        Address::Name(name) => Some(name.clone()),
+        Address::Ip(_) => None,
+    });
+    names.collect()
 }
 
 /// The host of a web address, where it is an IPv4 address. A name is left out: only DNS knows where it leads.
