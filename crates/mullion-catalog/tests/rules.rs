@@ -351,6 +351,14 @@ fn networks_are_chosen_apart_from_proxies_mirrors_jump_hosts_and_dns_servers() {
             "artifacts: {mirror: \"https://10.96.0.9/files\"}",
             "10.99.0.0/24 10.244.0.0/16 172.30.0.0/16",
         ),
+        (
+            "network: {upstreamDNS: [10.99.0.53]}",
+            "10.99.1.0/24 10.244.0.0/16 10.96.0.0/16",
+        ),
+        (
+            "network: {upstreamDNS: [10.244.0.53, 10.96.0.53, \"fd00::53\"]}",
+            "10.99.0.0/24 172.30.0.0/16 172.29.0.0/16",
+        ),
     ] {
         let (_, found) = beside(&text(rest), &[], Settled::default());
         assert_eq!(found, networks, "{rest}");
@@ -370,6 +378,31 @@ fn networks_are_chosen_apart_from_proxies_mirrors_jump_hosts_and_dns_servers() {
     let shown = render(&verdict, Colour::Plain);
     let why = "since this computer asks the DNS server 10.96.0.53";
     assert!(shown.contains(why), "{shown}");
+}
+
+#[test]
+fn networks_are_chosen_apart_from_the_proxies_of_this_computer() {
+    let usual = "10.99.0.0/24 10.244.0.0/16 10.96.0.0/16";
+    for (proxy, networks) in [
+        ([192, 0, 2, 9], usual),
+        ([10, 99, 0, 9], "10.99.1.0/24 10.244.0.0/16 10.96.0.0/16"),
+        ([10, 244, 0, 9], "10.99.0.0/24 172.30.0.0/16 10.96.0.0/16"),
+        ([10, 96, 0, 9], "10.99.0.0/24 10.244.0.0/16 172.30.0.0/16"),
+    ] {
+        let surroundings = Surroundings {
+            proxies: vec![proxy.into()],
+            ..Surroundings::default()
+        };
+        let draft = Draft::read(Source::new("f", "machines: {linux: 1}\n"), &surroundings);
+        let network = &draft.provisional().unwrap().network;
+        let machines = network.machines.unwrap();
+        let chosen = format!("{machines} {} {}", network.pods, network.services);
+        assert_eq!(chosen, networks);
+        let shown = render(&Catalog::builtin().judge(draft).verdict, Colour::Plain);
+        let [a, b, c, d] = proxy;
+        let why = format!("since this computer uses the proxy {a}.{b}.{c}.{d}");
+        assert_eq!(shown.contains(&why), networks != usual, "{shown}");
+    }
 }
 
 /// Names that a test's resolver knows.
@@ -434,6 +467,38 @@ fn a_machine_s_name_is_held_against_the_networks_by_the_address_that_it_leads_to
         let (codes, shown) = judged(machine, written, KNOWN);
         assert_eq!(codes, [""; 0], "{shown}");
     }
+}
+
+#[test]
+fn a_proxy_s_name_keeps_networks_away_from_where_it_leads() {
+    let read = |text: &str| {
+        let surroundings = Surroundings {
+            lookup: KNOWN,
+            ..Surroundings::default()
+        };
+        let text = format!("machines: {{linux: 1}}\n{text}\n");
+        let draft = Draft::read(Source::new("f", text), &surroundings);
+        let network = &draft.provisional().unwrap().network;
+        let machines = network.machines.unwrap();
+        format!("{machines} {} {}", network.pods, network.services)
+    };
+    let proxy = |host: &str| read(&format!("proxy: {{https: \"http://{host}:3128\"}}"));
+    assert_eq!(
+        proxy("pods.example"),
+        "10.99.0.0/24 172.30.0.0/16 10.96.0.0/16"
+    );
+    assert_eq!(
+        proxy("machines.example"),
+        "10.99.1.0/24 10.244.0.0/16 10.96.0.0/16"
+    );
+    assert_eq!(
+        read("artifacts: {mirror: \"https://services.example/files\"}"),
+        "10.99.0.0/24 10.244.0.0/16 172.30.0.0/16"
+    );
+    assert_eq!(
+        proxy("outside.example"),
+        "10.99.0.0/24 10.244.0.0/16 10.96.0.0/16"
+    );
 }
 
 /// Every message as a user sees it. Read the difference before accepting it.

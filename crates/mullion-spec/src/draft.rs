@@ -41,6 +41,8 @@ pub struct Surroundings {
     pub reserved: Vec<Ipv4Net>,
     /// The DNS servers that this computer asks.
     pub resolvers: Vec<Ipv4Addr>,
+    /// The addresses of the proxies that this computer uses.
+    pub proxies: Vec<Ipv4Addr>,
     /// Whether `proxy.no` acts without a proxy of the file: the environment names one.
     pub has_proxy: bool,
     /// How the addresses of computers are found that the file names.
