@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use mullion_catalog::Catalog;
-use mullion_spec::draft::{Draft, Surroundings, Verdict};
+use mullion_spec::draft::{Draft, Lookup, Surroundings, Verdict};
 use mullion_spec::finding::Severity;
 use mullion_spec::networks::Settled;
 use mullion_spec::render::{Colour, render};
@@ -351,6 +351,14 @@ fn networks_are_chosen_apart_from_proxies_mirrors_jump_hosts_and_dns_servers() {
             "artifacts: {mirror: \"https://10.96.0.9/files\"}",
             "10.99.0.0/24 10.244.0.0/16 172.30.0.0/16",
         ),
+        (
+            "network: {upstreamDNS: [10.99.0.53]}",
+            "10.99.1.0/24 10.244.0.0/16 10.96.0.0/16",
+        ),
+        (
+            "network: {upstreamDNS: [10.244.0.53, 10.96.0.53, \"fd00::53\"]}",
+            "10.99.0.0/24 172.30.0.0/16 172.29.0.0/16",
+        ),
     ] {
         let (_, found) = beside(&text(rest), &[], Settled::default());
         assert_eq!(found, networks, "{rest}");
@@ -370,6 +378,127 @@ fn networks_are_chosen_apart_from_proxies_mirrors_jump_hosts_and_dns_servers() {
     let shown = render(&verdict, Colour::Plain);
     let why = "since this computer asks the DNS server 10.96.0.53";
     assert!(shown.contains(why), "{shown}");
+}
+
+#[test]
+fn networks_are_chosen_apart_from_the_proxies_of_this_computer() {
+    let usual = "10.99.0.0/24 10.244.0.0/16 10.96.0.0/16";
+    for (proxy, networks) in [
+        ([192, 0, 2, 9], usual),
+        ([10, 99, 0, 9], "10.99.1.0/24 10.244.0.0/16 10.96.0.0/16"),
+        ([10, 244, 0, 9], "10.99.0.0/24 172.30.0.0/16 10.96.0.0/16"),
+        ([10, 96, 0, 9], "10.99.0.0/24 10.244.0.0/16 172.30.0.0/16"),
+    ] {
+        let surroundings = Surroundings {
+            proxies: vec![proxy.into()],
+            ..Surroundings::default()
+        };
+        let draft = Draft::read(Source::new("f", "machines: {linux: 1}\n"), &surroundings);
+        let network = &draft.provisional().unwrap().network;
+        let machines = network.machines.unwrap();
+        let chosen = format!("{machines} {} {}", network.pods, network.services);
+        assert_eq!(chosen, networks);
+        let shown = render(&Catalog::builtin().judge(draft).verdict, Colour::Plain);
+        let [a, b, c, d] = proxy;
+        let why = format!("since this computer uses the proxy {a}.{b}.{c}.{d}");
+        assert_eq!(shown.contains(&why), networks != usual, "{shown}");
+    }
+}
+
+/// Names that a test's resolver knows.
+const KNOWN: Lookup = Lookup(|names| {
+    let known = [
+        ("pods.example", vec![[10, 244, 3, 4]]),
+        ("services.example", vec![[10, 96, 0, 10]]),
+        ("machines.example", vec![[10, 99, 0, 7]]),
+        ("outside.example", vec![[192, 0, 2, 10]]),
+        // Steps take the first one. A node may have an address among pods besides.
+        ("node.example", vec![[192, 0, 2, 11], [10, 244, 1, 1]]),
+    ];
+    let known = known.into_iter().filter(|(name, _)| names.contains(*name));
+    let known = known.map(|(name, addresses)| {
+        let addresses = addresses.into_iter().map(Into::into);
+        (name.to_owned(), addresses.collect())
+    });
+    known.collect()
+});
+
+#[test]
+fn a_machine_s_name_is_held_against_the_networks_by_the_address_that_it_leads_to() {
+    let judged = |machine: &str, network: &str, lookup: Lookup| {
+        let text = format!(
+            "machines:\n  - {{name: cp, role: control-plane}}\n  - {{name: old, driver: ssh, {machine}}}\n{network}"
+        );
+        let surroundings = Surroundings {
+            lookup,
+            ..Surroundings::default()
+        };
+        let draft = Draft::read(Source::new("f", text), &surroundings);
+        let verdict = Catalog::builtin().judge(draft).verdict;
+        let shown = render(&verdict, Colour::Plain);
+        (codes(&verdict).into_iter().collect::<Vec<_>>(), shown)
+    };
+    let written =
+        "network: {machineCIDR: 10.99.0.0/24, podCIDR: 10.244.0.0/16, serviceCIDR: 10.96.0.0/16}\n";
+    for (name, address, field) in [
+        ("pods.example", "10.244.3.4", "podCIDR"),
+        ("PODS.example", "10.244.3.4", "podCIDR"),
+        ("services.example", "10.96.0.10", "serviceCIDR"),
+        ("machines.example", "10.99.0.7", "machineCIDR"),
+    ] {
+        let machine = format!("addresses: [192.0.2.10, {name}]");
+        let (codes, shown) = judged(&machine, written, KNOWN);
+        assert_eq!(codes, ["E0414"], "{shown}");
+        let name = name.to_lowercase();
+        let message = format!("`{name}` has the address {address}, which lies inside `{field}`");
+        assert!(shown.contains(&message), "{shown}");
+        assert!(shown.contains("--> f:3:"), "{shown}");
+        // Networks that the file leaves out move, as from a machine that is given by its address.
+        let (codes, shown) = judged(&machine, "", KNOWN);
+        assert_eq!(codes, ["E0419"], "{shown}");
+        // Without a look-up, nothing is known of a name.
+        assert_eq!(judged(&machine, written, Lookup::default()).0, [""; 0]);
+    }
+    for machine in [
+        "addresses: [outside.example, node.example, unknown.example]",
+        // The jump host looks it up.
+        "addresses: [pods.example], ssh: {jump: root@192.0.2.1}",
+    ] {
+        let (codes, shown) = judged(machine, written, KNOWN);
+        assert_eq!(codes, [""; 0], "{shown}");
+    }
+}
+
+#[test]
+fn a_proxy_s_name_keeps_networks_away_from_where_it_leads() {
+    let read = |text: &str| {
+        let surroundings = Surroundings {
+            lookup: KNOWN,
+            ..Surroundings::default()
+        };
+        let text = format!("machines: {{linux: 1}}\n{text}\n");
+        let draft = Draft::read(Source::new("f", text), &surroundings);
+        let network = &draft.provisional().unwrap().network;
+        let machines = network.machines.unwrap();
+        format!("{machines} {} {}", network.pods, network.services)
+    };
+    let proxy = |host: &str| read(&format!("proxy: {{https: \"http://{host}:3128\"}}"));
+    assert_eq!(
+        proxy("pods.example"),
+        "10.99.0.0/24 172.30.0.0/16 10.96.0.0/16"
+    );
+    assert_eq!(
+        proxy("machines.example"),
+        "10.99.1.0/24 10.244.0.0/16 10.96.0.0/16"
+    );
+    assert_eq!(
+        read("artifacts: {mirror: \"https://services.example/files\"}"),
+        "10.99.0.0/24 10.244.0.0/16 172.30.0.0/16"
+    );
+    assert_eq!(
+        proxy("outside.example"),
+        "10.99.0.0/24 10.244.0.0/16 10.96.0.0/16"
+    );
 }
 
 /// Every message as a user sees it. Read the difference before accepting it.

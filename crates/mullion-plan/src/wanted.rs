@@ -428,6 +428,11 @@ impl Wanted<'_> {
             let seats = seats.filter(|group| group.duty == Duty::ControlPlane);
             let chosen: Vec<_> = seats.map(|group| &group.node_ip).collect();
             settings("control planes", Fingerprint::of(&(control_planes, chosen)));
+            // Marks of older versions lack it: where the file names no servers, a load balancer of theirs is left alone.
+            let servers = &cluster.network.upstream_dns;
+            if group.carrier.is_made() && !servers.is_empty() {
+                settings("DNS servers", Fingerprint::of(servers));
+            }
             return Topics::new(topics);
         }
         let images: Vec<_> = self.images_of(group).collect();

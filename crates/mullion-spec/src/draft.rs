@@ -3,6 +3,7 @@
 //! [`Draft::read`] runs the rules of this crate. The catalog's rules come after it and may look at the
 //! provisional cluster; [`Draft::conclude`] hands the cluster over only where no rule was broken.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::net::Ipv4Addr;
 
@@ -18,6 +19,19 @@ use crate::shape;
 use crate::source::{self, Node, Path, PathSet, Position, Source, Span};
 use crate::value::ClusterName;
 
+/// The IPv4 addresses of computers by their names, in the order in which the resolver gives them.
+pub type Addresses = BTreeMap<String, Vec<Ipv4Addr>>;
+
+/// How the addresses of named computers are found. The default finds none.
+#[derive(Debug, Clone, Copy)]
+pub struct Lookup(pub fn(&BTreeSet<String>) -> Addresses);
+
+impl Default for Lookup {
+    fn default() -> Self {
+        Self(|_| Addresses::new())
+    }
+}
+
 /// What the file is judged beside: facts about this computer and about the cluster that rules look at.
 #[derive(Debug, Clone, Default)]
 pub struct Surroundings {
@@ -27,6 +41,12 @@ pub struct Surroundings {
     pub reserved: Vec<Ipv4Net>,
     /// The DNS servers that this computer asks.
     pub resolvers: Vec<Ipv4Addr>,
+    /// The addresses of the proxies that this computer uses.
+    pub proxies: Vec<Ipv4Addr>,
+    /// Whether `proxy.no` acts without a proxy of the file: the environment names one.
+    pub has_proxy: bool,
+    /// How the addresses of computers are found that the file names.
+    pub lookup: Lookup,
     /// The networks that the cluster has already.
     pub kept: Settled,
     /// The machine network that works beside whatever came later, since the cluster's bridge has it.

@@ -198,6 +198,16 @@ fn blocks() -> impl Iterator<Item = Ipv4Net> {
 /// The ranges that [`choose`] takes networks from.
 pub const RANGES: &str = "10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16 and 100.64.0.0/10";
 
+/// The host of a web address, which may lack its beginning: a name or an IPv4 address.
+pub fn host_of(address: &str) -> Option<&str> {
+    let rest = address.split_once("://").map_or(address, |(_, rest)| rest);
+    let authority = rest.split(['/', '?', '#']).next()?;
+    let host = authority.rsplit('@').next()?;
+    // An IPv6 address stands in brackets.
+    let host = host.split(':').next()?;
+    (!host.is_empty() && !host.starts_with('[')).then_some(host)
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -314,6 +324,27 @@ mod tests {
                 taken.add(network);
                 backwards.add(network);
             }
+        }
+    }
+
+    #[test]
+    fn the_host_of_a_web_address_is_found() {
+        for address in [
+            "http://10.99.0.9",
+            "https://10.99.0.9:3128/path?at=1",
+            "http://user@10.99.0.9:3128",
+        ] {
+            assert_eq!(host_of(address), Some("10.99.0.9"), "{address}");
+        }
+        for address in [
+            "http://proxy.example:3128",
+            "proxy.example:3128",
+            "https://proxy.example/10.99.0.9",
+        ] {
+            assert_eq!(host_of(address), Some("proxy.example"), "{address}");
+        }
+        for address in ["http://[fd00::1]:3128", "http://", ""] {
+            assert_eq!(host_of(address), None, "{address}");
         }
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use mullion_catalog::{Catalog, Judgement};
 use mullion_engine::hands::ClusterState;
-use mullion_spec::draft::{Draft, Surroundings, Verdict};
+use mullion_spec::draft::{Draft, Lookup, Surroundings, Verdict};
 use mullion_spec::finding::{Finding, Place};
 use mullion_spec::networks::Settled;
 use mullion_spec::rules::file as rule;
@@ -85,11 +85,17 @@ impl Aim {
     /// What the file of such a command is judged beside. One that makes no network needs none that is free: `down`
     /// removes a cluster whose network somebody else has by now.
     fn of(self, around: Surroundings) -> Surroundings {
-        let bridge = match self {
-            Self::Make => around.bridge,
-            Self::Use => around.kept.machines,
-        };
-        Surroundings { bridge, ..around }
+        match self {
+            Self::Make => around,
+            Self::Use => Surroundings {
+                bridge: around.kept.machines,
+                // The command may run without the proxy that the cluster was made with.
+                has_proxy: true,
+                // The machines are there, whatever their names lead to by now.
+                lookup: Lookup::default(),
+                ..around
+            },
+        }
     }
 }
 
@@ -248,5 +254,17 @@ mod tests {
         assert!(!judged(Aim::Make, None));
         assert!(judged(Aim::Make, Some(network)), "the bridge is up");
         assert!(judged(Aim::Use, None));
+    }
+
+    #[test]
+    fn a_cluster_that_was_made_with_the_environments_proxy_is_used_without_it() {
+        let judged = |aim: Aim| {
+            let source = Source::new("f", "machines: {linux: 1}\nproxy: {no: [a.example]}\n");
+            judge(source, &aim.of(Surroundings::default()))
+                .model
+                .is_some()
+        };
+        assert!(!judged(Aim::Make));
+        assert!(judged(Aim::Use));
     }
 }

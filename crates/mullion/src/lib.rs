@@ -28,6 +28,7 @@ pub mod file;
 pub mod guard;
 pub mod invocation;
 pub mod links;
+mod lookup;
 pub mod output_file;
 pub mod shell;
 pub mod signals;

@@ -1,17 +1,19 @@
 //! What a cluster must keep clear of on this computer, and the networks that it has already.
 
-use std::net::Ipv4Addr;
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr};
 
 use ipnet::Ipv4Net;
 use mullion_engine::hands::{ClusterState, StateError};
 use mullion_machines::{Networks, has_machines, networks};
-use mullion_spec::draft::Surroundings;
-use mullion_spec::networks::{Purpose, Relation, Settled, relation};
-use mullion_spec::value::ClusterName;
+use mullion_spec::draft::{Addresses, Lookup, Surroundings};
+use mullion_spec::networks::{Purpose, Relation, Settled, host_of, relation};
+use mullion_spec::value::{Address, ClusterName};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::environment::Environment;
+use crate::lookup;
 
 /// Where earlier versions chose networks for machines.
 const EARLIER: Ipv4Net = Ipv4Net::new_assert(Ipv4Addr::new(10, 99, 0, 0), 16);
@@ -32,13 +34,62 @@ pub fn of(cluster: &ClusterName, environment: &Environment) -> Result<Surroundin
             .into_iter()
             .filter_map(move |purpose| networks.of(purpose))
     });
+    let is_open = |purpose: Purpose| kept.of(purpose).is_none();
+    // They matter only to networks that are chosen.
+    let proxies_here = if Purpose::ALL.into_iter().any(is_open) {
+        addresses_of(proxies(environment), lookup::addresses)
+    } else {
+        Vec::new()
+    };
     Ok(Surroundings {
         reserved: reserved.collect(),
         networks: here.others,
         resolvers: resolvers(),
+        proxies: proxies_here,
+        has_proxy: proxies(environment).next().is_some(),
+        lookup: Lookup(lookup::addresses),
         kept,
         bridge: here.own,
     })
+}
+
+/// Variables that name a proxy for downloads.
+const PROXIES: [&str; 6] = [
+    "ALL_PROXY",
+    "HTTPS_PROXY",
+    "HTTP_PROXY",
+    "all_proxy",
+    "http_proxy",
+    "https_proxy",
+];
+
+/// The proxies that the environment names.
+fn proxies(environment: &Environment) -> impl Iterator<Item = &str> {
+    let values = PROXIES
+        .iter()
+        .filter_map(|name| environment.values.get(name)?.to_str());
+    values.filter(|value| !value.is_empty())
+}
+
+/// The IPv4 addresses of proxies. A proxy on this computer itself has none that a network could take.
+fn addresses_of<'a>(
+    proxies: impl Iterator<Item = &'a str>,
+    lookup: impl FnOnce(&BTreeSet<String>) -> Addresses,
+) -> Vec<Ipv4Addr> {
+    let mut found = BTreeSet::new();
+    let mut names = BTreeSet::new();
+    for host in proxies.filter_map(host_of) {
+        match host.parse::<Address>() {
+            Ok(Address::Ip(IpAddr::V4(ip))) => found.extend([ip]),
+            Ok(Address::Name(name)) => names.extend([name]),
+            Ok(Address::Ip(IpAddr::V6(_))) | Err(_) => {}
+        }
+    }
+    if !names.is_empty() {
+        found.extend(lookup(&names).into_values().flatten());
+    }
+    found.retain(|address| !address.is_loopback());
+    found.into_iter().collect()
 }
 
 /// Where this computer's resolver keeps its servers. The second file is systemd-resolved's: the first one then names only
@@ -253,6 +304,39 @@ mod tests {
         state.keep_taken(&taken).unwrap();
         let found = kept(&state, &vpn, false).unwrap();
         assert_eq!((found.pods, found.services), (Some(pods), Some(services)));
+    }
+
+    #[test]
+    fn proxies_of_the_environment_are_found_by_address_and_by_name() {
+        let of = |variables: &[(&str, &str)]| {
+            let environment = Environment::new("/".into(), |name| {
+                let mut variables = variables.iter();
+                let found = variables.find(|(variable, _)| *variable == name);
+                found.map(|(_, value)| value.into())
+            });
+            addresses_of(proxies(&environment), |names| {
+                let names: Vec<_> = names.iter().map(String::as_str).collect();
+                assert_eq!(names, ["proxy.example"], "what is looked up");
+                let addresses = vec![[10, 96, 0, 9].into(), [10, 99, 0, 9].into()];
+                [("proxy.example".to_owned(), addresses)].into()
+            })
+        };
+        let addresses =
+            |all: &[[u8; 4]]| all.iter().copied().map(Ipv4Addr::from).collect::<Vec<_>>();
+        assert!(of(&[("no_proxy", "10.0.0.1"), ("HTTP_PROXY", "")]).is_empty());
+        assert_eq!(
+            of(&[
+                ("http_proxy", "http://me:hunter2@10.99.0.9:3128/"),
+                ("ALL_PROXY", "10.244.0.9:1080"),
+                ("HTTPS_PROXY", "http://127.0.0.1:3128"),
+                ("https_proxy", "http://[fd00::1]:3128"),
+            ]),
+            addresses(&[[10, 99, 0, 9], [10, 244, 0, 9]])
+        );
+        assert_eq!(
+            of(&[("HTTPS_PROXY", "http://proxy.example:3128")]),
+            addresses(&[[10, 96, 0, 9], [10, 99, 0, 9]])
+        );
     }
 
     #[test]

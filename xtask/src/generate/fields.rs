@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+use mullion_catalog::Catalog;
 use mullion_spec::rules;
 use serde::Deserialize;
 
@@ -18,14 +19,23 @@ struct Table {
 struct Row {
     path: String,
     acts: BTreeMap<String, String>,
+    #[serde(default)]
+    alone: BTreeMap<String, String>,
 }
 
 const BEGIN: &str = "\
 # What every field acts on
 
-Generated from `crates/mullion/tests/fields/fields.toml`. A test changes each field of `cluster.yaml` to another legal
-value, in a file for each driver, and requires that exactly what is named here changes, or that the file is refused with the
-code that is named here. A field that takes one value alone, such as `kind`, refuses every other.
+Generated from `crates/mullion/tests/fields/fields.toml`. For each field of `cluster.yaml`, a test takes a working file,
+changes only this field to another legal value, and compares both files. A cell names everything that changes, or the error
+that refuses the second file. Nothing else may change. Where a field needs another one, both files have the other one as
+well; *by itself* says what happens without it. A field that takes one value alone, such as `kind`, refuses every other.
+
+The first table has one column, since its fields are about the whole cluster. In the other tables, each column is one such
+file, which the test calls a base. The changed field is that of a group of machines of this kind, or is shared by them:
+
+@COLUMNS@
+The words in the cells mean:
 
 | word | what changes |
 |---|---|
@@ -47,7 +57,7 @@ pub(super) fn render() -> String {
         Ok(table) => table,
         Err(error) => panic!("fields.toml: {error}"),
     };
-    let mut text = String::from(BEGIN);
+    let mut text = BEGIN.replace("@COLUMNS@", &columns(&table));
     let of_groups = |row: &&Row| row.path.starts_with("machines[]");
     let of_windows = |row: &&Row| row.path.starts_with("windows.");
     let rows = || table.field.iter();
@@ -68,7 +78,29 @@ pub(super) fn render() -> String {
     text
 }
 
-/// One table: a column for each driver, or one alone where rows are tried once.
+/// What each column of the tables by driver is about. A base has the name of its driver, and of its system where the driver
+/// has several.
+fn columns(table: &Table) -> String {
+    let by_driver = table.field.iter().filter(|row| row.acts.len() > 1);
+    let bases: BTreeSet<_> = by_driver.flat_map(|row| row.acts.keys()).collect();
+    let mut text = String::from("| column | machines |\n|---|---|\n");
+    for base in bases {
+        let (driver, system) = match base.split_once('-') {
+            Some((driver, "linux")) => (driver, ", with Linux"),
+            Some((driver, "windows")) => (driver, ", with Windows"),
+            _ => (base.as_str(), ""),
+        };
+        let mut drivers = Catalog::builtin().drivers();
+        let Some((_, facts)) = drivers.find(|(known, _)| known.to_string() == driver) else {
+            panic!("fields.toml: the base `{base}` has no driver's name");
+        };
+        let summary = &facts.summary;
+        let _ = writeln!(text, "| {base} | driver `{driver}`{system}: {summary} |");
+    }
+    text
+}
+
+/// One table: a column for each base, or one alone where every row has one base of its own.
 fn section(text: &mut String, title: &str, rows: &[&Row]) {
     let drivers: BTreeSet<_> = rows.iter().flat_map(|row| row.acts.keys()).collect();
     let is_by_driver = rows.iter().all(|row| row.acts.len() == drivers.len());
@@ -83,8 +115,12 @@ fn section(text: &mut String, title: &str, rows: &[&Row]) {
     }
     for row in rows {
         let _ = write!(text, "\n| `{}` |", row.path);
-        for acts in row.acts.values() {
-            let _ = write!(text, " {} |", cell(acts));
+        for (base, acts) in &row.acts {
+            let _ = write!(text, " {}", cell(acts));
+            if let Some(alone) = row.alone.get(base) {
+                let _ = write!(text, "; by itself: {}", cell(alone));
+            }
+            text.push_str(" |");
         }
     }
     text.push('\n');
@@ -102,4 +138,31 @@ fn cell(acts: &str) -> String {
         format!("[{code}](errors.md#{anchor})")
     });
     format!("refused: {}", links.collect::<Vec<_>>().join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_column_of_the_page_is_explained_and_every_row_has_a_cell_for_each() {
+        let page = render();
+        let explained = |column: &str| {
+            let line = format!("| {column} | ");
+            page.lines().filter(|text| text.starts_with(&line)).count() == 1
+        };
+        let mut columns = 0;
+        for line in page.lines() {
+            let cells: Vec<_> = line.trim_matches('|').split('|').map(str::trim).collect();
+            if line.starts_with("| field |") {
+                columns = cells.len();
+                for column in cells[1..].iter().filter(|column| **column != "acts on") {
+                    assert!(explained(column), "`{column}` is not explained");
+                }
+            } else if line.starts_with("| `") {
+                assert_eq!(cells.len(), columns, "{line}");
+            }
+        }
+        assert!(columns > 1);
+    }
 }

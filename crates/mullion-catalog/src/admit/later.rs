@@ -6,7 +6,6 @@ use mullion_spec::draft::Draft;
 use mullion_spec::finding::{Finding, Place, Severity};
 use mullion_spec::rules::{carriers, release};
 use mullion_spec::source::Path;
-use mullion_spec::words::Os;
 
 use super::windows_field;
 use crate::catalog::Catalog;
@@ -15,7 +14,6 @@ use crate::drivers::{DriverFacts, MachineOrigin};
 impl Catalog {
     pub(super) fn admit_later(&self, cluster: &Cluster, draft: &mut Draft) {
         self.admit_windows_settings(cluster, draft);
-        admit_images(cluster, draft);
         admit_hosts(cluster, draft);
     }
 
@@ -80,20 +78,6 @@ impl Catalog {
             }
             System::Linux { .. } => None,
         })
-    }
-}
-
-/// Refuses images for Windows nodes: nothing imports them there.
-fn admit_images(cluster: &Cluster, draft: &mut Draft) {
-    for (index, image) in cluster.images.iter().enumerate() {
-        if image.os == Os::Windows {
-            let at = Path::top().key("images").index(index).key("os");
-            draft.report(
-                Finding::new(&release::FEATURE_LATER, at)
-                    .message("this release brings no images to Windows nodes")
-                    .hint("remove the image: Windows nodes pull it when a pod asks for it"),
-            );
-        }
     }
 }
 

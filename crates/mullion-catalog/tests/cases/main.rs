@@ -412,6 +412,13 @@ fn a_shared_setting_is_refused_where_it_acts_on_no_group() {
     let both = format!("{stand_in}{existing}");
     assert_eq!(severities(&both), [Severity::Warning]);
     assert!(told(&file(&both)).contains("`rdp` does nothing on machines of `a`"));
+    // A stand-in has no Defender that would leave something alone.
+    let defender = format!(
+        "machines: [{{name: cp, role: control-plane}}, {{name: a, os: windows}}]\n{}",
+        "windows: {defenderExclusions: false}\n"
+    );
+    found(&defender, &["E0904"]);
+    assert!(told(&defender).contains("a stand-in has no Defender"));
     // A group's own setting is refused whatever other groups do with theirs.
     let own = format!("  - {{name: a, os: windows, rdp: true}}\n{existing}");
     assert_eq!(severities(&own), [Severity::Error]);
@@ -446,6 +453,11 @@ fn a_setting_that_is_refused_is_a_warning_while_its_group_has_no_machines() {
     for (group, with_machines, rest) in [
         ("name: win, os: windows", made, shared),
         ("name: win, os: windows, locale: de-DE", made, ""),
+        (
+            "name: win, os: windows, defenderExclusions: false",
+            made,
+            "",
+        ),
         ("name: win, os: windows, driver: ssh", existing, shared),
     ] {
         let with = |machines: &str| judged(&format!("{{{group}, {machines}}}"), rest);
@@ -455,7 +467,7 @@ fn a_setting_that_is_refused_is_a_warning_while_its_group_has_no_machines() {
     }
     // The next machine has what its driver does not refuse.
     let acts = judged(
-        "{name: win, os: windows, count: 0}",
+        "{name: win, os: windows, driver: ssh, count: 0}",
         "windows: {defenderExclusions: false}\n",
     );
     assert_eq!(acts, ([0, 0], vec![]));

@@ -109,7 +109,10 @@ fn addresses_stay_out_of_the_cluster_s_networks() {
         found(&network(&format!("{server}, {WRITTEN}")), &["E0414"]);
         found(&network(&server), &["E0419"]);
     }
-    found(&network("upstreamDNS: [10.99.0.1, 192.0.2.53]"), &[]);
+    let servers = "upstreamDNS: [10.99.0.1, 192.0.2.53]";
+    found(&network(&format!("{servers}, {WRITTEN}")), &[]);
+    // A machine network that is chosen contains no DNS server.
+    found(&network(servers), &["E0419"]);
     found(&machine("2001:db8::1"), &["E0410"]);
     for address in [
         "0.0.0.0",

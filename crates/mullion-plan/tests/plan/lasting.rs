@@ -2,7 +2,7 @@
 
 use mullion_plan::{
     Action, ClusterFacts, Dice, Documents, Fingerprint, Observed, Obstacle, Plan, Prior, Until,
-    Unusable, Wanted, plan, plan_reset, run,
+    Unusable, Wanted, World, plan, plan_reset, run,
 };
 use mullion_spec::words::MachineAccess;
 
@@ -281,6 +281,36 @@ fn without_images_a_mark_of_an_older_version_is_no_change() {
         assert_eq!(blueprint.topics.get("contents of images"), None);
     }
     assert!(plan(&wanted, &observed).is_empty());
+}
+
+#[test]
+fn other_dns_servers_reach_the_load_balancer_and_make_no_machine_again() {
+    let mut sketch = Sketch::small();
+    sketch.seats.count = 3;
+    let plain = sketch.text();
+    let with = |server: &str| {
+        let servers = format!("network: {{upstreamDNS: [{server}], ");
+        read(&plain.replacen("network: {", &servers, 1))
+    };
+    let (none, one, other) = (read(&plain), with("192.0.2.1"), with("192.0.2.2"));
+    let now = |world: &World, cluster| plan(&wanted(cluster, &sketch), &look(world, &sketch));
+    let world = sketch.world();
+    run(&now(&world, &none), &world, Until::End, &mut Dice::new(7));
+    // As a load balancer of an older version.
+    let observed = look(&world, &sketch);
+    let inside = observed.machines[&"lb1".parse().unwrap()].inside.as_ref();
+    let mark = inside.unwrap().blueprint.as_ref().unwrap();
+    assert_eq!(mark.topics.get("DNS servers"), None);
+    for cluster in [&one, &other, &none] {
+        let changed = now(&world, cluster);
+        assert_eq!(
+            reason(&changed, "apply/lb1"),
+            "blueprint changed: DNS servers"
+        );
+        assert!(!ids(&changed).iter().any(|id| id.starts_with("make/")));
+        run(&changed, &world, Until::End, &mut Dice::new(7));
+        assert!(now(&world, cluster).is_empty());
+    }
 }
 
 #[test]

@@ -7,6 +7,7 @@ use ipnet::{IpNet, Ipv4Net};
 
 use super::{Checker, GroupPlace};
 use crate::cluster::{Carrier, ControlPlane, Group, Host, NodeIp};
+use crate::draft::Addresses;
 use crate::finding::Finding;
 use crate::rules::{machines as machine_rule, network as rule};
 use crate::source::Path;
@@ -68,6 +69,7 @@ impl Checker<'_> {
         places: &[GroupPlace],
         hosts: &[Host],
         control_plane: &ControlPlane,
+        found: &Addresses,
     ) {
         let hosts_at = Path::top().key("hosts");
         for (index, host) in hosts.iter().enumerate() {
@@ -82,13 +84,18 @@ impl Checker<'_> {
         }
         for (group, place) in groups.iter().zip(places) {
             let apart_from = match &group.carrier {
-                Carrier::Existing { addresses, .. } => {
+                Carrier::Existing {
+                    addresses, login, ..
+                } => {
                     for (index, address) in addresses.iter().enumerate() {
-                        self.existing_address(
-                            &place.field("addresses").index(index),
-                            address,
-                            nets,
-                        );
+                        let at = place.field("addresses").index(index);
+                        self.existing_address(&at, address, nets);
+                        // The jump host looks up what lies behind it, and may find another address.
+                        if let Address::Name(name) = address
+                            && login.jump.is_none()
+                        {
+                            self.existing_name(&at, name, found, nets);
+                        }
                     }
                     nets.all()
                 }
@@ -133,6 +140,15 @@ impl Checker<'_> {
         }
     }
 
+    /// Holds a machine's name against the networks, by the address that steps take for it: the first one.
+    fn existing_name(&mut self, at: &Path, name: &str, found: &Addresses, nets: Networks) {
+        let address = found.get(name).and_then(|addresses| addresses.first());
+        if let Some(ip) = address {
+            let subject = format!("`{name}` has the address {ip}, which");
+            self.apart_by(at, &subject, (*ip).into(), &nets.all());
+        }
+    }
+
     /// Holds the servers for names outside against the networks in which nobody can answer yet.
     pub(super) fn server_apart(&mut self, at: &Path, server: IpAddr, nets: Networks) {
         if let IpAddr::V4(ip) = server {
@@ -153,12 +169,17 @@ impl Checker<'_> {
 
     /// Refuses an address, or a network of them, that lies inside one of the cluster's.
     fn apart(&mut self, at: &Path, given: Ipv4Net, nets: &[(&str, Ipv4Net)]) {
+        let subject = if given.prefix_len() == 32 {
+            given.addr().to_string()
+        } else {
+            given.to_string()
+        };
+        self.apart_by(at, &subject, given, nets);
+    }
+
+    /// The same, in words that begin with the subject.
+    fn apart_by(&mut self, at: &Path, subject: &str, given: Ipv4Net, nets: &[(&str, Ipv4Net)]) {
         for (field, net) in nets.iter().filter(|(_, net)| net.contains(&given)) {
-            let subject = if given.prefix_len() == 32 {
-                given.addr().to_string()
-            } else {
-                given.to_string()
-            };
             self.report(
                 Finding::new(&rule::ADDRESS_INSIDE, at.clone())
                     .message(format!("{subject} lies inside `{field}` {net}"))

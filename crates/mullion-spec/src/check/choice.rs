@@ -7,9 +7,9 @@ use ipnet::{IpNet, Ipv4Net};
 
 use super::Checker;
 use crate::cluster::{Carrier, ControlPlane, Group, Host, NodeIp};
-use crate::draft::Surroundings;
+use crate::draft::{Addresses, Surroundings};
 use crate::finding::{Finding, Place, Severity};
-use crate::networks::{Purpose, RANGES, Relation, Settled, Taken, choose, relation};
+use crate::networks::{Purpose, RANGES, Relation, Settled, Taken, choose, host_of, relation};
 use crate::raw::RawCluster;
 use crate::rules::network as rule;
 use crate::source::Path;
@@ -30,7 +30,8 @@ impl Named {
         hosts: &[Host],
         control_plane: &ControlPlane,
         file: &RawCluster,
-        resolvers: &[Ipv4Addr],
+        surroundings: &Surroundings,
+        found: &Addresses,
     ) -> Self {
         let mut named = Self::default();
         let addresses = hosts.iter().map(|host| &host.address);
@@ -44,12 +45,16 @@ impl Named {
         named
             .outside
             .extend(jumps.filter_map(|jump| v4(&jump.address)));
-        let (proxy, mirror) = (&file.proxy, &file.artifacts.mirror);
-        let servers = [&proxy.http, &proxy.https, mirror].into_iter().flatten();
-        let servers = servers.filter_map(|text| host_of(text));
+        let by_address = servers(file).filter_map(|host| host.parse().ok());
+        let by_name = found.values().flatten().copied();
+        let dns = file.network.upstream_dns.iter();
+        let dns = dns.filter_map(|text| text.parse().ok());
+        let ours = surroundings.resolvers.iter().chain(&surroundings.proxies);
+        let known = by_address.chain(by_name).chain(dns);
+        let known = known.chain(ours.copied());
         named
             .outside
-            .extend(servers.chain(resolvers.iter().copied()).map(Ipv4Net::from));
+            .extend(known.map(|ip: Ipv4Addr| Ipv4Net::from(ip)));
         for group in groups {
             let node_ip = match group.node_ip {
                 Some(NodeIp::Address(IpAddr::V4(ip))) => Some(Ipv4Net::from(ip)),
@@ -70,11 +75,6 @@ impl Named {
         {
             named.outside_overlay.extend(v4(&endpoint.address));
         }
-        let dns = file.network.upstream_dns.iter();
-        let servers = dns.filter_map(|text| text.parse().ok());
-        named
-            .outside_overlay
-            .extend(servers.filter_map(|server| v4(&Address::Ip(server))));
         named
     }
 
@@ -94,12 +94,32 @@ fn v4(address: &Address) -> Option<Ipv4Net> {
     }
 }
 
-/// The host of a web address, where it is an IPv4 address. A name is left out: only DNS knows where it leads.
-fn host_of(address: &str) -> Option<Ipv4Addr> {
-    let rest = address.split_once("://").map_or(address, |(_, rest)| rest);
-    let authority = rest.split(['/', '?', '#']).next()?;
-    let host = authority.rsplit('@').next()?;
-    host.split(':').next()?.parse().ok()
+/// The names of existing machines that this computer looks up. What lies behind a jump host is looked up there.
+pub(super) fn names_of_machines(groups: &[Group]) -> BTreeSet<String> {
+    let addresses = groups.iter().filter_map(|group| match &group.carrier {
+        Carrier::Existing {
+            addresses, login, ..
+        } => login.jump.is_none().then_some(addresses),
+        Carrier::Made { .. } => None,
+    });
+    let names = addresses.flatten().filter_map(|address| match address {
+        Address::Name(name) => Some(name.clone()),
+        Address::Ip(_) => None,
+    });
+    names.collect()
+}
+
+/// The names of the proxies and the mirror that the file names.
+pub(super) fn names_of_servers(file: &RawCluster) -> impl Iterator<Item = String> {
+    let names = servers(file).filter(|host| matches!(host.parse(), Ok(Address::Name(_))));
+    names.map(str::to_owned)
+}
+
+/// The hosts of the proxies and the mirror that the file names.
+fn servers(file: &RawCluster) -> impl Iterator<Item = &str> {
+    let (proxy, mirror) = (&file.proxy, &file.artifacts.mirror);
+    let servers = [&proxy.http, &proxy.https, mirror].into_iter().flatten();
+    servers.filter_map(|text| host_of(text))
 }
 
 impl Checker<'_> {
@@ -263,11 +283,14 @@ fn cause(purpose: Purpose, surroundings: &Surroundings) -> String {
     if let Some(network) = reserved.find(|net| purpose == Purpose::Machines && overlaps(net)) {
         return format!("another cluster has {network}");
     }
-    let mut resolvers = surroundings.resolvers.iter();
-    match resolvers.find(|server| usual.contains(*server)) {
-        Some(server) => format!("this computer asks the DNS server {server}"),
-        None => "the file has addresses in the usual ones".to_owned(),
+    let within = |servers: &[Ipv4Addr]| servers.iter().copied().find(|one| usual.contains(one));
+    if let Some(server) = within(&surroundings.resolvers) {
+        return format!("this computer asks the DNS server {server}");
     }
+    if let Some(proxy) = within(&surroundings.proxies) {
+        return format!("this computer uses the proxy {proxy}");
+    }
+    "the file has addresses in the usual ones".to_owned()
 }
 
 /// Networks that overlap one of the cluster's, without those that lie in another of them: an interface's own address
@@ -285,27 +308,4 @@ fn widest(networks: &[(Ipv4Net, String)], net: Ipv4Net) -> Vec<&(Ipv4Net, String
         !is_said
     });
     found
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_host_of_a_web_address_is_found_where_it_is_an_address() {
-        for address in [
-            "http://10.99.0.9",
-            "https://10.99.0.9:3128/path?at=1",
-            "http://user@10.99.0.9:3128",
-        ] {
-            assert_eq!(host_of(address), Some([10, 99, 0, 9].into()), "{address}");
-        }
-        for address in [
-            "http://proxy.example:3128",
-            "http://[fd00::1]:3128",
-            "https://mirror.example/10.99.0.9",
-        ] {
-            assert_eq!(host_of(address), None, "{address}");
-        }
-    }
 }

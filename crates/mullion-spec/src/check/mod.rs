@@ -169,7 +169,7 @@ impl<'a> Checker<'a> {
             control_plane,
             hosts,
             runtime_classes: raw.windows.runtime_classes,
-            proxy: self.proxy(&raw.proxy),
+            proxy: self.proxy(&raw.proxy, &surroundings),
             trust: self.trust(&raw.trust),
             artifacts: self.artifacts(&raw.artifacts),
             images: self.images(&raw.images),

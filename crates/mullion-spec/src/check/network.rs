@@ -5,10 +5,10 @@ use std::net::IpAddr;
 use ipnet::{IpNet, Ipv4Net};
 
 use super::addresses::{Networks, ipv4_net, special};
-use super::choice::Named;
+use super::choice::{Named, names_of_machines, names_of_servers};
 use super::{Checker, GroupPlace};
 use crate::cluster::{Carrier, ControlPlane, Duty, Group, Host, Network};
-use crate::draft::Surroundings;
+use crate::draft::{Addresses, Surroundings};
 use crate::finding::{Finding, Place};
 use crate::networks::{Purpose, Settled, overlap};
 use crate::raw::{RawCluster, RawNetwork};
@@ -59,7 +59,21 @@ impl Checker<'_> {
         };
         let needed = |purpose: &Purpose| *purpose != Purpose::Machines || makes_machines;
         let purposes: Vec<_> = Purpose::ALL.into_iter().filter(needed).collect();
-        let named = Named::of(groups, hosts, control_plane, file, &surroundings.resolvers);
+        let is_settled = |purpose: &Purpose| {
+            let kept = surroundings.kept.of(*purpose);
+            written.of(*purpose).or(kept).is_some()
+        };
+        let mut names = names_of_machines(groups);
+        // What else the file names matters only to networks that are chosen.
+        if !purposes.iter().all(is_settled) {
+            names.extend(names_of_servers(file));
+        }
+        let found = if names.is_empty() {
+            Addresses::new()
+        } else {
+            (surroundings.lookup.0)(&names)
+        };
+        let named = Named::of(groups, hosts, control_plane, file, surroundings, &found);
         let settled = self.settle(&at, written, &purposes, &named, surroundings);
         let pods = settled.pods.unwrap_or(Purpose::Pods.usual());
         let services = settled.services.unwrap_or(Purpose::Services.usual());
@@ -78,7 +92,7 @@ impl Checker<'_> {
         self.overlaps(&at, nets);
         self.taken(&at, written, &purposes, surroundings);
         self.sizes(raw, &at, nets, groups, places);
-        self.addresses_of_computers(nets, groups, places, hosts, control_plane);
+        self.addresses_of_computers(nets, groups, places, hosts, control_plane, &found);
         self.backend(raw, &at, groups, places, windows.as_ref());
         if let Some(mtu) = raw.mtu {
             self.within(&at.key("mtu"), mtu.into(), 1280, 9000);

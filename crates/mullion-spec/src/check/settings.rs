@@ -9,7 +9,7 @@ use crate::cluster::{Artifacts, Host, Image, Login};
 use crate::finding::{Finding, Severity};
 use crate::image::ImageReference;
 use crate::raw::{RawArtifacts, RawFile, RawHost, RawImage, RawSsh};
-use crate::rules::{machines as machine_rule, shape as rule};
+use crate::rules::{machines as machine_rule, release, shape as rule};
 use crate::source::Path;
 use crate::value::{Address, HostName, Jump};
 use crate::words::Os;
@@ -179,6 +179,13 @@ impl Checker<'_> {
                         self.reject(finding, &named);
                     }
                 }
+                if os == Os::Windows {
+                    self.report(
+                        Finding::new(&release::FEATURE_LATER, at.key("os"))
+                            .message("this release brings no images to Windows nodes")
+                            .hint("remove the image: Windows nodes pull it when a pod asks for it"),
+                    );
+                }
                 Some(Image {
                     reference: reference.clone(),
                     archive: image.archive.as_ref().map(Into::into),
@@ -221,7 +228,7 @@ impl Checker<'_> {
 #[cfg(test)]
 mod tests {
     use crate::draft::{Draft, Surroundings, Verdict};
-    use crate::finding::Severity;
+    use crate::finding::{Place, Severity};
     use crate::source::Source;
 
     fn judge(images: &str) -> Verdict {
@@ -247,7 +254,11 @@ mod tests {
             "{ref: app:1, archive: a.tar}, {ref: app:1, os: linux}",
             &["E0214"],
         );
-        found("{ref: app:1}, {ref: app:2}, {ref: app:1, os: windows}", &[]);
+        // Windows nodes are brought no images; that one is not the second of its name.
+        found(
+            "{ref: app:1}, {ref: app:2}, {ref: app:1, os: windows}",
+            &["E0904"],
+        );
         // An image that is written twice is a mistake that loses nothing.
         for (images, severity) in [
             ("{ref: app:1}, {ref: app:1}", Severity::Warning),
@@ -292,6 +303,34 @@ mod tests {
             &format!("{{ref: 'app:1@{digest}'}}, {{ref: 'app:2@{digest}'}}"),
             &["E0214"],
         );
+    }
+
+    #[test]
+    fn an_image_for_windows_is_named_by_its_place_in_the_file() {
+        let win = "ref: win:1, os: windows";
+        for (images, expected) in [
+            (format!("{{{win}}}"), ["images[0].os"].as_slice()),
+            // An image that is left out, since it is the second of its name, counts as well.
+            (
+                format!("{{ref: app:1}}, {{ref: app:1}}, {{{win}}}"),
+                &["images[2].os"],
+            ),
+            // As does one without a name.
+            (format!("{{archive: a.tar}}, {{{win}}}"), &["images[1].os"]),
+            (
+                format!("{{{win}}}, {{{win}}}, {{ref: win:2, os: windows}}"),
+                &["images[0].os", "images[2].os"],
+            ),
+        ] {
+            let verdict = judge(&images);
+            let findings = verdict.findings.iter().map(|located| &located.finding);
+            let later = findings.filter(|finding| finding.rule.code == "E0904");
+            let places = later.map(|finding| match &finding.place {
+                Place::Key(path) | Place::Value(path) => path.to_string(),
+                place => panic!("{place:?}"),
+            });
+            assert_eq!(places.collect::<Vec<_>>(), expected, "{images}");
+        }
     }
 
     #[test]

@@ -68,4 +68,9 @@ rules! {
         why "A node keeps one image under a name, so of two archives with images of that name one would be lost. Names are compared in full: `app:1` is `docker.io/library/app:1`, and a tag beside a digest does not count."
         do "keep one of the two"
         e.g. "machines: {linux: 1}\nimages:\n  - {ref: app:1, archive: old.tar}\n  - {ref: docker.io/library/app:1, archive: new.tar}\n";
+    PROXY_MISSING "E0215" "proxy-missing" Error
+        "there are hosts without a proxy, and no proxy"
+        why "`proxy.no` lists hosts that are reached without the proxy. Where there is no proxy, the list does nothing: machines would have no proxy although the file looks as if they had one. The variables `HTTP_PROXY`, `HTTPS_PROXY` and `ALL_PROXY` also count as a proxy, since downloads use them."
+        do "set `proxy.http` or `proxy.https`, or remove `proxy.no`"
+        e.g. "machines: {linux: 1}\nproxy: {no: [registry.example]}\n";
 }

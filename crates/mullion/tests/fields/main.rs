@@ -39,13 +39,21 @@ struct Row {
     with: Map<String, Value>,
     /// What it acts on, by base: kinds of effects, or `refused` with the code of a rule.
     acts: BTreeMap<String, String>,
+    /// What it acts on without the values of `with`, by base.
+    #[serde(default)]
+    alone: BTreeMap<String, String>,
 }
 
 impl Row {
     /// A file of that base, and the same with another value of the field.
     fn files(&self, table: &Table, base: &str) -> (Value, Value) {
+        self.files_with(&self.with, table, base)
+    }
+
+    /// The same for a file that has these values besides.
+    fn files_with(&self, with: &Map<String, Value>, table: &Table, base: &str) -> (Value, Value) {
         let mut before = table.base[base].clone();
-        for (path, value) in &self.with {
+        for (path, value) in with {
             walk::set(&mut before, path, value.clone());
         }
         let mut after = before.clone();
@@ -73,6 +81,8 @@ fn every_field_of_the_schema_has_a_row_and_every_row_a_field() {
     let stale: Vec<_> = rows.difference(&schema).collect();
     assert!(stale.is_empty(), "the schema has no {stale:#?}");
     for row in &table.field {
+        let has_with = !row.with.is_empty() || row.alone.is_empty();
+        assert!(has_with, "{} has no `with` to leave out", row.path);
         let tried: Vec<_> = row.acts.keys().map(String::as_str).collect();
         if row.path.starts_with("machines[]") {
             let mut all = OF_GROUPS;
@@ -92,8 +102,11 @@ fn another_value_of_any_field_changes_what_the_table_says() {
     let scene = Scene::new();
     let mut wrong = Vec::new();
     for row in &table.field {
-        for (base, expected) in &row.acts {
-            let (before, after) = row.files(&table, base);
+        let nothing = Map::new();
+        let tried = row.acts.iter().map(|case| (&row.with, case));
+        let alone = row.alone.iter().map(|case| (&nothing, case));
+        for (with, (base, expected)) in tried.chain(alone) {
+            let (before, after) = row.files_with(with, &table, base);
             if before == after {
                 wrong.push(format!("{} in {base}: the base has this value", row.path));
                 continue;
