@@ -314,10 +314,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_join_token_lives_as_long_as_a_patient_join_may_take() {
+    fn a_join_token_lives_as_long_as_a_patient_join_may_take_and_an_hour_at_most() {
         let minutes =
             |hundredths| token_lifetime(Patience::of_hundredths(hundredths)).as_secs() / 60;
-        assert_eq!([50, 100, 500].map(minutes), [15, 15, 75]);
+        assert_eq!([50, 100, 300, 500].map(minutes), [15, 15, 45, 60]);
     }
 
     #[test]

@@ -63,15 +63,15 @@ impl Checker<'_> {
             let kept = surroundings.kept.of(*purpose);
             written.of(*purpose).or(kept).is_some()
         };
-        let mut names = names_of_machines(groups);
+        let mut hostnames = names_of_machines(groups);
         // What else the file names matters only to networks that are chosen.
         if !purposes.iter().all(is_settled) {
-            names.extend(names_of_servers(file));
+            hostnames.extend(names_of_servers(file));
         }
-        let found = if names.is_empty() {
+        let found = if hostnames.is_empty() {
             Addresses::new()
         } else {
-            (surroundings.lookup.0)(&names)
+            (surroundings.lookup.0)(&hostnames)
         };
         let named = Named::of(groups, hosts, control_plane, file, surroundings, &found);
         let settled = self.settle(&at, written, &purposes, &named, surroundings);
