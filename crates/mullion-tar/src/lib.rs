@@ -243,7 +243,7 @@ mod tests {
         let mut tar = Builder::new(Vec::new());
         for _ in 0..3 {
             let mut regular = header(EntryType::Regular, data.len() as u64);
-            tar.append_pax_extensions([("comment", &[b'c'; 100_000][..])])
+            tar.append_pax_extensions([("comment", &b"c".repeat(100_000)[..])])
                 .unwrap();
             tar.append_data(&mut regular, &long, &data[..]).unwrap();
         }
