@@ -7,9 +7,11 @@ use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use mullion_engine::hands::{ClusterState, StateError};
 use mullion_rights::Detour;
 use mullion_spec::cluster::Cluster;
 
+use crate::arguments::Global;
 use crate::failure::{Class, Failure};
 
 /// Machines are this computer's and not one user's: whoever lost the state folder finds them here.
@@ -177,6 +179,8 @@ pub struct Environment {
     pub folder: PathBuf,
     /// Where paths in the cluster file begin: there, or where the command was given that a kept file is of.
     pub paths: PathBuf,
+    /// The folder of the cluster file, or of the one that a kept file is of: it may be somebody else's repository.
+    pub file_folder: PathBuf,
     /// Every variable of the table that is set.
     pub values: BTreeMap<&'static str, OsString>,
 }
@@ -204,12 +208,36 @@ impl Environment {
             place: given("MULLION_PLACE").map_or_else(|| PLACE.into(), PathBuf::from),
             home,
             paths: folder.clone(),
+            file_folder: folder.clone(),
             folder,
             values: VARIABLES
                 .iter()
                 .filter_map(|known| Some((known.name, variable(known.name)?)))
                 .collect(),
         }
+    }
+
+    /// The same, with the folders of the cluster file that the command line names, or of the kept file of its cluster.
+    pub fn beside(&self, global: &Global) -> Result<Self, StateError> {
+        let mut environment = self.clone();
+        if let Some(file) = global.cluster_file() {
+            let file = self.folder.join(file);
+            let real = file.parent().map(real).unwrap_or_default();
+            environment.file_folder = real;
+            return Ok(environment);
+        }
+        let named = global.cluster.as_ref();
+        let kept = named.and_then(|cluster| ClusterState::find(&self.state, cluster));
+        let Some(kept) = kept else {
+            return Ok(environment);
+        };
+        if let Some(paths) = kept.paths()? {
+            environment.paths = paths;
+        }
+        if let Some(folder) = kept.file_folder()? {
+            environment.file_folder = folder;
+        }
+        Ok(environment)
     }
 
     /// The socket of the user's SSH agent, where there is one.
@@ -318,6 +346,11 @@ impl Environment {
         }
         Ok(folder)
     }
+}
+
+/// The name of a folder without symbolic links, where it is there.
+pub fn real(path: &Path) -> PathBuf {
+    fs_err::canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }
 
 /// Refuses a cache of which a part is somewhere else.

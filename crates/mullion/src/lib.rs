@@ -40,7 +40,6 @@ use std::ffi::OsString;
 use std::io::{self, Read, Write};
 
 use clap::Parser as _;
-use mullion_engine::hands::ClusterState;
 use mullion_spec::render::Colour;
 
 use arguments::{Arguments, Command, Global};
@@ -114,25 +113,18 @@ pub fn run(
     {
         return told(&mut console, &failure);
     }
-    let named = arguments.global.cluster.as_ref();
-    let kept = named.and_then(|cluster| ClusterState::find(&environment.state, cluster));
-    let paths = match kept.map(|state| state.paths()).transpose() {
-        Ok(paths) => paths.flatten(),
+    let environment = match environment.beside(&arguments.global) {
+        Ok(environment) => environment,
         Err(error) => {
             let words = "the state of the cluster cannot be read";
             let failure = Failure::new(Class::ThisComputer, words).because(&error);
             return told(&mut console, &failure);
         }
     };
-    let of_kept = paths.map(|paths| Environment {
-        paths,
-        ..environment.clone()
-    });
-    let environment = of_kept.as_ref().unwrap_or(environment);
     let result = dispatch(
         arguments,
         &typed,
-        environment,
+        &environment,
         &mut *streams.input,
         &mut console,
     );
@@ -188,7 +180,7 @@ fn dispatch(
         if let Some(model) = &judged.judgement.model {
             // What may not be used or read is refused before anything is done.
             environment.cache_of(model.cluster())?;
-            links::refuse_for_root(model.cluster(), global.cluster_file(), environment)?;
+            links::refuse_for_root(model.cluster(), environment)?;
         }
         Ok::<_, Failure>(judged)
     };

@@ -8,22 +8,16 @@ use std::path::{Component, Path, PathBuf};
 
 use mullion_spec::cluster::Cluster;
 
-use crate::environment::Environment;
+use crate::environment::{Environment, real};
 use crate::failure::{Class, Failure};
 use crate::views::reads;
 
 /// Refuses each file that `cluster` names through such a link, when root runs the command without `sudo`.
-///
-/// `file` is the cluster file; a kept file has no folder of its own.
-pub fn refuse_for_root(
-    cluster: &Cluster,
-    file: Option<&Path>,
-    environment: &Environment,
-) -> Result<(), Failure> {
+pub fn refuse_for_root(cluster: &Cluster, environment: &Environment) -> Result<(), Failure> {
     if mullion_rights::invoker().is_some() || !rustix::process::geteuid().is_root() {
         return Ok(());
     }
-    let bases = Bases::of(file, environment);
+    let bases = Bases::of(environment);
     let mut files = reads::files(cluster, environment).into_iter();
     let Some(way_out) = files.find_map(|file| bases.way_out(&environment.expanded(&file))) else {
         return Ok(());
@@ -54,19 +48,17 @@ const SYSTEM_FOLDERS: [&str; 7] = ["/", "/etc", "/opt", "/run", "/srv", "/usr", 
 struct Bases {
     /// Where relative paths begin.
     start: PathBuf,
-    /// The cluster file's own.
-    own: Option<PathBuf>,
+    /// The cluster file's own. A kept file has the folder that it was in.
+    own: PathBuf,
     /// The user's home folder: links in it are the user's own.
     home: PathBuf,
 }
 
 impl Bases {
-    fn of(file: Option<&Path>, environment: &Environment) -> Self {
-        let real = |path: &Path| fs_err::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        let file = file.map(|file| environment.folder.join(file));
+    fn of(environment: &Environment) -> Self {
         Self {
             start: real(&environment.paths),
-            own: file.and_then(|file| file.parent().map(real)),
+            own: real(&environment.file_folder),
             home: real(&environment.home),
         }
     }
@@ -76,8 +68,7 @@ impl Bases {
         // The code that opens a missing file reports it.
         let (target, links) = follow(&self.start, path).ok()?;
         let mut ways_out = links.into_iter().flat_map(|link| {
-            let bases = [Some(&self.start), self.own.as_ref()].into_iter().flatten();
-            let folders = bases.map(|base| shared(&link, base)).collect::<Vec<_>>();
+            let folders = [&self.start, &self.own].map(|base| shared(&link, base));
             let target = &target;
             folders.into_iter().map(move |folder| WayOut {
                 link: link.clone(),
@@ -94,8 +85,8 @@ impl Bases {
     /// Whether a folder belongs to the computer or to the user, and so do the links in it.
     fn is_no_repository(&self, folder: &Path) -> bool {
         // A repository may lie in `/srv` itself: then its cluster file does too.
-        let is_systems = SYSTEM_FOLDERS.iter().any(|own| folder == Path::new(own))
-            && self.own.as_deref() != Some(folder);
+        let is_systems =
+            SYSTEM_FOLDERS.iter().any(|own| folder == Path::new(own)) && self.own != folder;
         is_systems || self.home.starts_with(folder)
     }
 }
@@ -135,9 +126,10 @@ fn follow(start: &Path, path: &Path) -> io::Result<(PathBuf, Vec<PathBuf>)> {
 mod tests {
     use clap::Parser as _;
     use fs_err::os::unix::fs::symlink;
+    use mullion_engine::hands::ClusterState;
 
     use super::*;
-    use crate::arguments::Arguments;
+    use crate::arguments::{Arguments, Global};
 
     /// The link that is refused, by its name below the scratch folder.
     fn refused(start: &Path, home: &str, command: &str, named: &str) -> Option<String> {
@@ -146,7 +138,10 @@ mod tests {
             (name == "HOME").then(|| home.clone().into())
         });
         let file = start.join("repo/deploy/cluster.yaml");
-        let bases = Bases::of(Some(&file), &environment);
+        let bases = Bases::of(&Environment {
+            file_folder: file.parent().unwrap().into(),
+            ..environment.clone()
+        });
         let named = named.replace("START", start.to_str().unwrap());
         let link = bases
             .way_out(&environment.expanded(Path::new(&named)))?
@@ -159,7 +154,7 @@ mod tests {
     fn promise_02_a_folder_of_the_computer_is_a_repository_where_the_cluster_file_lies_in_it() {
         let bases = |own: &str| Bases {
             start: "/".into(),
-            own: Some(own.into()),
+            own: own.into(),
             home: "/root".into(),
         };
         for (own, folder, expected) in [
@@ -177,14 +172,62 @@ mod tests {
     #[test]
     fn promise_02_the_file_of_the_folder_is_the_cluster_file_where_none_is_named() {
         let environment = Environment::new("/srv".into(), |_| None);
-        let own = |words: &[&str]| {
-            let words = [&["mullion", "plan"], words].concat();
-            let global = Arguments::try_parse_from(words).unwrap().global;
-            Bases::of(global.cluster_file(), &environment).own
+        assert_eq!(bases(&environment, &[]).own, Path::new("/srv"));
+        let named = bases(&environment, &["--file", "/var/tmp/c.yaml"]);
+        assert_eq!(named.own, Path::new("/var/tmp"));
+    }
+
+    fn bases(environment: &Environment, words: &[&str]) -> Bases {
+        let words = [&["mullion", "plan"], words].concat();
+        let global = Arguments::try_parse_from(words).unwrap().global;
+        Bases::of(&environment.beside(&global).unwrap())
+    }
+
+    #[test]
+    fn promise_02_a_kept_file_is_guarded_as_in_the_folder_that_it_was_in() {
+        let scratch = tempfile::tempdir().unwrap();
+        let scratch = fs_err::canonicalize(scratch.path()).unwrap();
+        let (repository, secrets) = (scratch.join("repo"), scratch.join("secrets"));
+        for folder in [repository.join("deploy"), secrets.clone()] {
+            fs_err::create_dir_all(folder).unwrap();
+        }
+        fs_err::write(secrets.join("shadow"), "text").unwrap();
+        symlink(&secrets, repository.join("deploy/link")).unwrap();
+        let environment = |folder: &str| {
+            let home = scratch.join("home");
+            Environment::new(folder.into(), move |name| {
+                (name == "HOME").then(|| home.clone().into())
+            })
         };
-        assert_eq!(own(&[]), Some("/srv".into()));
-        assert_eq!(own(&["--file", "/var/tmp/c.yaml"]), Some("/var/tmp".into()));
-        assert_eq!(own(&["--cluster", "demo"]), None);
+        let here = environment("/");
+        let state = ClusterState::of(&here.state, &"demo".parse().unwrap());
+        // The command that brought the cluster up was given in a folder of the computer.
+        let first = here.beside(&Global {
+            file: Some(repository.join("deploy/cluster.yaml")),
+            ..Arguments::try_parse_from(["mullion", "up"]).unwrap().global
+        });
+        let first = first.unwrap();
+        state
+            .keep_file("machines: {}", &first.paths, &first.file_folder)
+            .unwrap();
+        let hidden = repository.join("deploy/link/shadow");
+        let kept = bases(&environment("/srv"), &["--cluster", "demo"]);
+        assert_eq!(kept.start, Path::new("/"));
+        assert_eq!(kept.own, repository.join("deploy"));
+        let way_out = kept.way_out(&hidden).unwrap();
+        assert_eq!(way_out.link, repository.join("deploy/link"));
+        // A file in a folder such as `/srv` makes that a repository, also once it is kept. Older versions kept only where
+        // its paths begin.
+        for is_old in [false, true] {
+            state
+                .keep_file("machines: {}", Path::new("/srv"), Path::new("/srv"))
+                .unwrap();
+            if is_old {
+                fs_err::remove_file(state.folder().join("cluster.file-folder")).unwrap();
+            }
+            let kept = bases(&environment("/"), &["--cluster", "demo"]);
+            assert!(!kept.is_no_repository(Path::new("/srv")), "{is_old}");
+        }
     }
 
     #[test]

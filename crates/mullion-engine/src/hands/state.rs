@@ -101,6 +101,7 @@ const PUBLIC_KEY: &str = "id_ed25519.pub";
 const KUBECONFIG: &str = "kubeconfig";
 const FILE: &str = "cluster.yaml";
 const PATHS: &str = "cluster.folder";
+const FILE_FOLDER: &str = "cluster.file-folder";
 const TAKEN: &str = "taken.json";
 const PROOFS: &str = "proofs.json";
 const ID: &str = "id";
@@ -202,15 +203,25 @@ impl ClusterState {
         self.read(FILE)
     }
 
-    /// Keeps the cluster file, and the folder that its paths begin in.
-    pub fn keep_file(&self, text: &str, paths: &Path) -> Result<(), StateError> {
+    /// Keeps the cluster file, the folder that its paths begin in, and the folder that it was in.
+    pub fn keep_file(&self, text: &str, paths: &Path, folder: &Path) -> Result<(), StateError> {
         write_text(&self.folder.join(PATHS), &paths.to_string_lossy())?;
+        write_text(&self.folder.join(FILE_FOLDER), &folder.to_string_lossy())?;
         Ok(write_text(&self.folder.join(FILE), text)?)
     }
 
     /// The folder that the paths of the kept file begin in.
     pub fn paths(&self) -> Result<Option<PathBuf>, StateError> {
         Ok(self.read(PATHS)?.map(PathBuf::from))
+    }
+
+    /// The folder that the kept file was in. Older versions did not write it down: then it is the one that its paths begin
+    /// in.
+    pub fn file_folder(&self) -> Result<Option<PathBuf>, StateError> {
+        match self.read(FILE_FOLDER)? {
+            Some(folder) => Ok(Some(folder.into())),
+            None => self.paths(),
+        }
     }
 
     /// The user's machines on which something of ours may lie, whatever the file says now.
@@ -379,6 +390,7 @@ impl ClusterState {
     pub fn check(&self) -> Result<(), StateError> {
         self.file()?;
         self.paths()?;
+        self.file_folder()?;
         self.kubeconfig()?;
         self.taken()?;
         self.proofs()?;
@@ -498,10 +510,15 @@ mod tests {
             (None, None)
         );
         state
-            .keep_file("machines: {}", Path::new("/srv/lab"))
+            .keep_file("machines: {}", Path::new("/srv"), Path::new("/srv/lab"))
             .unwrap();
         assert_eq!(state.file().unwrap().unwrap(), "machines: {}");
-        assert_eq!(state.paths().unwrap().unwrap(), Path::new("/srv/lab"));
+        assert_eq!(state.paths().unwrap().unwrap(), Path::new("/srv"));
+        let file_folder = || state.file_folder().unwrap().unwrap();
+        assert_eq!(file_folder(), Path::new("/srv/lab"));
+        // An older version wrote the first folder alone.
+        fs_err::remove_file(state.folder().join(FILE_FOLDER)).unwrap();
+        assert_eq!(file_folder(), Path::new("/srv"));
         let saved = state.keep_snapshot("1-before-cp1.db", |out| out.write_all(b"whole"));
         let saved = saved.unwrap();
         assert_eq!(mode(&saved), 0o600);
@@ -568,6 +585,7 @@ mod tests {
             ID,
             FILE,
             PATHS,
+            FILE_FOLDER,
             KUBECONFIG,
             PRIVATE_KEY,
         ];
@@ -579,6 +597,7 @@ mod tests {
                 (ID, state.id().map(|_| ())),
                 (FILE, state.file().map(|_| ())),
                 (PATHS, state.paths().map(|_| ())),
+                (FILE_FOLDER, state.file_folder().map(|_| ())),
                 (KUBECONFIG, state.kubeconfig().map(|_| ())),
                 (PRIVATE_KEY, state.login_key().map(|_| ())),
             ]

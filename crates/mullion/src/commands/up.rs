@@ -105,7 +105,8 @@ fn attempt(
         return Ok(Attempt::Moved(other));
     }
     let text = judgement.verdict.source.text();
-    let kept = hands.state().keep_file(text, &environment.paths);
+    let state = hands.state();
+    let kept = state.keep_file(text, &environment.paths, &environment.file_folder);
     kept.map_err(|error| {
         Failure::new(Class::ThisComputer, "the cluster file could not be kept").because(&error)
     })?;
