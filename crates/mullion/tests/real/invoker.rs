@@ -1,4 +1,5 @@
-//! The user who asks root to run the program: how they are known, and which of their folders and programs count.
+//! The user who asks root to run the program: how they are known, and which of their folders, programs and kept files
+//! count.
 
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink};
 use std::path::Path;
@@ -206,4 +207,36 @@ fn promise_03_a_cache_that_the_file_names_is_looked_at_with_the_users_rights() {
     // What is there and what is not looks the same.
     told.dedup();
     assert_eq!(told.len(), 1, "{told:?}");
+}
+
+#[test]
+#[ignore = "needs root; cargo xtask test runs it"]
+fn promise_02_root_follows_no_link_of_a_kept_file() {
+    let bench = Bench::new();
+    let link = bench.repository().join("link");
+    symlink(bench.outside().join("secret"), &link).unwrap();
+    let state = bench.home().join(".local/state/mullion/clusters/lab");
+    fs_err::create_dir_all(&state).unwrap();
+    let keep = |name: &str, path: &Path| {
+        fs_err::write(state.join(name), path.to_str().unwrap()).unwrap();
+    };
+    let absolute = link.display().to_string();
+    // The command that kept the file was given in the folder of the file, or in another one.
+    for (link, paths) in [
+        ("link", bench.repository()),
+        (absolute.as_str(), bench.repository()),
+        (absolute.as_str(), "/".into()),
+    ] {
+        let text = cluster(&format!("trust: [{{file: \"{link}\"}}]\n"));
+        fs_err::write(state.join("cluster.yaml"), text).unwrap();
+        keep("cluster.folder", &paths);
+        keep("cluster.file-folder", &bench.repository());
+        for command in [&["plan"][..], &["artifacts", "fetch"], &["status"]] {
+            let arguments = [&["--cluster", "lab"][..], command].concat();
+            let mut command = bench.command(Who::Root, &[], &arguments);
+            let ran = ran(command.current_dir("/"));
+            assert_eq!(ran.code, 3, "{link} {paths:?} {ran:?}");
+            assert!(ran.err.contains("leads out of the folder"), "{ran:?}");
+        }
+    }
 }
