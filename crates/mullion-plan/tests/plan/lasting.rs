@@ -303,10 +303,8 @@ fn other_dns_servers_reach_the_load_balancer_and_make_no_machine_again() {
     assert_eq!(mark.topics.get("DNS servers"), None);
     for cluster in [&one, &other, &none] {
         let changed = now(&world, cluster);
-        assert_eq!(
-            reason(&changed, "apply/lb1"),
-            "blueprint changed: DNS servers"
-        );
+        let why = reason(&changed, "apply/lb1");
+        assert!(why.starts_with("blueprint changed: DNS servers"), "{why}");
         assert!(!ids(&changed).iter().any(|id| id.starts_with("make/")));
         run(&changed, &world, Until::End, &mut Dice::new(7));
         assert!(now(&world, cluster).is_empty());
