@@ -188,8 +188,9 @@ impl Hands<'_> {
     ) -> Result<(), StepError> {
         if duty == Duty::ControlPlane {
             // Nobody may have been able to tell that it was a member before, on a disk that is lost. Where etcd cannot be
-            // asked, kubeadm finds out. A join that ended well, before its end was heard of, has made a member that lives.
-            if !is_whole(told) {
+            // asked, kubeadm finds out. A control plane that is whole has a member that lives, also where its end was not
+            // heard of, or where kubelet's files are lost: the agent refuses that one.
+            if !has_whole_seat(told) {
                 let _ = self.leave_etcd(machine);
             }
             let files = self.authority(machine, attendant)?;
@@ -278,10 +279,9 @@ fn token_lifetime(patience: Patience) -> Duration {
     patience.max(Patience::USUAL).times(usual).min(TOKEN_MOST)
 }
 
-/// Whether a machine says that it came to the end of a join or an init, and still has what makes it a node.
-fn is_whole(told: &Told) -> bool {
-    matches!(told, Told::Facts(facts)
-        if facts.joined.is_some() && facts.kubeadm == Some(KubeadmPhase::Finished))
+/// Whether a machine says that it holds a control plane that nothing was left half way at.
+fn has_whole_seat(told: &Told) -> bool {
+    matches!(told, Told::Facts(facts) if facts.control_plane) && !is_half_way(told)
 }
 
 /// Whether kubeadm was begun on a machine and has not come to its end.
@@ -318,6 +318,29 @@ mod tests {
         let minutes =
             |hundredths| token_lifetime(Patience::of_hundredths(hundredths)).as_secs() / 60;
         assert_eq!([50, 100, 300, 500].map(minutes), [15, 15, 45, 60]);
+    }
+
+    #[test]
+    fn promise_04_no_member_is_taken_out_of_etcd_while_its_machine_holds_a_whole_control_plane() {
+        let has_whole_seat = |control_plane, kubeadm, joined: bool| {
+            let facts = Facts {
+                control_plane,
+                kubeadm,
+                joined: joined.then(|| Sha256Digest::of(b"ours")),
+                ..Facts::default()
+            };
+            has_whole_seat(&Told::Facts(Box::new(facts)))
+        };
+        for joined in [true, false] {
+            // Without kubelet's files it is no node, and its etcd runs.
+            assert!(has_whole_seat(true, Some(KubeadmPhase::Finished), joined));
+            // Mullion did not make it.
+            assert!(has_whole_seat(true, None, joined));
+            assert!(!has_whole_seat(true, Some(KubeadmPhase::Begun), joined));
+            assert!(!has_whole_seat(true, Some(KubeadmPhase::Resetting), joined));
+        }
+        assert!(!has_whole_seat(false, None, false));
+        assert!(!super::has_whole_seat(&Told::Nobody));
     }
 
     #[test]
