@@ -11,10 +11,10 @@
 //! A file that cannot be read is an error and never the same as none: otherwise damage would lower the guard.
 
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use fs_err as fs;
+use mullion_rights::{private_draft, private_folder, replace_private};
 use mullion_wire::Sha256Digest;
 use serde::{Deserialize, Serialize};
 
@@ -145,7 +145,8 @@ impl Ledger {
             return SigningKey::read(&bytes);
         }
         let (key, bytes) = SigningKey::generate()?;
-        let new = temporary(&path, &bytes)?;
+        private_folder(&self.folder)?;
+        let new = private_draft(&path, |file| file.write_all(&bytes))?;
         // Of two processes that make one, both use the first.
         let linked = fs::hard_link(&new, &path);
         fs::remove_file(&new)?;
@@ -204,29 +205,7 @@ fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
 
 /// Writes a file that its owner alone can read, whole or not at all.
 fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let new = temporary(path, bytes)?;
-    fs::rename(new, path)
-}
-
-fn temporary(path: &Path, bytes: &[u8]) -> io::Result<PathBuf> {
-    if let Some(folder) = path.parent() {
-        let mut builder = std::fs::DirBuilder::new();
-        builder.recursive(true).mode(0o700).create(folder)?;
-    }
-    let thread = plain(&format!("{:?}", std::thread::current().id()));
-    let mut name = path.as_os_str().to_owned();
-    name.push(format!(".{thread}.{}.new", std::process::id()));
-    let new = PathBuf::from(name);
-    // What a process of the same number left would keep its mode.
-    let _ = fs::remove_file(&new);
-    let mut file = std::fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&new)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    Ok(new)
+    replace_private(path, |file| file.write_all(bytes))
 }
 
 /// How the ledger writes down where a cache is.

@@ -31,16 +31,17 @@ mod purge;
 mod removal;
 
 use std::collections::BTreeSet;
-use std::io;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use fs_err as fs;
 use mullion_plan::{Attend, News, Part, Unit};
+use mullion_rights::{draft_of, replace};
 use mullion_wire::Sha256Digest;
 
-pub(crate) use self::entry::{Entry, Lock, sync_folder};
+pub(crate) use self::entry::{Entry, Lock};
 use self::mark::Standing;
 use crate::claims::Claims;
 use crate::digest::hash_file;
@@ -600,15 +601,9 @@ fn read_record(path: &Path) -> Option<Record> {
 
 fn write_record(folder: &Path, record: &Record) -> io::Result<()> {
     let text = serde_json::to_vec_pretty(record).map_err(io::Error::other)?;
-    // Readers may refresh a record without the lock: each writes a file of its own.
-    let thread = format!("{:?}", std::thread::current().id());
-    let thread = crate::item::plain(&thread);
-    let new = folder.join(format!("{RECORD}.{thread}.{}{NEW}", std::process::id()));
-    let mut file = fs::File::create(&new)?;
-    io::Write::write_all(&mut file, &text)?;
-    file.sync_all()?;
-    fs::rename(&new, folder.join(RECORD))?;
-    sync_folder(folder)
+    // Readers may refresh a record without the lock: each writes a draft of its own.
+    let path = folder.join(RECORD);
+    replace(&path, &draft_of(&path), 0o666, |file| file.write_all(&text))
 }
 
 fn gather(folder: &Path, depth: usize, found: &mut Vec<Record>) {

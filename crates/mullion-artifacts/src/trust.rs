@@ -1,9 +1,10 @@
 //! Certificates that the caller trusts, in the forms that tools want.
 
+use std::io::Write as _;
 use std::path::PathBuf;
 
 use fs_err as fs;
-use mullion_rights::Opened;
+use mullion_rights::{Opened, draft_of, replace};
 
 use crate::build::BuildError;
 use crate::job::Job;
@@ -33,10 +34,7 @@ pub(crate) fn folder(job: &Job<'_>) -> Result<Option<PathBuf>, BuildError> {
         .work(&format!("trust-{}", &digest.as_str()[..16]))?;
     let path = folder.join(FILE);
     if !path.exists() {
-        let thread = crate::item::plain(&format!("{:?}", std::thread::current().id()));
-        let new = folder.join(format!("{thread}.{}.new", std::process::id()));
-        fs::write(&new, all).map_err(failed)?;
-        fs::rename(&new, &path).map_err(failed)?;
+        replace(&path, &draft_of(&path), 0o666, |file| file.write_all(&all)).map_err(failed)?;
     }
     Ok(Some(folder))
 }

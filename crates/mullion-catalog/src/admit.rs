@@ -10,7 +10,7 @@ mod versions;
 
 use std::collections::BTreeSet;
 
-use mullion_spec::cluster::{Carrier, Cluster, Group, Origin};
+use mullion_spec::cluster::{Carrier, Cluster, Origin};
 use mullion_spec::draft::{Draft, Verdict};
 use mullion_spec::finding::Severity;
 use mullion_spec::image::ImageReference;
@@ -95,7 +95,6 @@ impl Catalog {
 impl Catalog {
     /// What artifacts depend on.
     fn wish(&self, cluster: &Cluster) -> ArtifactWish {
-        let stands_in = |group: &Group| self.driver(group.carrier.driver()).stand_in;
         let installs = cluster.groups.iter().any(|group| {
             matches!(
                 group.carrier,
@@ -118,8 +117,8 @@ impl Catalog {
             network_policy: cluster.network.policy,
             systems: cluster.systems(),
             windows: cluster.windows_versions(),
-            runs_windows: windows().any(|group| !stands_in(group)),
-            stands_in: windows().any(stands_in),
+            runs_windows: windows().any(|group| !self.is_stand_in(group)),
+            stands_in: windows().any(|group| self.is_stand_in(group)),
             purposes,
         }
     }

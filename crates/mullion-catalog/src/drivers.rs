@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use mullion_spec::cluster::{Cluster, Group};
 use mullion_spec::words::{Driver, Os};
 use serde::{Deserialize, Serialize};
 
@@ -200,6 +201,20 @@ impl Catalog {
     /// What a driver can carry, and what it asks for.
     pub fn driver(&self, driver: Driver) -> &DriverFacts {
         self.drivers.driver.get(driver)
+    }
+
+    /// Whether a group's machines stand in for Windows.
+    pub fn is_stand_in(&self, group: &Group) -> bool {
+        self.driver(group.carrier.driver()).stand_in
+    }
+
+    /// The machines of a cluster that stand in for Windows.
+    pub fn stand_ins(&self, cluster: &Cluster) -> Vec<String> {
+        let machines = cluster.machines();
+        machines
+            .filter(|machine| self.is_stand_in(machine.group))
+            .map(|machine| machine.name.to_string())
+            .collect()
     }
 
     /// Every driver.

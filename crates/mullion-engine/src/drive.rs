@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use mullion_plan::{Action, Dice, Plan, Step, StepError, StepId, StepKind, Walk};
+use crate::dice::Dice;
+use mullion_plan::{Action, Plan, Step, StepError, StepId, StepKind, Walk};
 use mullion_spec::value::MachineName;
 
 use crate::cancel::Cancelled;

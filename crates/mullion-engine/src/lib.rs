@@ -37,10 +37,10 @@ mod cancel;
 mod clock;
 mod crew;
 mod desk;
+mod dice;
 mod drive;
 mod frame;
 pub mod gates;
-pub mod hands;
 mod journal;
 pub mod limits;
 mod line;
@@ -65,6 +65,7 @@ pub use back::{Made, undo_run};
 pub use board::{Board, BoardRow, Current};
 pub use cancel::{Cancel, Cancelled};
 pub use clock::{Clock, RealClock, VirtualClock};
+pub use dice::Dice;
 pub use journal::{Journal, JournalError, Memory, Sink};
 pub use line::{Direction, JOURNAL_VERSION, Opening};
 pub use lock::{Holder, Lock, LockError};
@@ -75,7 +76,7 @@ pub use report::{Cause, MachineReport, Outcome, Report, RunOutcome, StageReport,
 pub use run::run;
 pub use run_id::{RunId, RunIdError};
 pub use runs::{Alive, KEPT, KEPT_FAILURES, Listed, Runs, RunsError};
-pub use stand_ins::{stand_in_mark, stand_ins};
+pub use stand_ins::stand_in_mark;
 pub use told::{Failure, FailureClass, StepTag};
 pub use watch::{Event, EventLine, MachineCount, NewsItem, StageCount, Unwatched, Watch};
 

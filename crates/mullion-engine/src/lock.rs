@@ -12,13 +12,10 @@ use std::time::Duration;
 
 use fs_err::os::unix::fs::OpenOptionsExt as _;
 use jiff::Timestamp;
-use mullion_machines::open_record;
-use mullion_rights::as_root;
+use mullion_rights::{as_root, open_record, private_folder};
 use mullion_spec::value::ClusterName;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
-
-use crate::private::private_folder;
 
 /// The folder of locks in a state folder, and in the one of machines.
 const LOCKS: &str = "locks";

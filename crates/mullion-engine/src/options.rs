@@ -1,4 +1,4 @@
-//! What a run may be told: how many hands, which limits, how patient.
+//! What a run may be told: how many workers, which limits, how patient.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;

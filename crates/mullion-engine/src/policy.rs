@@ -4,7 +4,8 @@
 
 use std::time::Duration;
 
-use mullion_plan::{Dice, ErrorClass, Retry, Step, StepError};
+use crate::dice::Dice;
+use mullion_plan::{ErrorClass, Retry, Step, StepError};
 
 use crate::gates::{FIRST_PAUSE, Gate};
 

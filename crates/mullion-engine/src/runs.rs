@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use mullion_machines::{open_record, read_record};
+use mullion_rights::{open_record, read_record};
 use rustix::fs::{FlockOperation, flock};
 
 use crate::line::Line;

@@ -1,19 +1,6 @@
-//! Machines that stand in for Windows: every view marks them alike.
+//! The line with which every view marks machines that stand in for Windows.
 
-use mullion_catalog::Catalog;
-use mullion_spec::cluster::Cluster;
-
-/// The machines of a cluster that stand in for Windows.
-pub fn stand_ins(cluster: &Cluster) -> Vec<String> {
-    let catalog = Catalog::builtin();
-    let machines = cluster.machines();
-    machines
-        .filter(|machine| catalog.driver(machine.group.carrier.driver()).stand_in)
-        .map(|machine| machine.name.to_string())
-        .collect()
-}
-
-/// The line that marks them; none where there are none.
+/// The line that marks them, or nothing where there are none.
 pub fn stand_in_mark(machines: &[String]) -> Option<String> {
     let machines = (!machines.is_empty()).then(|| machines.join(", "))?;
     Some(format!(

@@ -1,14 +1,13 @@
 //! How long steps take, remembered from run to run for the estimates of a plan.
 
 use std::collections::BTreeMap;
-use std::io;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use mullion_machines::read_record;
 use mullion_plan::{MachineKinds, Took, timed_as};
+use mullion_rights::{read_record, replace_private};
 
-use crate::private::{private_folder, replace};
 use crate::report::Report;
 
 /// The file of durations in a state folder.
@@ -50,8 +49,7 @@ pub fn remember(state: &Path, report: &Report, kinds: &MachineKinds) -> Result<(
     let text = serde_json::to_string(&took)
         .map_err(io::Error::from)
         .map_err(failed)?;
-    private_folder(state).map_err(failed)?;
-    replace(&path, &text).map_err(failed)
+    replace_private(&path, |file| file.write_all(text.as_bytes())).map_err(failed)
 }
 
 fn medians(report: &Report, kinds: &MachineKinds) -> BTreeMap<String, Duration> {

@@ -139,7 +139,7 @@ targets! {
     "blueprint", 3000, JSON, documents::blueprint, "a blueprint, as an agent gets it";
     "agent-request", 3000, JSON, documents::agent_request, "a request line of the agent's protocol";
     "agent-event", 3000, JSON, documents::agent_event, "an event line of the agent's protocol";
-    "agent-answer", 2000, JSON, mullion_engine::hands::fuzz::agent_answer, "all that an agent writes for one request";
+    "agent-answer", 2000, JSON, mullion_live::fuzz::agent_answer, "all that an agent writes for one request";
     "agent-state", 3000, JSON, mullion_agent::fuzz::state, "the agent's state file";
     "agent-attended", 3000, JSON, mullion_agent::fuzz::attended, "the file of a program that the agent attends to";
     "agent-certificates", 2000, PEM, mullion_agent::fuzz::certificate, "certificates and kubeconfigs on a machine";
@@ -151,7 +151,7 @@ targets! {
     "ip-links", 3000, JSON, mullion_machines::fuzz::links, "what `ip -json` says of links";
     "proc", 3000, &[], mullion_machines::fuzz::process, "what `/proc` says of processes and mounts";
     "console", 3000, TERMINAL, mullion_machines::fuzz::console, "what a machine wrote to its console";
-    "inspection", 3000, &[], mullion_engine::hands::fuzz::inspection, "what a machine of the user's says of itself";
+    "inspection", 3000, &[], mullion_live::fuzz::inspection, "what a machine of the user's says of itself";
     "ssh-lines", 3000, TERMINAL, mullion_ssh::fuzz::lines, "what a machine writes over SSH";
     "ssh-keys", 500, PEM, mullion_ssh::fuzz::keys, "host keys and private keys";
     "kubeconfig", 1000, KUBE, mullion_kube::fuzz::kubeconfig, "a user's kubeconfig, read and merged";

@@ -34,15 +34,12 @@
 //!   to the others: `set_hosts`.
 
 mod as_root;
-pub mod conform;
 pub mod driver;
 mod error;
 pub mod existing;
 mod found;
-pub mod memory;
 pub mod nspawn;
 mod quirks;
-mod record;
 mod wish;
 
 use std::path::Path;
@@ -57,7 +54,6 @@ pub use found::{Door, Found, Sighting};
 pub use nspawn::fuzz;
 pub use nspawn::{DiskLimit, Networks, disk_limit, has_machines, networks, restore_network};
 pub use quirks::{Cgroup, Init, Limits, Quirks, quirks};
-pub use record::{open_record, read_record};
 pub use wish::{Hosts, MachineWish, NetworkWish, gateway};
 
 /// The driver that makes machines, with their files below `place`; nothing where the file's word stands for one

@@ -1,9 +1,7 @@
 //! Every driver that needs nothing of this computer is held to the drivers' contract.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-use mullion_machines::conform::{Spoil, Trial, conforms};
 use mullion_machines::existing::Existing;
-use mullion_machines::memory::Memory;
 use mullion_machines::{
     Door, Driver as _, DriverError, Hosts, Look as _, MachineWish, NetworkWish,
 };
@@ -12,6 +10,8 @@ use mullion_plan::{
 };
 use mullion_spec::value::{ByteSize, ClusterName, MachineName};
 use mullion_spec::words::MachineAccess;
+use mullion_testkit::driver::conform::{Spoil, Trial, conforms};
+use mullion_testkit::driver::memory::Memory;
 
 fn wish(name: &str, last: u8) -> MachineWish {
     MachineWish {

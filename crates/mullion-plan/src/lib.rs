@@ -10,9 +10,7 @@
 //!
 //! [`plan`] compares, machine by machine, and lays what each lacks into one graph: [`Stage`] and
 //! [`STAGES`] say where in a run a step belongs, [`Action`] what it does, [`Step::reason`] why. Whoever
-//! runs a plan runs its steps and nothing else. [`World`] is the first implementation of both ports
-//! ([`Discover`], [`Perform`]): a set of hosts, machines, agents and an API server in memory that refuse
-//! what real ones refuse, and can be struck by faults.
+//! runs a plan runs its steps and nothing else. The ports are [`Discover`] and [`Perform`].
 //!
 //! What holds always:
 //! - planning is pure and total: no clock, no file, no network; the same arguments give the same bytes;
@@ -48,8 +46,6 @@
 mod action;
 mod address;
 mod certificates;
-mod conform;
-mod dice;
 mod edges;
 mod etcd;
 mod fingerprint;
@@ -66,13 +62,10 @@ mod step;
 mod took;
 mod undo;
 mod wanted;
-mod world;
 
 pub use action::{Action, Connection, Membership, Prior, SnapshotBefore, StepKind};
 pub use address::Roster;
 pub use certificates::{Certificate, CertificateFacts};
-pub use conform::{Breach, conforms};
-pub use dice::Dice;
 pub use etcd::{EtcdFacts, Health, MemberFacts, Risk};
 pub use fingerprint::{Blueprint, Fingerprint, Topics};
 pub use identity::{ClusterUid, Identity, NoUid, Trouble};
@@ -92,9 +85,9 @@ pub use step::{Reboot, Step, StepId};
 pub use took::{Estimate, MachineKinds, Took, timed_as};
 pub use undo::{Resource, Undo};
 pub use wanted::{
-    Documents, Part, PartKind, TemplateId, Unusable, UserCommand, Wanted, role_labels,
+    Documents, PLUGIN_PREFIX, Part, PartKind, TemplateId, Unusable, UserCommand, Wanted,
+    control_plane_taint, role_labels,
 };
-pub use world::{Blow, Fault, Outcome, Until, World, run};
 
 /// The JSON Schema of facts that were written down.
 pub fn facts_schema() -> serde_json::Value {

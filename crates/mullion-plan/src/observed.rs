@@ -296,7 +296,7 @@ impl Inside {
     }
 
     /// Why the certificates of its control plane are to be renewed now.
-    pub(crate) fn renewal(&self) -> Option<&str> {
+    pub fn renewal(&self) -> Option<&str> {
         self.certificates.as_ref()?.due.as_deref()
     }
 

@@ -134,18 +134,18 @@ impl Part {
     }
 
     /// Whether it is our agent.
-    pub(crate) fn is_agent(&self) -> bool {
+    pub fn is_agent(&self) -> bool {
         self.name == AGENT
     }
 
     /// Names the part, whatever its version, among the topics of a blueprint.
-    pub(crate) fn topic(&self) -> String {
+    pub fn topic(&self) -> String {
         let kind = self.kind.word();
         format!("{kind} {} for {}", self.name, self.os)
     }
 
     /// Whether a topic of a blueprint is about a part.
-    pub(crate) fn is_topic(topic: &str) -> bool {
+    pub fn is_topic(topic: &str) -> bool {
         [PartKind::Program, PartKind::Image, PartKind::Archive]
             .iter()
             .any(|kind| topic.split(' ').next() == Some(kind.word()))
@@ -229,20 +229,13 @@ const FOR_STAND_INS: &str = "-stand-in";
 /// The port of the API server on machines that we make.
 pub(crate) const API_PORT: u16 = 6443;
 /// Object sets of network plugins begin so; the plugin's word follows.
-pub(crate) const PLUGIN_PREFIX: &str = "network-";
+pub const PLUGIN_PREFIX: &str = "network-";
 /// Object sets of add-ons begin so; the add-on's name follows.
 pub(crate) const ADDON_PREFIX: &str = "addon-";
 
-/// A stand-in needs no media: it has Linux inside, and no Windows features.
-pub(crate) fn is_stand_in(group: &Group) -> bool {
-    let made_of_packages = matches!(
-        &group.carrier,
-        Carrier::Made {
-            origin: Origin::Packages,
-            ..
-        }
-    );
-    made_of_packages && group.system.os() == Os::Windows
+/// A stand-in has Linux inside and no Windows features.
+fn is_stand_in(group: &Group) -> bool {
+    Catalog::builtin().is_stand_in(group)
 }
 
 /// The Windows features that a group's machines need.
@@ -302,7 +295,7 @@ pub fn role_labels(duty: Duty) -> BTreeMap<String, String> {
 }
 
 /// The taint that kubeadm gives to control planes.
-pub(crate) fn control_plane_taint() -> Taint {
+pub fn control_plane_taint() -> Taint {
     Taint {
         key: "node-role.kubernetes.io/control-plane".into(),
         value: String::new(),

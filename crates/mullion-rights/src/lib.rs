@@ -23,6 +23,8 @@
 mod invoker;
 mod opened;
 mod path;
+mod record;
+mod replace;
 
 use std::io;
 use std::marker::PhantomData;
@@ -39,6 +41,8 @@ use rustix::process::umask;
 pub use invoker::{Invoker, InvokerError, VARIABLES};
 pub use opened::Opened;
 pub use path::{Detour, belongs_to_root, can_use, no_detour};
+pub use record::{open_record, read_record};
+pub use replace::{draft_of, private_draft, private_folder, replace, replace_private, sync_folder};
 
 static INVOKER: OnceLock<Invoker> = OnceLock::new();
 static ROOT_BY_DEFAULT: AtomicBool = AtomicBool::new(false);

@@ -43,15 +43,13 @@
 mod class;
 mod collect;
 mod command;
-pub mod conform;
 mod error;
 #[doc(hidden)]
 pub mod fuzz;
 mod keys;
-mod limits;
+pub mod limits;
 mod lines;
 mod login;
-pub mod memory;
 mod openssh;
 mod port;
 mod probe;
@@ -64,6 +62,7 @@ pub use class::Class;
 pub use command::{Command, Exit, Output, Put, Stdin, Stream, Upload};
 pub use error::{Cause, TransportError};
 pub use keys::{KeyPair, fingerprint, generate_key, public_key};
+pub use lines::Lines;
 pub use login::{Key, Login, Sudo};
 pub use openssh::{known_hosts, known_hosts_line, openssh_arguments};
 pub use port::{ReadTransport, Transport};

@@ -6,7 +6,7 @@ use crate::limits;
 
 /// Puts lines together from pieces of any size.
 #[derive(Debug, Default)]
-pub(crate) struct Lines {
+pub struct Lines {
     begun: Vec<u8>,
     /// Bytes of the line that are too many.
     left_out: usize,
@@ -14,7 +14,7 @@ pub(crate) struct Lines {
 
 impl Lines {
     /// Takes the next bytes, and hands on every line that they end.
-    pub(crate) fn take(&mut self, bytes: &[u8], on_line: &mut dyn FnMut(&str)) {
+    pub fn take(&mut self, bytes: &[u8], on_line: &mut dyn FnMut(&str)) {
         let mut rest = bytes;
         while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
             self.add(&rest[..end]);
@@ -25,7 +25,7 @@ impl Lines {
     }
 
     /// Hands on what is left when nothing more comes: a last line without an end.
-    pub(crate) fn finish(&mut self, on_line: &mut dyn FnMut(&str)) {
+    pub fn finish(&mut self, on_line: &mut dyn FnMut(&str)) {
         if !self.begun.is_empty() {
             self.hand_on(on_line);
         }

@@ -32,7 +32,7 @@ pub enum Probe {
 
 impl Probe {
     /// The command itself, for a shell.
-    pub(crate) fn command(&self, shell: &Shell) -> Command {
+    pub fn command(&self, shell: &Shell) -> Command {
         let command = match (self, shell) {
             (Self::Alive | Self::LastShutdown, Shell::Posix) => Command::new("true"),
             (Self::Alive, Shell::Cmd { .. }) => Command::new("ver"),

@@ -32,7 +32,7 @@ impl Shell {
     }
 
     /// A path that means the same wherever a command begins.
-    pub(crate) fn absolute(&self, path: &str) -> Result<String, TransportError> {
+    pub fn absolute(&self, path: &str) -> Result<String, TransportError> {
         let is_good = match self {
             Self::Posix => path.starts_with('/') && !path.contains('\0'),
             Self::Cmd { .. } => is_windows_path(path),

@@ -50,7 +50,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use mullion_plan::TemplateId;
-use mullion_rights::{Opened, as_root};
+use mullion_rights::{Opened, as_root, sync_folder};
 use mullion_wire::{Patience, Sha256Digest};
 use serde::{Deserialize, Serialize};
 
@@ -238,7 +238,7 @@ impl Templates {
                 let _ = lock::remove_tree(&partial);
                 return Err(error);
             }
-            lock::sync_folder(&self.place)?;
+            sync_folder(&self.place)?;
         }
         Ok(path)
     }

@@ -85,11 +85,6 @@ pub(crate) fn remove_tree(path: &Path) -> Result<(), TemplateError> {
     }
 }
 
-/// Makes the names in a folder last through a power cut.
-pub(crate) fn sync_folder(path: &Path) -> Result<(), TemplateError> {
-    Ok(File::open(path)?.sync_all()?)
-}
-
 /// Makes everything on a folder's file system last through a power cut.
 pub(crate) fn sync_everything(path: &Path) -> Result<(), TemplateError> {
     let folder = File::open(path)?;

@@ -8,11 +8,12 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use mullion_engine::hands::Hands;
+use mullion_catalog::Catalog;
 use mullion_engine::{
     Cancel, Cancelled, Event, Holder, Journal, Lock, LockError, Mask, Opening, Options, RealClock,
-    Report, RunOutcome, Runs, Watch, patience_under, places, run, stand_ins, timings,
+    Report, RunOutcome, Runs, Watch, patience_under, places, run, timings,
 };
+use mullion_live::Adapter;
 use mullion_plan::{MachineKinds, Plan};
 
 use crate::arguments::Patience;
@@ -52,11 +53,11 @@ pub struct Locks {
 /// Takes the locks of a cluster, or says who has them.
 pub fn take_locks(
     environment: &Environment,
-    hands: &Hands<'_>,
+    adapter: &Adapter<'_>,
     command: &str,
 ) -> Result<Locks, Failure> {
     let holder = Holder::this_process(command, Timestamp::now());
-    let cluster = hands.cluster_name();
+    let cluster = adapter.cluster_name();
     let failed = |error: LockError| {
         let failure = Failure::new(
             Class::ThisComputer,
@@ -78,7 +79,7 @@ pub fn take_locks(
         }
     };
     let state = Lock::take(&environment.state, cluster, &holder).map_err(failed)?;
-    let is_here = !reasons_for_root(hands.model(), environment).is_empty();
+    let is_here = !reasons_for_root(adapter.model(), environment).is_empty();
     let here = (is_here && rustix::process::geteuid().is_root())
         .then(|| Lock::take_here(&environment.place, cluster, &holder));
     Ok(Locks {
@@ -102,19 +103,19 @@ impl Watch for Relay {
 pub fn conduct(
     console: &mut Console<'_>,
     environment: &Environment,
-    hands: &Hands<'_>,
+    adapter: &Adapter<'_>,
     plan: &Plan,
     errand: &Errand,
 ) -> Result<Report, Failure> {
     let opening = Opening::new(
-        hands.cluster_name().as_str(),
+        adapter.cluster_name().as_str(),
         &errand.command,
         env!("CARGO_PKG_VERSION"),
         plan,
     )
-    .standing_in(stand_ins(hands.model().cluster()));
+    .standing_in(Catalog::builtin().stand_ins(adapter.model().cluster()));
     let mask = Mask::new();
-    for secret in hands.secrets() {
+    for secret in adapter.secrets() {
         mask.register(secret.reveal());
     }
     let journal =
@@ -123,10 +124,10 @@ pub fn conduct(
         })?;
     let journal_path = journal.path();
     let patience = patience(console, errand)?;
-    hands.be_patient(patience);
+    adapter.be_patient(patience);
     let mut options = Options::for_this_computer().patient(patience);
-    options.places = places(hands.model().cluster());
-    options.builds = hands.builds(plan);
+    options.places = places(adapter.model().cluster());
+    options.builds = adapter.builds(plan);
     options.again.clone_from(&errand.again);
     let cancel = Cancel::new();
     let _listening = Listening::start(&cancel).map_err(|error| {
@@ -139,7 +140,7 @@ pub fn conduct(
         let worker = scope.spawn(|| {
             let report = run(
                 plan,
-                hands,
+                adapter,
                 &options,
                 &journal,
                 &relay,
@@ -148,15 +149,15 @@ pub fn conduct(
             );
             // The last sender: with it the drawing ends.
             drop(relay);
-            hands.forget_at_end();
+            adapter.forget_at_end();
             report
         });
         loop {
             let event = events.recv_timeout(TICK);
             // At once: the ledger has the digest already, so a run that is killed later never warns again.
-            if !hands.sources().notices.is_empty() {
+            if !adapter.sources().notices.is_empty() {
                 painter.clear(console);
-                let _ = tell_notices(console, hands.sources());
+                let _ = tell_notices(console, adapter.sources());
             }
             match event {
                 Ok((at, event)) => {
@@ -165,7 +166,7 @@ pub fn conduct(
                         && cancel.level() == Cancelled::Now
                     {
                         painter.clear(console);
-                        let _ = tell_saved(console, &hands.snapshots(), &hands.take_notes());
+                        let _ = tell_saved(console, &adapter.snapshots(), &adapter.take_notes());
                         end_now(console, report, &errand.again);
                     }
                 }
@@ -196,9 +197,9 @@ pub fn conduct(
             report.journal = None;
         }
     }
-    tell_saved(console, &hands.snapshots(), &hands.take_notes())?;
+    tell_saved(console, &adapter.snapshots(), &adapter.take_notes())?;
     // What later runs are estimated by; a run is not worse for lacking it.
-    let kinds = MachineKinds::of(hands.model().cluster());
+    let kinds = MachineKinds::of(adapter.model().cluster());
     let _ = timings::remember(&environment.state, &report, &kinds);
     Ok(report)
 }

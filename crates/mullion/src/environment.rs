@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use mullion_engine::hands::{ClusterState, StateError};
+use mullion_live::{ClusterState, StateError};
 use mullion_rights::Detour;
 use mullion_spec::cluster::Cluster;
 

@@ -4,7 +4,7 @@ use std::io::{ErrorKind, Read};
 use std::path::Path;
 
 use mullion_catalog::{Catalog, Judgement};
-use mullion_engine::hands::ClusterState;
+use mullion_live::ClusterState;
 use mullion_spec::draft::{Draft, Lookup, Surroundings, Verdict};
 use mullion_spec::finding::{Finding, Place};
 use mullion_spec::networks::Settled;

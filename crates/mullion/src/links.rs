@@ -126,7 +126,7 @@ fn follow(start: &Path, path: &Path) -> io::Result<(PathBuf, Vec<PathBuf>)> {
 mod tests {
     use clap::Parser as _;
     use fs_err::os::unix::fs::symlink;
-    use mullion_engine::hands::ClusterState;
+    use mullion_live::ClusterState;
 
     use super::*;
     use crate::arguments::{Arguments, Global};

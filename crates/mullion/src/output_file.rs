@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 
 use fs_err::os::unix::fs::OpenOptionsExt as _;
 
+use mullion_rights::draft_of;
+
 use crate::failure::{Class, Failure};
 
 /// Whether a file that is there may be replaced.
@@ -63,40 +65,27 @@ pub fn write(
     if old.as_ref().is_some_and(|old| !old.is_file()) {
         return Err(io::Error::other("it is there, and is no file"));
     }
+    let mode = match readers {
+        Readers::Owner => 0o600,
+        Readers::Usual => 0o666,
+    };
     if replace == Replace::Refused {
-        return write_new(&target, text, readers, None);
+        let mut options = fs_err::OpenOptions::new();
+        let mut file = options
+            .write(true)
+            .create_new(true)
+            .mode(mode)
+            .open(target)?;
+        return file.write_all(text.as_bytes());
     }
-    let beside = beside(&target);
-    // Left over from a process of the same number.
-    let _ = fs_err::remove_file(&beside);
-    let mode = old.map(|old| old.permissions());
-    let written =
-        write_new(&beside, text, readers, mode).and_then(|()| fs_err::rename(&beside, &target));
-    if written.is_err() {
-        // That it may not even exist is no second failure.
-        let _ = fs_err::remove_file(&beside);
-    }
-    written
-}
-
-/// Writes a file that is not there yet. One that others may read has the mode of the one that it replaces.
-fn write_new(
-    path: &Path,
-    text: &str,
-    readers: Readers,
-    old: Option<std::fs::Permissions>,
-) -> io::Result<()> {
-    let mut options = fs_err::OpenOptions::new();
-    options.write(true).create_new(true);
-    if readers == Readers::Owner {
-        options.mode(0o600);
-    }
-    let mut file = options.open(path)?;
-    file.write_all(text.as_bytes())?;
-    match (readers, old) {
-        (Readers::Usual, Some(old)) => file.set_permissions(old),
-        _ => Ok(()),
-    }
+    mullion_rights::replace(&target, &draft_of(&target), mode, |file| {
+        file.write_all(text.as_bytes())?;
+        match (readers, old) {
+            // Others may read the file: it keeps the mode of the one that it replaces.
+            (Readers::Usual, Some(old)) => file.set_permissions(old.permissions()),
+            _ => Ok(()),
+        }
+    })
 }
 
 /// Whether a path is a stream of this process as the system names it, or a device that keeps nothing.
@@ -127,13 +116,6 @@ pub(crate) fn link_on_the_way(folder: &Path, path: &Path) -> Option<PathBuf> {
         so_far.push(part);
         so_far.is_symlink().then(|| so_far.clone())
     })
-}
-
-/// A name of this process's own in the same folder, so that the rename is one move on one file system.
-fn beside(target: &Path) -> PathBuf {
-    let mut name = target.as_os_str().to_owned();
-    name.push(format!(".{}.new", std::process::id()));
-    name.into()
 }
 
 /// Refuses targets that are one file, or that a command reads itself.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
 
 use ipnet::Ipv4Net;
-use mullion_engine::hands::{ClusterState, StateError};
+use mullion_live::{ClusterState, StateError};
 use mullion_machines::{Networks, has_machines, networks};
 use mullion_spec::draft::{Addresses, Lookup, Surroundings};
 use mullion_spec::networks::{Purpose, Relation, Settled, host_of, relation};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::Read as _;
 
-use mullion_engine::hands::{Agent, WindowsOutfit};
+use mullion_live::{Agent, WindowsOutfit};
 
 use crate::failure::{Class, Failure};
 

@@ -1,4 +1,4 @@
-//! What commands that touch the world share: everything that was read, put together for the engine's hands.
+//! What commands that touch the world share: everything that was read, put together for the engine's adapter.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{ErrorKind, Read as _};
@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use mullion_artifacts::{Claims, Custody, GoCaches, GoSource, Ledger, Sources};
 use mullion_catalog::Model;
-use mullion_engine::hands::{
-    Agent, ClusterState, GivenKey, Hands, LoginKey, Outfit, UserArchive, UserFile, key_name,
+use mullion_live::{
+    Adapter, Agent, ClusterState, GivenKey, LoginKey, Outfit, UserArchive, UserFile, key_name,
     place_name,
 };
 use mullion_rights::Opened;
@@ -40,14 +40,14 @@ const MOST_SETTINGS: u64 = 16 << 20;
 /// This program, also where its file was replaced or removed since it started.
 const OWN: &str = "/proc/self/exe";
 
-/// Hands for a model's cluster.
-pub fn open<'a>(model: &'a Model, environment: &Environment) -> Result<Hands<'a>, Failure> {
+/// Adapter for a model's cluster.
+pub fn open<'a>(model: &'a Model, environment: &Environment) -> Result<Adapter<'a>, Failure> {
     let words = mullion_catalog::Catalog::builtin().drivers();
     let drivers = words.filter_map(|(word, _)| {
         let driver = mullion_machines::maker(word, &environment.place, Path::new(OWN))?;
         Some((word, driver))
     });
-    Hands::new(model, outfit(model, environment)?, drivers.collect()).map_err(|error| {
+    Adapter::new(model, outfit(model, environment)?, drivers.collect()).map_err(|error| {
         Failure::new(Class::ThisComputer, "the cluster cannot be worked on").because(&error)
     })
 }

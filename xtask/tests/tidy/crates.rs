@@ -23,8 +23,10 @@ pub(crate) const TABLE: &[&str] = &[
     "mullion-machines",
     "mullion-kube",
     "mullion-engine",
+    "mullion-live",
     "mullion-verify",
     "mullion",
+    "mullion-testkit",
     "mullion-fuzz",
     "xtask",
 ];

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use fs_err as fs;
 use mullion_plan::{Attend, News, Unit};
-use mullion_rights::as_invoker;
+use mullion_rights::{as_invoker, sync_folder};
 use tar::{Builder, EntryType, Header};
 
 use super::seal::Seal;
@@ -15,7 +15,7 @@ use crate::digest::Asking;
 use crate::item::Item;
 use crate::ledger::Ledger;
 use crate::record::{Record, VERSION};
-use crate::store::{Store, sync_folder};
+use crate::store::Store;
 
 /// Writes a bundle with these items of the cache. A half bundle never has its final name.
 pub fn write(

@@ -7,6 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use fs_err as fs;
 use mullion_plan::{Attend, News, Unit};
+use mullion_rights::sync_folder;
 use zip::ZipArchive;
 
 use super::{Go, GoVersion, dirhash};
@@ -16,7 +17,7 @@ use crate::fetch::{Expect, Fetch};
 use crate::job::Job;
 use crate::process::{self, Worth};
 use crate::sources::Sources;
-use crate::store::{Store, TOOLCHAINS, make_folder, sync_folder};
+use crate::store::{Store, TOOLCHAINS, make_folder};
 
 /// The Go that is fetched where the caller has none that is new enough.
 pub const NEWEST: GoVersion = GoVersion {

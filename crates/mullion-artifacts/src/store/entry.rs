@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use fs_err as fs;
 use mullion_plan::Attend;
+use mullion_rights::sync_folder;
 use mullion_wire::Sha256Digest;
 
 use super::{NEW, RECORD, Store, StoreError, read_record, write_record};
@@ -155,8 +156,4 @@ impl Entry<'_> {
 fn set_executable(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt as _;
     fs::set_permissions(path, std::fs::Permissions::from_mode(0o755))
-}
-
-pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
-    fs::File::open(folder)?.sync_all()
 }

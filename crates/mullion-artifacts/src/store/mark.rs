@@ -7,6 +7,7 @@ use std::io;
 use std::path::Path;
 
 use fs_err as fs;
+use mullion_rights::draft_of;
 use serde::{Deserialize, Serialize};
 
 use super::{GO_CACHES, LAYERS, LOCKS, NEW, PARTS, RECORD, ROOTS, TOOLCHAINS, WORK, read_record};
@@ -117,8 +118,7 @@ fn content(folder: &Path) -> io::Result<Content> {
 
 /// Marks a folder with an id, and gives the one that it is known by from now on: another run may have been first.
 pub(super) fn mark(folder: &Path, id: &str) -> io::Result<String> {
-    let thread = crate::item::plain(&format!("{:?}", std::thread::current().id()));
-    let new = folder.join(format!("{MARK}.{thread}.{}{NEW}", std::process::id()));
+    let new = draft_of(&folder.join(MARK));
     let mark = Mark {
         format: FORMAT.into(),
         id: id.to_owned(),

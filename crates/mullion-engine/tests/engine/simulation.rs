@@ -11,7 +11,8 @@ use mullion_engine::{
     Alive, Journal, Made, Mask, Memory, Opening, Options, Outcome, Report, RunOutcome, RunRecord,
     RunState, StepState, Unwatched, VirtualClock, run, undo_run,
 };
-use mullion_plan::{Dice, Fault, Plan, StepId, World};
+use mullion_plan::{Plan, StepId};
+use mullion_testkit::{Dice, Fault, World};
 
 use crate::sketch::{Sketch, ids};
 use crate::witness::{Kill, Witness};

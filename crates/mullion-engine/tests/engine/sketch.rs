@@ -3,13 +3,12 @@
 use std::net::IpAddr;
 use std::sync::LazyLock;
 
-use mullion_plan::{
-    Dice, Discover as _, Observed, Part, PartKind, Plan, Wanted, World, plan as planned,
-};
+use mullion_plan::{Discover as _, Observed, Part, PartKind, Plan, Wanted, plan as planned};
 use mullion_spec::cluster::Cluster;
 use mullion_spec::draft::{Draft, Surroundings};
 use mullion_spec::source::Source;
 use mullion_spec::words::{Driver, Os};
+use mullion_testkit::{Dice, World};
 
 /// A small cluster.
 #[derive(Debug, Clone)]

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use mullion_engine::limits::{Lane, Limits};
 use mullion_engine::{Clock, Options, RealClock, RunOutcome, Workers, places};
-use mullion_plan::{Action, Dice, Perform as _, Plan, Stage, Step, StepId};
+use mullion_plan::{Action, Perform as _, Plan, Stage, Step, StepId};
+use mullion_testkit::Dice;
 
 use crate::sketch::Sketch;
 use crate::stage_hand::{StageHand, not_yet, run_with, starts, step};

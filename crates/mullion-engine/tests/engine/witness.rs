@@ -5,7 +5,8 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use mullion_engine::{Cancel, Memory, VirtualClock};
-use mullion_plan::{Attend, Dice, ErrorClass, News, Perform, Step, StepError, StepId, Undo, World};
+use mullion_plan::{Attend, ErrorClass, News, Perform, Step, StepError, StepId, Undo};
+use mullion_testkit::{Dice, World};
 
 /// What ends a run early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

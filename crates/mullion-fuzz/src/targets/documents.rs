@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
 use mullion_catalog::{Catalog, Model};
-use mullion_engine::hands::Taken;
 use mullion_engine::{Alive, RunRecord, timeline};
+use mullion_live::Taken;
 use mullion_plan::{MachineKinds, Observed, Rest, Took, Wanted, plan};
 use mullion_spec::draft::{Draft, Surroundings};
 use mullion_spec::edit;

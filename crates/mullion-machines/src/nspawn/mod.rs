@@ -35,7 +35,6 @@ mod place;
 mod process;
 mod quota;
 mod record;
-mod replace;
 mod seed;
 mod share;
 mod unit;

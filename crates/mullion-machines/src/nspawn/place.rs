@@ -12,9 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use super::erase::erase;
 pub(super) use super::erase::erase as remove;
-use super::replace::replace;
 use crate::error::DriverError;
-use crate::record::read_record;
+use mullion_rights::{read_record, replace};
 
 /// The folder that holds clusters and their machines.
 #[derive(Debug, Clone)]
@@ -322,7 +321,9 @@ impl Home {
     pub(super) fn put_label(&self, label: &Label) -> Result<(), DriverError> {
         let text = serde_json::to_vec_pretty(label).map_err(std::io::Error::from)?;
         let (label, draft) = (self.folder.join(LABEL), self.folder.join(DRAFT));
-        replace(&label, &draft, 0o644, |file| file.write_all(&text))
+        Ok(replace(&label, &draft, 0o644, |file| {
+            file.write_all(&text)
+        })?)
     }
 
     /// Refuses where something is mounted in the folder: its removal would not be one of the machine's alone.

@@ -12,9 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use super::kernel;
 use super::place::remove;
-use super::replace::replace;
 use crate::error::DriverError;
-use crate::record::read_record;
+use mullion_rights::{read_record, replace};
 
 /// The namespace of settings that an older version changed, which did not write down where it did so.
 const UNKNOWN: &str = "";
@@ -98,7 +97,9 @@ impl Record {
     /// Writes it, whole or not at all.
     pub(super) fn write(&self, path: &Path) -> Result<(), DriverError> {
         let text = serde_json::to_vec(self).map_err(std::io::Error::from)?;
-        replace(path, &draft(path), 0o644, |file| file.write_all(&text))
+        Ok(replace(path, &draft(path), 0o644, |file| {
+            file.write_all(&text)
+        })?)
     }
 
     /// Writes it where there was one.

@@ -22,12 +22,11 @@ use mullion_spec::value::{ClusterName, MachineName};
 use super::erase::erase;
 use super::exec;
 use super::names;
-use super::replace::replace;
 use super::unit::{network_service, quoted};
 use crate::error::DriverError;
 use crate::quirks::{Init, quirks};
-use crate::record::read_record;
 use crate::wish::NetworkWish;
+use mullion_rights::{read_record, replace};
 
 /// Where an administrator's unit files are.
 const FOLDER: &str = "/etc/systemd/system";

@@ -2,10 +2,10 @@
 
 use std::time::Instant;
 
-use mullion_machines::conform::{self, Trial};
 use mullion_machines::existing::Existing;
 use mullion_machines::{Driver, DriverError, Hosts, Init, Look as _, MachineWish, Stop, quirks};
 use mullion_plan::{Power, Unattended};
+use mullion_testkit::driver::conform::{self, Trial};
 
 use crate::ground::{Ground, LAYERS, apart, login, login_with};
 

@@ -6,13 +6,13 @@ use std::process::Command;
 use std::sync::{LazyLock, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use mullion_machines::conform::{Spoil, Trial};
 use mullion_machines::nspawn::Nspawn;
 use mullion_machines::{Door, Driver as _, Hosts, Look as _, MachineWish, NetworkWish};
 use mullion_plan::{ClusterUid, Fingerprint, Identity, Size, TemplateId, Unattended};
 use mullion_spec::value::{ByteSize, ClusterName, MachineName};
 use mullion_spec::words::MachineAccess;
 use mullion_template::{LinuxTemplate, Program, Templates};
+use mullion_testkit::driver::conform::{Spoil, Trial};
 
 pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = fs_err::read_dir(folder).into_iter().flatten().flatten();

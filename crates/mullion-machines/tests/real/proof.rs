@@ -5,11 +5,11 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use mullion_machines::conform::Spoil;
 use mullion_machines::nspawn::Nspawn;
 use mullion_machines::{Driver as _, DriverError, Hosts, Look as _, Stop};
 use mullion_plan::{Power, Trouble, Unattended};
 use mullion_spec::value::MachineName;
+use mullion_testkit::driver::conform::Spoil;
 
 use crate::ground::{Ground, apart, files, groups, login, members};
 use crate::networks::{run, within};

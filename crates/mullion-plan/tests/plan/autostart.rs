@@ -1,6 +1,7 @@
 //! Machines that start with their host.
 
-use mullion_plan::{Action, Dice, Observed, Plan, Until, plan, run};
+use mullion_plan::{Action, Observed, Plan, plan};
+use mullion_testkit::{Dice, Until, run};
 
 use crate::scene::{ids, look, planned, reason, up};
 use crate::sketch::{Sketch, read, wanted};

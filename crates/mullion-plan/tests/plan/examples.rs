@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use mullion_plan::{
-    Action, Blow, Dice, Discover, Inside, Observed, Obstacle, Perform, Plan, Power, Prior, Reboot,
-    Stage, StepId, Until, World, facts_schema, plan, run,
+    Action, Discover, Inside, Observed, Obstacle, Perform, Plan, Power, Prior, Reboot, Stage,
+    StepId, facts_schema, plan,
 };
+use mullion_testkit::{Blow, Dice, Until, World, run};
 
 use crate::scene::{ids, look, of_machine, only_obstacle, planned, reason, up};
 use crate::sketch::{Sketch, read, wanted};

@@ -1,10 +1,11 @@
 //! Settings that a cluster keeps from its beginning, and a node from its joining.
 
 use mullion_plan::{
-    Action, ClusterFacts, Dice, Documents, Fingerprint, Observed, Obstacle, Plan, Prior, Until,
-    Unusable, Wanted, World, plan, plan_reset, run,
+    Action, ClusterFacts, Documents, Fingerprint, Observed, Obstacle, Plan, Prior, Unusable,
+    Wanted, plan, plan_reset,
 };
 use mullion_spec::words::MachineAccess;
+use mullion_testkit::{Dice, Until, World, run};
 
 use crate::scene::{ids, look, only_obstacle, planned, reason, up};
 use crate::sketch::{Sketch, read, wanted};

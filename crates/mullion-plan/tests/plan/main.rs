@@ -24,3 +24,5 @@ mod sketch;
 mod sweeps;
 #[cfg(test)]
 mod unseen;
+#[cfg(test)]
+mod walk;

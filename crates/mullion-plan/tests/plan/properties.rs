@@ -4,9 +4,10 @@
 use std::collections::BTreeSet;
 
 use mullion_plan::{
-    Action, Blow, Dice, Discover, Fault, Observed, Obstacle, Outcome, Perform, Plan, STAGES, Stage,
-    Until, Wanted, World, conforms, plan, run,
+    Action, Discover, Observed, Obstacle, Perform, Plan, STAGES, Stage, Wanted, plan,
 };
+use mullion_testkit::ports::conforms;
+use mullion_testkit::{Blow, Dice, Fault, Outcome, Until, World, run};
 
 use crate::scramble::scramble;
 use crate::sketch::{Sketch, wanted};

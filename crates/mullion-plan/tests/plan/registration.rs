@@ -2,10 +2,11 @@
 
 use mullion_plan::Perform as _;
 use mullion_plan::{
-    Action, Blow, ClusterFacts, Dice, EtcdFacts, Health, Inside, Kubeadm, MemberFacts, Observed,
-    Obstacle, Plan, Power, Prior, StepId, Until, World, plan_reset, run,
+    Action, ClusterFacts, EtcdFacts, Health, Inside, Kubeadm, MemberFacts, Observed, Obstacle,
+    Plan, Power, Prior, StepId, plan_reset,
 };
 use mullion_spec::value::MachineName;
+use mullion_testkit::{Blow, Dice, Until, World, run};
 
 use crate::scene::{ids, look, of_machine, only_obstacle, planned, reason, up};
 use crate::sketch::Sketch;
@@ -177,7 +178,7 @@ fn promise_04_a_registration_that_was_cut_off_is_finished_by_the_next_run() {
         .steps()
         .iter()
         .position(|step| step.id.as_str() == "register/cp1");
-    world.arm(place.unwrap(), mullion_plan::Fault::Half);
+    world.arm(place.unwrap(), mullion_testkit::Fault::Half);
     let _ = run(&plan, &world, Until::End, &mut Dice::new(3));
     let next = planned(&sketch, &look(&world, &sketch));
     let register = next.get(&StepId::new("register/cp1")).unwrap();

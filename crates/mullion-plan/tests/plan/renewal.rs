@@ -2,10 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use mullion_plan::{
-    Action, Blow, Dice, Fault, Plan, SnapshotBefore, Step, StepId, Until, World, run,
-};
+use mullion_plan::{Action, Plan, SnapshotBefore, Step, StepId};
 use mullion_spec::value::MachineName;
+use mullion_testkit::{Blow, Dice, Fault, Until, World, run};
 
 use crate::scene::{ids, look, of_machine, planned, reason, up};
 use crate::sketch::Sketch;

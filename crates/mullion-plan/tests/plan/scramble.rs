@@ -1,6 +1,7 @@
 //! Facts that contradict each other: what a broken discovery, or a world in change, may report.
 
-use mullion_plan::{ClusterId, Dice, Fingerprint, MachineFacts, Observed, Place, Power};
+use mullion_plan::{ClusterId, Fingerprint, MachineFacts, Observed, Place, Power};
+use mullion_testkit::Dice;
 
 /// Changes a handful of facts at random.
 pub(crate) fn scramble(observed: &mut Observed, dice: &mut Dice) {

@@ -4,12 +4,13 @@ use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr};
 
 use mullion_catalog::{Catalog, Model};
-use mullion_plan::{Dice, Fingerprint, Observed, Part, PartKind, Place, TemplateId, Wanted, World};
+use mullion_plan::{Fingerprint, Observed, Part, PartKind, Place, TemplateId, Wanted};
 use mullion_spec::cluster::Cluster;
 use mullion_spec::draft::{Draft, Surroundings};
 use mullion_spec::finding::Severity;
 use mullion_spec::source::Source;
 use mullion_spec::words::{Driver, Os};
+use mullion_testkit::{Dice, World};
 
 /// A group of machines in a sketch.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

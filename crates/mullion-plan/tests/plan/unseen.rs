@@ -1,9 +1,10 @@
 //! Machines and clusters that nobody could look at, and what is kept, shared or awaited because of it.
 
 use mullion_plan::{
-    Action, Blow, ClusterUid, Dice, Kubeadm, MachineFacts, Observed, Obstacle, Prior, Stage,
-    StepId, Trouble, Until, plan, run,
+    Action, ClusterUid, Kubeadm, MachineFacts, Observed, Obstacle, Prior, Stage, StepId, Trouble,
+    plan,
 };
+use mullion_testkit::{Blow, Dice, Until, run};
 
 use crate::scene::{ids, look, of_machine, planned, reason, up};
 use crate::sketch::{Sketch, blinded, read, wanted};

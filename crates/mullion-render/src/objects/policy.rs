@@ -39,7 +39,7 @@ pub(super) fn objects(setting: &Setting<'_>) -> Result<Vec<Value>, RenderError> 
     objects.extend(windows_binding(
         setting,
         ("mullion:stand-in-policy", NAME),
-        |group| catalog.driver(group.carrier.driver()).stand_in,
+        |group| catalog.is_stand_in(group),
     ));
     Ok(objects)
 }

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use mullion_plan::Unattended;
-use mullion_ssh::conform::{conforms, conforms_when_lost};
 use mullion_ssh::{Command, Probe, ReadTransport as _, Ssh, Transport as _, TransportError};
+use mullion_testkit::transport::conform::{conforms, conforms_when_lost};
 
 use crate::server::{Server, Setup};
 
@@ -185,7 +185,7 @@ fn sessions_and_what_makes_them_can_be_shared_by_threads() {
     fn is_shared<T: Send + Sync>() {}
     is_shared::<Ssh>();
     is_shared::<mullion_ssh::Session>();
-    is_shared::<mullion_ssh::memory::Memory>();
+    is_shared::<mullion_testkit::transport::memory::Memory>();
 }
 
 #[test]

@@ -4,8 +4,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Mutex;
 
 use mullion_plan::{Attend, News, Unattended, Unit};
-use mullion_ssh::conform::conforms;
 use mullion_ssh::{Put, ReadTransport as _, Transport as _, TransportError, Upload};
+use mullion_testkit::transport::conform::conforms;
 use mullion_wire::Sha256Digest;
 
 use crate::server::{Server, Setup, is_root};

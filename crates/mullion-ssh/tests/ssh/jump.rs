@@ -1,11 +1,11 @@
 //! Machines that are reached through others.
 
 use mullion_plan::Retry;
-use mullion_ssh::conform::conforms;
 use mullion_ssh::{
     Class, Key, Probe, ReadTransport as _, Ssh, TransportError, generate_key, known_hosts,
     openssh_arguments,
 };
+use mullion_testkit::transport::conform::conforms;
 
 use crate::server::{Server, Setup, free_port};
 

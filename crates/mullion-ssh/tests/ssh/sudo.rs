@@ -4,8 +4,8 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt};
 use std::path::PathBuf;
 use std::process::Command;
 
-use mullion_ssh::conform::conforms;
 use mullion_ssh::{Class, Probe, ReadTransport as _, Ssh, Sudo, Transport as _, TransportError};
+use mullion_testkit::transport::conform::conforms;
 
 use crate::server::{Server, is_root};
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use mullion_catalog::Judgement;
 use mullion_engine::RunOutcome;
-use mullion_engine::hands::{KeptTemplate, PurgeError, Purged, PurgedFolders};
+use mullion_live::{KeptTemplate, PurgeError, Purged, PurgedFolders};
 use mullion_plan::{Plan, Rest, plan_down};
 use mullion_spec::cluster::ControlPlane;
 use mullion_spec::value::ClusterName;
@@ -39,15 +39,15 @@ pub fn down(
         reasons.push("remove templates".into());
     }
     elevate(console, environment, model, invocation.arguments, &reasons)?;
-    let hands = workshop::open(model, environment)?;
+    let adapter = workshop::open(model, environment)?;
     let line = invocation.line();
-    let _locks = take_locks(environment, &hands, &line)?;
-    let observed = look(&hands, model)?;
+    let _locks = take_locks(environment, &adapter, &line)?;
+    let observed = look(&adapter, model)?;
     let rest = match model.cluster().control_plane {
         ControlPlane::Made { .. } => Rest::Nothing,
         ControlPlane::Existing { .. } => Rest::Cluster,
     };
-    let silent = hands.silent(&observed);
+    let silent = adapter.silent(&observed);
     let plan = plan_down(&observed, rest, &silent);
     if !plan.obstacles().is_empty() {
         view::obstructed(console, model, &plan, None)?;
@@ -57,9 +57,9 @@ pub fn down(
     // Refused before anything is removed.
     let purged = wishes
         .purge
-        .then(|| hands.purged_folders().map_err(|error| unpurged(&error)));
+        .then(|| adapter.purged_folders().map_err(|error| unpurged(&error)));
     let purged = purged.transpose()?;
-    let state = hands.state().clone();
+    let state = adapter.state().clone();
     let failed = |what: &str, error: &dyn std::error::Error| {
         Failure::new(Class::ThisComputer, what).because(error)
     };
@@ -70,14 +70,14 @@ pub fn down(
     }
     let mut report = None;
     if !plan.is_empty() {
-        hands.seat(mullion_plan::Roster::of(&hands.wanted(), &observed));
+        adapter.seat(mullion_plan::Roster::of(&adapter.wanted(), &observed));
         let errand = Errand {
             command: line,
             again: invocation.next(name, &["down"]),
             is_verbose: invocation.is_verbose,
             patience: invocation.patience,
         };
-        let ended = conduct(console, environment, &hands, &plan, &errand)?;
+        let ended = conduct(console, environment, &adapter, &plan, &errand)?;
         if ended.outcome != RunOutcome::Done {
             view::end(console, model, &ended, Part::WHOLE, invocation)?;
             if let Some(gone) = silent.keys().next() {
@@ -95,7 +95,7 @@ pub fn down(
         .remove()
         .map_err(|error| failed("what was kept of the cluster could not be removed", &error))?;
     if wishes.purge {
-        let Purged { kept, strange } = hands.purge().map_err(|error| unpurged(&error))?;
+        let Purged { kept, strange } = adapter.purge().map_err(|error| unpurged(&error))?;
         tell_kept(console, &kept)?;
         for path in strange {
             writeln!(

@@ -1,14 +1,13 @@
 //! `mullion kubeconfig`: the admin's kubeconfig, written out or merged into the user's own.
 
 use std::io::{self, ErrorKind, Write as _};
-use std::os::unix::fs::{
-    DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, fchown,
-};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, fchown};
 use std::path::{Path, PathBuf};
 
 use mullion_catalog::{Judgement, Model};
-use mullion_engine::hands::ClusterState;
 use mullion_kube::{KubeconfigError, kubeconfig as text_of};
+use mullion_live::ClusterState;
+use mullion_rights::{draft_of, private_folder};
 use mullion_spec::cluster::ControlPlane;
 use mullion_wire::Secret;
 use schemars::JsonSchema;
@@ -258,46 +257,25 @@ pub(super) fn replace(target: &Path, bytes: &[u8]) -> io::Result<()> {
         .parent()
         .filter(|folder| !folder.as_os_str().is_empty());
     if let Some(folder) = folder {
-        make_folder(folder)?;
+        private_folder(folder)?;
     }
-    let mut name = target.as_os_str().to_owned();
-    name.push(format!(".{}.new", std::process::id()));
-    let beside = PathBuf::from(name);
-    // Left over from a process of the same number: it would keep its mode.
-    let _ = fs_err::remove_file(&beside);
-    let written =
-        write_beside(&beside, bytes, target).and_then(|()| fs_err::rename(&beside, target));
-    if written.is_err() {
-        let _ = fs_err::remove_file(&beside);
-    }
-    written
+    mullion_rights::replace(target, &draft_of(target), 0o600, |file| {
+        file.write_all(bytes)?;
+        keep_owner_and_mode(file, target)
+    })
 }
 
-fn write_beside(beside: &Path, bytes: &[u8], target: &Path) -> io::Result<()> {
-    let mut options = std::fs::OpenOptions::new();
-    let mut file = options
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(beside)?;
-    file.write_all(bytes)?;
+/// Gives a new file the owner and the mode of the one that it replaces.
+fn keep_owner_and_mode(file: &fs_err::File, target: &Path) -> io::Result<()> {
     if let Ok(old) = fs_err::metadata(target) {
         let new = file.metadata()?;
         if (old.uid(), old.gid()) != (new.uid(), new.gid()) {
-            fchown(&file, Some(old.uid()), Some(old.gid()))?;
+            fchown(file, Some(old.uid()), Some(old.gid()))?;
         }
         // After its owner: that takes some bits away.
         file.set_permissions(std::fs::Permissions::from_mode(old.mode() & 0o7777))?;
     }
-    file.sync_all()
-}
-
-fn make_folder(folder: &Path) -> io::Result<()> {
-    if folder.is_dir() {
-        return Ok(());
-    }
-    let mut builder = std::fs::DirBuilder::new();
-    builder.recursive(true).mode(0o700).create(folder)
+    Ok(())
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use mullion_artifacts::{Store, StoreError};
 use mullion_catalog::{Judgement, Model};
-use mullion_engine::hands::ClusterState;
+use mullion_live::ClusterState;
 use mullion_plan::{PartKind, Wanted};
 use mullion_spec::cluster::ControlPlane;
 use mullion_spec::words::Os;

@@ -34,8 +34,8 @@ pub fn machine_console(
         return refuse(console, &judgement.verdict);
     };
     let machine = &wishes.machine;
-    let hands = workshop::open(model, environment)?;
-    let lines = hands
+    let adapter = workshop::open(model, environment)?;
+    let lines = adapter
         .console_tail(machine, wishes.lines)
         .map_err(|error| told(model, machine, &error))?;
     // A booting system clears screens and moves cursors, and whoever has the machine may write anything.

@@ -270,8 +270,8 @@ fn may_go(
 ) -> Result<Consent, Failure> {
     let what = format!("remove {machine} with everything on it");
     answerable(console, &what, yes)?;
-    let hands = workshop::open(model, environment)?;
-    let (_, _, plan) = plan_now(&hands, model)?;
+    let adapter = workshop::open(model, environment)?;
+    let (_, _, plan) = plan_now(&adapter, model)?;
     if !plan.obstacles().is_empty() {
         view::obstructed(console, model, &plan, None)?;
         return Ok(Consent::Obstructed(obstructed(&plan)));

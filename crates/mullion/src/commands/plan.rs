@@ -4,9 +4,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use mullion_catalog::{Judgement, Model};
-use mullion_machines::read_record;
 use mullion_plan::{MachineKinds, Observed, ObstacleClass, Plan, Took, Wanted, plan as planned};
 use mullion_rights::Opened;
+use mullion_rights::read_record;
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -30,12 +30,12 @@ pub fn ssh(
         return refuse(console, &judgement.verdict);
     };
     let machine = &wishes.machine;
-    let hands = workshop::open(model, environment)?;
-    let login = hands
+    let adapter = workshop::open(model, environment)?;
+    let login = adapter
         .login(machine)
         .map_err(|error| told(model, machine, &error))?;
     all_known(machine, &login)?;
-    let kept = hands
+    let kept = adapter
         .state()
         .keep_known_hosts(machine, &known_hosts(&login));
     let file = kept.map_err(|error| {
@@ -144,7 +144,7 @@ fn refused(machine: &MachineName, error: &TransportError) -> Failure {
     }
 }
 
-/// A command as `ssh` takes it, which puts blanks between its words and hands them to a shell: a single word is meant
+/// A command as `ssh` takes it, which puts blanks between its words and adapter them to a shell: a single word is meant
 /// for that shell, several are the words of one program.
 fn remote(words: &[OsString], shell: &Shell) -> Vec<OsString> {
     match (words, shell) {

@@ -124,13 +124,13 @@ pub fn status(
     let Some(model) = &judgement.model else {
         return refuse(console, &judgement.verdict);
     };
-    let hands = workshop::open(model, environment)?;
-    let (wanted, observed, plan) = plan_now(&hands, model)?;
+    let adapter = workshop::open(model, environment)?;
+    let (wanted, observed, plan) = plan_now(&adapter, model)?;
     let view = observed.cluster.as_ref().filter(|cluster| cluster.answers);
-    let view = view.and_then(|_| hands.cluster_view());
-    let holder = Lock::holder(&environment.state, hands.cluster_name()).or_else(|| {
+    let view = view.and_then(|_| adapter.cluster_view());
+    let holder = Lock::holder(&environment.state, adapter.cluster_name()).or_else(|| {
         let _rights = mullion_rights::as_root();
-        Lock::holder(&environment.place, hands.cluster_name())
+        Lock::holder(&environment.place, adapter.cluster_name())
     });
     let mut machines: Vec<_> = wanted
         .cluster

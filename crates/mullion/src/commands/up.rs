@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use mullion_catalog::Model;
-use mullion_engine::hands::{Hands, StateError};
 use mullion_engine::{Report, RunOutcome, select};
+use mullion_live::{Adapter, StateError};
 use mullion_plan::{
     Discover as _, Observed, Obstacle, Plan, Roster, Stage, Wanted, plan as planned,
 };
@@ -90,12 +90,12 @@ fn attempt(
     chosen(model, wishes)?;
     let reasons = workshop::reasons_for_root(model, environment);
     elevate(console, environment, model, invocation.arguments, &reasons)?;
-    let hands = workshop::open(model, environment)?;
+    let adapter = workshop::open(model, environment)?;
     if locks.is_none() {
-        *locks = Some(take_locks(environment, &hands, &invocation.line())?);
+        *locks = Some(take_locks(environment, &adapter, &invocation.line())?);
     }
     // Another run may have chosen networks for this cluster before this one had the lock.
-    let kept = hands.state().networks();
+    let kept = adapter.state().networks();
     let kept = kept.map_err(|error| unkept(&error))?;
     if moves == Moves::May
         && kept.is_some()
@@ -105,7 +105,7 @@ fn attempt(
         return Ok(Attempt::Moved(other));
     }
     let text = judgement.verdict.source.text();
-    let state = hands.state();
+    let state = adapter.state();
     let kept = state.keep_file(text, &environment.paths, &environment.file_folder);
     kept.map_err(|error| {
         Failure::new(Class::ThisComputer, "the cluster file could not be kept").because(&error)
@@ -119,7 +119,7 @@ fn attempt(
         model,
         wishes,
         environment,
-        &hands,
+        &adapter,
         invocation,
         &move_away,
     )
@@ -139,9 +139,9 @@ fn unkept(error: &StateError) -> Failure {
 }
 
 /// Keeps the networks that the cluster is created with, so that later runs do not choose others.
-fn keep_networks(hands: &Hands<'_>, model: &Model) -> Result<(), Failure> {
+fn keep_networks(adapter: &Adapter<'_>, model: &Model) -> Result<(), Failure> {
     let cluster = model.cluster();
-    let state = hands.state();
+    let state = adapter.state();
     let networks = cluster.networks();
     let kept = state.networks().map_err(|error| unkept(&error))?;
     if kept == Some(networks) {
@@ -157,7 +157,7 @@ fn make_so(
     model: &Model,
     wishes: &UpArguments,
     environment: &Environment,
-    hands: &Hands<'_>,
+    adapter: &Adapter<'_>,
     invocation: Invocation<'_>,
     move_away: &dyn Fn() -> Elsewhere,
 ) -> Result<Attempt, Failure> {
@@ -168,8 +168,8 @@ fn make_so(
         ..view::Part::WHOLE
     };
     for round in 0..ROUNDS {
-        let wanted = hands.wanted();
-        let observed = look(hands, model)?;
+        let wanted = adapter.wanted();
+        let observed = look(adapter, model)?;
         let whole = planned(&wanted, &observed);
         if !whole.obstacles().is_empty() {
             if last.is_none()
@@ -181,7 +181,7 @@ fn make_so(
             view::obstructed(console, model, &whole, last.as_ref())?;
             return Ok(Attempt::Ended(obstructed(&whole)));
         }
-        keep_networks(hands, model)?;
+        keep_networks(adapter, model)?;
         let (total, all_suites) = (whole.steps().len(), suites(&whole));
         let plan = selected(model, whole, wishes)?;
         part.left_out = total - plan.steps().len();
@@ -191,7 +191,7 @@ fn make_so(
         }
         let only_looks = plan.steps().iter().all(|step| step.action.only_looks());
         part.only_looks = only_looks && (round == 0 || part.only_looks);
-        hands.seat(Roster::of(&wanted, &observed));
+        adapter.seat(Roster::of(&wanted, &observed));
         if console.format == Format::Text {
             view::begin(console, model, &plan, round)?;
             if round == 0 {
@@ -209,7 +209,7 @@ fn make_so(
             is_verbose: invocation.is_verbose,
             patience: invocation.patience,
         };
-        let report = conduct(console, environment, hands, &plan, &errand)?;
+        let report = conduct(console, environment, adapter, &plan, &errand)?;
         let is_done = report.outcome == RunOutcome::Done;
         if lost_its_network(&report)
             && let Some(other) = move_away()?
@@ -255,8 +255,8 @@ fn words(wishes: &UpArguments) -> Vec<&str> {
 }
 
 /// Everything that there is.
-pub fn look(hands: &Hands<'_>, model: &Model) -> Result<Observed, Failure> {
-    hands.observe(model.cluster()).map_err(|error| {
+pub fn look(adapter: &Adapter<'_>, model: &Model) -> Result<Observed, Failure> {
+    adapter.observe(model.cluster()).map_err(|error| {
         Failure::new(Class::ThisComputer, "what there is could not be looked at").because(&error)
     })
 }
@@ -329,11 +329,11 @@ fn lost_its_network(report: &Report) -> bool {
 
 /// What planning makes of what there is now: for whoever only shows it.
 pub fn plan_now<'a>(
-    hands: &Hands<'a>,
+    adapter: &Adapter<'a>,
     model: &'a Model,
 ) -> Result<(Wanted<'a>, Observed, Plan), Failure> {
-    let wanted = hands.wanted();
-    let observed = look(hands, model)?;
+    let wanted = adapter.wanted();
+    let observed = look(adapter, model)?;
     let plan = planned(&wanted, &observed);
     Ok((wanted, observed, plan))
 }

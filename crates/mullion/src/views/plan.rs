@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use anstyle::Style;
-use mullion_catalog::Model;
-use mullion_engine::{stand_in_mark, stand_ins};
+use mullion_catalog::{Catalog, Model};
+use mullion_engine::stand_in_mark;
 use mullion_plan::{MachineKinds, Plan, Reboot, STAGES, Step, Took};
 use mullion_spec::render::Colour;
 
@@ -96,7 +96,7 @@ pub fn text(plan: &Plan, model: &Model, took: &Took, detail: Detail, colour: Col
         }
         out.push('\n');
     }
-    if let Some(mark) = stand_in_mark(&stand_ins(cluster)) {
+    if let Some(mark) = stand_in_mark(&Catalog::builtin().stand_ins(cluster)) {
         let _ = writeln!(out, "{mark}");
     }
     let estimate = took.estimate(plan, &kinds);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use mullion_engine::hands::{ClusterState, Taken};
+use mullion_live::{ClusterState, Taken};
 use mullion_spec::cluster::{
     Artifacts, Carrier, Cluster, ControlPlane, Licence, MediaPlace, Origin, System,
 };

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use mullion_catalog::Model;
-use mullion_engine::{Report, RunOutcome, stand_in_mark, stand_ins};
+use mullion_catalog::{Catalog, Model};
+use mullion_engine::{Report, RunOutcome, stand_in_mark};
 use mullion_plan::{Obstacle, Plan, Stage};
 use mullion_spec::value::{ClusterName, MachineName};
 use mullion_spec::words::Os;
@@ -267,7 +267,7 @@ pub fn end(
         let good = console.styled_err(GOOD, "done");
         let took = Duration::from_millis(report.took_ms);
         let text = done(cluster, took, part, invocation);
-        if let Some(mark) = stand_in_mark(&stand_ins(model.cluster())) {
+        if let Some(mark) = stand_in_mark(&Catalog::builtin().stand_ins(model.cluster())) {
             write!(console.err, "\n{mark}\n")?;
         }
         write!(console.err, "\n{good}: {text}")?;

@@ -1,9 +1,10 @@
 //! `plan`: what is shown, written and answered.
 
 use mullion_catalog::Catalog;
-use mullion_plan::{Discover as _, Observed, Perform as _, Wanted, World, plan};
+use mullion_plan::{Discover as _, Observed, Perform as _, Wanted, plan};
 use mullion_spec::draft::{Draft, Surroundings};
 use mullion_spec::source::Source;
+use mullion_testkit::World;
 
 use crate::Bench;
 

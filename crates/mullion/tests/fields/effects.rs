@@ -6,10 +6,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use mullion::environment::Environment;
 use mullion::workshop;
 use mullion_catalog::{Catalog, Model};
-use mullion_engine::hands::{Agent, Hands, Outfit, chosen_address};
-use mullion_plan::{
-    Dice, Discover as _, Documents, Fingerprint, Observed, Until, Wanted, World, plan, run,
-};
+use mullion_live::{Adapter, Agent, Outfit, chosen_address};
+use mullion_plan::{Discover as _, Documents, Fingerprint, Observed, Wanted, plan};
 use mullion_render::{
     Cgroups, Footing, Ground, InitKeys, JoinKeys, Place, Setting, Stored, init_config, join_config,
     load_balancer_blueprint, node_blueprint, objects, stand_in_containerd, windows_blueprint,
@@ -19,6 +17,7 @@ use mullion_spec::draft::{Draft, Surroundings};
 use mullion_spec::finding::Severity;
 use mullion_spec::source::Source;
 use mullion_spec::words::Os;
+use mullion_testkit::{Dice, Until, World, run};
 use mullion_wire::{Blueprint, Content, Patience, Secret, Sha256Digest};
 use serde_json::Value;
 
@@ -151,10 +150,10 @@ impl Scene {
             existing: None,
             owner: 0,
         };
-        let hands = Hands::new(model, outfit, BTreeMap::new()).unwrap();
+        let adapter = Adapter::new(model, outfit, BTreeMap::new()).unwrap();
         let machines = model.cluster().machines();
         let existing = machines.filter(|machine| machine.given_address().is_some());
-        let logins = existing.map(|machine| format!("{:?}", hands.login(&machine.name)));
+        let logins = existing.map(|machine| format!("{:?}", adapter.login(&machine.name)));
         format!("{given:?}\n{}", logins.collect::<Vec<_>>().join("\n"))
     }
 }

@@ -122,7 +122,7 @@ fn roots(model: &Model) -> Vec<RootWish> {
 
 #[cfg(test)]
 mod tests {
-    use mullion_engine::hands::{Agent, Hands, Outfit};
+    use mullion_live::{Adapter, Agent, Outfit};
     use mullion_spec::draft::Surroundings;
     use mullion_spec::source::Source;
 
@@ -158,8 +158,8 @@ mod tests {
             existing: None,
             owner: 0,
         };
-        let hands = Hands::new(&model, outfit, BTreeMap::new()).unwrap();
-        let suites = hands.suites();
+        let adapter = Adapter::new(&model, outfit, BTreeMap::new()).unwrap();
+        let suites = adapter.suites();
         let theirs: BTreeSet<_> = suites
             .iter()
             .filter_map(|suite| Catalog::builtin().linux(suite))

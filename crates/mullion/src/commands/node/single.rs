@@ -122,10 +122,10 @@ fn treat(
     answerable(console, &treatment.what, errand.yes)?;
     let reasons = workshop::needs_root(model);
     elevate(console, environment, model, invocation.arguments, &reasons)?;
-    let hands = workshop::open(model, environment)?;
+    let adapter = workshop::open(model, environment)?;
     let line = invocation.line();
-    let locks = take_locks(environment, &hands, &line)?;
-    let observed = look(&hands, model)?;
+    let locks = take_locks(environment, &adapter, &line)?;
+    let observed = look(&adapter, model)?;
     let plan = (treatment.planned)(&observed);
     if !plan.obstacles().is_empty() {
         view::obstructed(console, model, &plan, None)?;
@@ -133,14 +133,14 @@ fn treat(
     }
     (treatment.allowed)(model, &observed, machine)?;
     consent(console, &treatment.what, errand.yes)?;
-    hands.seat(Roster::of(&hands.wanted(), &observed));
+    adapter.seat(Roster::of(&adapter.wanted(), &observed));
     let errand = conduct::Errand {
         command: line.clone(),
         again: line,
         is_verbose: invocation.is_verbose,
         patience: invocation.patience,
     };
-    let report = conduct(console, environment, &hands, &plan, &errand);
+    let report = conduct(console, environment, &adapter, &plan, &errand);
     drop(locks);
     let report = report?;
     if report.outcome == RunOutcome::Done {

@@ -1,0 +1,633 @@
+//! What is kept of a cluster between runs, in the user's own state folder.
+//!
+//! Everything here can be lost: machines are found by their labels, and a new login key is brought to them. What is
+//! secret is readable by its owner alone.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use mullion_plan::{ClusterUid, NoUid};
+use mullion_rights::{read_record, replace_private};
+use mullion_spec::cluster::{Cluster, Login};
+use mullion_spec::value::{ClusterName, MachineName};
+use mullion_spec::words::Os;
+use mullion_ssh::Key;
+use mullion_wire::Secret;
+use serde::{Deserialize, Serialize};
+
+/// The folder of one cluster.
+#[derive(Debug, Clone)]
+pub struct ClusterState {
+    folder: PathBuf,
+    /// Outside of the folder: they outlive the cluster.
+    snapshots: PathBuf,
+}
+
+/// A key for logging in to machines that we make.
+#[derive(Debug, Clone)]
+pub struct LoginKey {
+    /// The private key.
+    pub private: Key,
+    /// The public key, one line.
+    pub public: String,
+}
+
+/// A machine of the user's that we use, and how it is reached.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Taken {
+    /// Its address.
+    pub address: String,
+    /// How to log in.
+    pub login: Login,
+    /// What it runs; earlier versions did not write it down.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub os: Option<Os>,
+}
+
+impl Taken {
+    /// What it runs; where nobody wrote it down, as the user of its login says.
+    pub fn os(&self) -> Os {
+        self.os.unwrap_or(if self.login.user == "Administrator" {
+            Os::Windows
+        } else {
+            Os::Linux
+        })
+    }
+}
+
+/// The form of [`Proofs`].
+const PROOFS_VERSION: u32 = 1;
+
+/// The suites that passed since the last change.
+#[derive(Debug, Serialize, Deserialize)]
+struct Proofs {
+    version: u32,
+    passed: BTreeSet<String>,
+}
+
+/// Why something could not be kept or read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StateError {
+    /// A file or folder.
+    #[error("the state folder of the cluster cannot be used")]
+    Files(#[from] std::io::Error),
+    /// A file is there and does not hold what it should.
+    #[error("`{}` is damaged", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// How.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A newer version of this program wrote a file.
+    #[error("a newer version of Mullion wrote `{}`: its version is `{version}`", path.display())]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        version: String,
+    },
+    /// A key could not be made.
+    #[error("no login key could be made")]
+    Key(#[source] mullion_ssh::TransportError),
+}
+
+const PRIVATE_KEY: &str = "id_ed25519";
+const PUBLIC_KEY: &str = "id_ed25519.pub";
+const KUBECONFIG: &str = "kubeconfig";
+const FILE: &str = "cluster.yaml";
+const PATHS: &str = "cluster.folder";
+const FILE_FOLDER: &str = "cluster.file-folder";
+const TAKEN: &str = "taken.json";
+const PROOFS: &str = "proofs.json";
+const ID: &str = "id";
+const SNAPSHOTS: &str = "snapshots";
+const BEFORE: &str = "-before-";
+const DATABASE: &str = ".db";
+const CLUSTERS: &str = "clusters";
+
+impl ClusterState {
+    /// The folder of a cluster. Looking creates nothing: the first file that is kept creates the folder.
+    pub fn of(state: &Path, cluster: &ClusterName) -> Self {
+        Self {
+            folder: state.join(CLUSTERS).join(cluster.as_str()),
+            snapshots: state.join(SNAPSHOTS).join(cluster.as_str()),
+        }
+    }
+
+    /// The folder of a cluster, where something of its name is there; what is no folder is refused when it is read.
+    pub fn find(state: &Path, cluster: &ClusterName) -> Option<Self> {
+        let found = Self::of(state, cluster);
+        match fs_err::symlink_metadata(&found.folder) {
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            _ => Some(found),
+        }
+    }
+
+    /// Every cluster that left something.
+    pub fn all(state: &Path) -> Vec<ClusterName> {
+        let Ok(entries) = fs_err::read_dir(state.join(CLUSTERS)) else {
+            return Vec::new();
+        };
+        let names = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+        let mut names: Vec<_> = names.collect();
+        names.sort();
+        names
+    }
+
+    /// The folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The login key, where there is one.
+    pub fn find_login_key(&self) -> Result<Option<LoginKey>, StateError> {
+        if self.read(PRIVATE_KEY)?.is_none() {
+            return Ok(None);
+        }
+        Ok(self.read(PUBLIC_KEY)?.map(|line| LoginKey {
+            private: Key::File(self.folder.join(PRIVATE_KEY)),
+            public: line.trim().to_owned(),
+        }))
+    }
+
+    /// The login key, made where there is none.
+    pub fn login_key(&self) -> Result<LoginKey, StateError> {
+        if let Some(key) = self.find_login_key()? {
+            return Ok(key);
+        }
+        let private = self.folder.join(PRIVATE_KEY);
+        let public = self.folder.join(PUBLIC_KEY);
+        let pair = mullion_ssh::generate_key().map_err(StateError::Key)?;
+        write_text(&private, pair.private.reveal())?;
+        // Last: a private key without its public one is made anew.
+        write_text(&public, &format!("{}\n", pair.public))?;
+        Ok(LoginKey {
+            private: Key::File(private),
+            public: pair.public,
+        })
+    }
+
+    /// The admin's kubeconfig, where one was kept.
+    pub fn kubeconfig(&self) -> Result<Option<Secret>, StateError> {
+        Ok(self.read(KUBECONFIG)?.map(Secret::new))
+    }
+
+    /// Where the admin's kubeconfig is kept.
+    pub fn kubeconfig_path(&self) -> PathBuf {
+        self.folder.join(KUBECONFIG)
+    }
+
+    /// Keeps the admin's kubeconfig.
+    pub fn keep_kubeconfig(&self, text: &Secret) -> Result<(), StateError> {
+        Ok(write_text(&self.kubeconfig_path(), text.reveal())?)
+    }
+
+    /// Keeps the host keys of a machine and of those on the way to it, as a file of OpenSSH's, and gives its path.
+    pub fn keep_known_hosts(
+        &self,
+        machine: &MachineName,
+        text: &str,
+    ) -> Result<PathBuf, StateError> {
+        let path = self.folder.join(format!("known_hosts.{machine}"));
+        write_text(&path, text)?;
+        Ok(path)
+    }
+
+    /// The cluster file of the last run, for commands that only name the cluster.
+    pub fn file(&self) -> Result<Option<String>, StateError> {
+        self.read(FILE)
+    }
+
+    /// Keeps the cluster file, the folder that its paths begin in, and the folder that it was in.
+    pub fn keep_file(&self, text: &str, paths: &Path, folder: &Path) -> Result<(), StateError> {
+        write_text(&self.folder.join(PATHS), &paths.to_string_lossy())?;
+        write_text(&self.folder.join(FILE_FOLDER), &folder.to_string_lossy())?;
+        Ok(write_text(&self.folder.join(FILE), text)?)
+    }
+
+    /// The folder that the paths of the kept file begin in.
+    pub fn paths(&self) -> Result<Option<PathBuf>, StateError> {
+        Ok(self.read(PATHS)?.map(PathBuf::from))
+    }
+
+    /// The folder that the kept file was in. Older versions did not write it down: then it is the one that its paths begin
+    /// in.
+    pub fn file_folder(&self) -> Result<Option<PathBuf>, StateError> {
+        match self.read(FILE_FOLDER)? {
+            Some(folder) => Ok(Some(folder.into())),
+            None => self.paths(),
+        }
+    }
+
+    /// The user's machines on which something of ours may lie, whatever the file says now.
+    pub fn taken(&self) -> Result<BTreeMap<MachineName, Taken>, StateError> {
+        let Some(text) = self.read(TAKEN)? else {
+            return Ok(BTreeMap::new());
+        };
+        let path = self.folder.join(TAKEN);
+        let damaged = |error: serde_json::Error| StateError::Damaged {
+            path: path.clone(),
+            source: error.into(),
+        };
+        let value: serde_json::Value = serde_json::from_str(&text).map_err(damaged)?;
+        // A machine of this name would have an object.
+        if let Some(version) = value.get("version").filter(|version| !version.is_object()) {
+            return Err(StateError::Newer {
+                path,
+                version: version.to_string(),
+            });
+        }
+        serde_json::from_value(value).map_err(damaged)
+    }
+
+    /// Those of them that the file no longer has: only they are logged in to as an earlier file said.
+    pub fn left(&self, cluster: &Cluster) -> Result<BTreeMap<MachineName, Taken>, StateError> {
+        let mut taken = self.taken()?;
+        for machine in cluster.machines() {
+            taken.remove(&machine.name);
+        }
+        Ok(taken)
+    }
+
+    /// Keeps which machines were taken.
+    pub fn keep_taken(&self, taken: &BTreeMap<MachineName, Taken>) -> Result<(), StateError> {
+        let text = serde_json::to_string(taken).map_err(std::io::Error::from)?;
+        Ok(write_text(&self.folder.join(TAKEN), &text)?)
+    }
+
+    /// The suites that passed since the last change from here; none where no change from here was written down.
+    pub fn proofs(&self) -> Result<Option<BTreeSet<String>>, StateError> {
+        let Some(text) = self.read(PROOFS)? else {
+            return Ok(None);
+        };
+        let path = self.folder.join(PROOFS);
+        let damaged = |error: serde_json::Error| StateError::Damaged {
+            path: path.clone(),
+            source: error.into(),
+        };
+        let value: serde_json::Value = serde_json::from_str(&text).map_err(damaged)?;
+        match value.get("version") {
+            Some(version) if *version != PROOFS_VERSION => Err(StateError::Newer {
+                path,
+                version: version.to_string(),
+            }),
+            _ => {
+                let proofs: Proofs = serde_json::from_value(value).map_err(damaged)?;
+                Ok(Some(proofs.passed))
+            }
+        }
+    }
+
+    /// Keeps which suites passed since the last change.
+    pub fn keep_proofs(&self, passed: &BTreeSet<String>) -> Result<(), StateError> {
+        let proofs = Proofs {
+            version: PROOFS_VERSION,
+            passed: passed.clone(),
+        };
+        let text = serde_json::to_string(&proofs).map_err(std::io::Error::from)?;
+        Ok(write_text(&self.folder.join(PROOFS), &text)?)
+    }
+
+    /// Keeps a snapshot of etcd under that name, which is there whole or not at all. `write` fails where the snapshot is
+    /// not whole.
+    pub fn keep_snapshot(
+        &self,
+        name: &str,
+        write: impl FnOnce(&mut (dyn Write + Send)) -> std::io::Result<()>,
+    ) -> Result<PathBuf, StateError> {
+        let path = self.snapshots.join(name);
+        Ok(replace_private(&path, |file| write(file)).map(|()| path)?)
+    }
+
+    /// Where snapshots of etcd are kept.
+    pub fn snapshots_folder(&self) -> &Path {
+        &self.snapshots
+    }
+
+    /// The snapshots of etcd that are kept, the oldest first.
+    pub fn snapshots(&self) -> Result<Vec<PathBuf>, StateError> {
+        let entries = match fs_err::read_dir(&self.snapshots) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries?,
+        };
+        let mut found = Vec::new();
+        for entry in entries {
+            let entry = entry?;
+            let name = entry.file_name();
+            let is_ours = name.to_str().is_some_and(is_snapshot);
+            if is_ours && entry.file_type()?.is_file() {
+                found.push(entry.path());
+            }
+        }
+        found.sort();
+        Ok(found)
+    }
+
+    /// Removes those snapshots of etcd, and their folder where nothing else is in it.
+    pub fn remove_snapshots(&self, paths: &[PathBuf]) -> Result<(), StateError> {
+        for path in paths {
+            fs_err::remove_file(path)?;
+        }
+        match fs_err::remove_dir(&self.snapshots) {
+            Err(error)
+                if !matches!(
+                    error.kind(),
+                    ErrorKind::NotFound | ErrorKind::DirectoryNotEmpty
+                ) =>
+            {
+                Err(error.into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The cluster's id, where it has one.
+    pub fn id(&self) -> Result<Option<ClusterUid>, StateError> {
+        let Some(text) = self.read(ID)? else {
+            return Ok(None);
+        };
+        let id = text.trim().parse();
+        let id = id.map_err(|error: NoUid| StateError::Damaged {
+            path: self.id_path(),
+            source: std::io::Error::new(ErrorKind::InvalidData, error),
+        });
+        id.map(Some)
+    }
+
+    /// Where the cluster's id is kept.
+    pub fn id_path(&self) -> PathBuf {
+        self.folder.join(ID)
+    }
+
+    /// Keeps the cluster's id.
+    pub fn keep_id(&self, id: &ClusterUid) -> Result<(), StateError> {
+        Ok(write_text(&self.id_path(), &format!("{id}\n"))?)
+    }
+
+    /// The text of a file; nothing where it is not there.
+    pub(super) fn read(&self, name: &str) -> Result<Option<String>, StateError> {
+        let path = self.folder.join(name);
+        let Some(bytes) = read_record(&path)? else {
+            // A folder that is a link to nowhere is there, and may hold all of it again tomorrow.
+            return match fs_err::metadata(&self.folder) {
+                Err(error) if self.folder.is_symlink() => Err(error.into()),
+                _ => Ok(None),
+            };
+        };
+        let text = String::from_utf8(bytes).map_err(|error| StateError::Damaged {
+            path,
+            source: std::io::Error::new(ErrorKind::InvalidData, error),
+        })?;
+        Ok(Some(text))
+    }
+
+    /// Whether everything that is kept can be read.
+    pub fn check(&self) -> Result<(), StateError> {
+        self.file()?;
+        self.paths()?;
+        self.file_folder()?;
+        self.kubeconfig()?;
+        self.taken()?;
+        self.proofs()?;
+        self.networks()?;
+        self.id()?;
+        Ok(())
+    }
+
+    /// Removes the folder with everything in it. Snapshots of etcd stay.
+    pub fn remove(self) -> Result<(), StateError> {
+        match fs_err::remove_dir_all(&self.folder) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(error.into()),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What a snapshot is called that is saved before a machine is emptied.
+pub(super) fn snapshot_name(time: &str, machine: &MachineName) -> String {
+    format!("{time}{BEFORE}{machine}{DATABASE}")
+}
+
+fn is_snapshot(name: &str) -> bool {
+    name.ends_with(DATABASE) && name.contains(BEFORE)
+}
+
+/// Writes a text that its owner alone can read, whole or not at all.
+pub(super) fn write_text(path: &Path, text: &str) -> std::io::Result<()> {
+    replace_private(path, |out| out.write_all(text.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::super::networks::NETWORKS;
+    use super::*;
+
+    #[test]
+    fn what_a_machine_runs_is_kept_and_an_older_record_is_read() {
+        let record = r#"{"address":"192.0.2.1","login":{"user":"USER","key":null,"port":22,"jump":"ada@gate","host_key":null,"host_keys":{}}OS}"#;
+        let read = |user: &str, os: &str| -> Taken {
+            let text = record
+                .replace("USER", user)
+                .replace("OS}", &format!("{os}}}"));
+            serde_json::from_str(&text).unwrap()
+        };
+        assert_eq!(read("root", "").os(), Os::Linux);
+        assert_eq!(read("Administrator", "").os(), Os::Windows);
+        let windows = read("ada", r#","os":"windows""#);
+        assert_eq!(windows.os(), Os::Windows);
+        let text = serde_json::to_string(&windows).unwrap();
+        assert_eq!(serde_json::from_str::<Taken>(&text).unwrap(), windows);
+    }
+
+    #[test]
+    fn secrets_are_readable_by_their_owner_alone_and_survive() {
+        let folder = tempfile::tempdir().unwrap();
+        let name: ClusterName = "demo".parse().unwrap();
+        assert!(ClusterState::find(folder.path(), &name).is_none());
+        let state = ClusterState::of(folder.path(), &name);
+        assert!(state.find_login_key().unwrap().is_none());
+        assert_eq!(state.kubeconfig().unwrap().map(|_| ()), None);
+        assert!(!state.folder().exists(), "looking creates nothing");
+        let key = state.login_key().unwrap();
+        assert_eq!(state.login_key().unwrap().public, key.public);
+        state.keep_kubeconfig(&Secret::new("a: b")).unwrap();
+        let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
+        let Key::File(private) = &key.private else {
+            panic!("{key:?}");
+        };
+        assert_eq!(mode(private), 0o600);
+        assert_eq!(mode(&state.kubeconfig_path()), 0o600);
+        assert_eq!(mode(state.folder()), 0o700);
+        assert_eq!(
+            ClusterState::all(folder.path()),
+            std::slice::from_ref(&name)
+        );
+        assert_eq!(state.kubeconfig().unwrap().unwrap().reveal(), "a: b");
+        assert_eq!(
+            (state.file().unwrap(), state.paths().unwrap()),
+            (None, None)
+        );
+        state
+            .keep_file("machines: {}", Path::new("/srv"), Path::new("/srv/lab"))
+            .unwrap();
+        assert_eq!(state.file().unwrap().unwrap(), "machines: {}");
+        assert_eq!(state.paths().unwrap().unwrap(), Path::new("/srv"));
+        let file_folder = || state.file_folder().unwrap().unwrap();
+        assert_eq!(file_folder(), Path::new("/srv/lab"));
+        // An older version wrote the first folder alone.
+        fs_err::remove_file(state.folder().join(FILE_FOLDER)).unwrap();
+        assert_eq!(file_folder(), Path::new("/srv"));
+        let saved = state.keep_snapshot("1-before-cp1.db", |out| out.write_all(b"whole"));
+        let saved = saved.unwrap();
+        assert_eq!(mode(&saved), 0o600);
+        assert_eq!(mode(saved.parent().unwrap()), 0o700);
+        let cut = state.keep_snapshot("2-before-cp1.db", |out| {
+            out.write_all(b"ha")?;
+            Err(std::io::Error::other("cut off"))
+        });
+        assert!(cut.is_err());
+        let left = fs_err::read_dir(saved.parent().unwrap()).unwrap().count();
+        assert_eq!(left, 1, "nothing of a snapshot that is not whole stays");
+        let machine = "cp1".parse().unwrap();
+        for text in ["a\n", "b\n"] {
+            let path = state.keep_known_hosts(&machine, text).unwrap();
+            assert_eq!(fs_err::read_to_string(&path).unwrap(), text);
+            assert_eq!(mode(&path), 0o600);
+        }
+        state.remove().unwrap();
+        assert!(ClusterState::find(folder.path(), &name).is_none());
+    }
+
+    #[test]
+    fn promise_05_snapshots_of_etcd_outlive_the_cluster_and_only_they_are_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let name: ClusterName = "demo".parse().unwrap();
+        let state = ClusterState::of(folder.path(), &name);
+        assert_eq!(state.snapshots().unwrap(), [""; 0].map(PathBuf::from));
+        state.remove_snapshots(&[]).unwrap();
+        state.keep_id(&ClusterUid::of(1)).unwrap();
+        let machine = "cp1".parse().unwrap();
+        let saved = ["20260102T030405Z", "20260101T030405Z"].map(|time| {
+            let name = snapshot_name(time, &machine);
+            state
+                .keep_snapshot(&name, |out| out.write_all(b"whole"))
+                .unwrap()
+        });
+        state.clone().remove().unwrap();
+        let [later, earlier] = saved;
+        let both = [earlier, later];
+        assert_eq!(state.snapshots().unwrap(), both);
+        let mine = state.snapshots_folder().join("notes.txt");
+        fs_err::write(&mine, "the user's").unwrap();
+        // One that the question did not name stays.
+        state.remove_snapshots(&both[..1]).unwrap();
+        assert_eq!(state.snapshots().unwrap(), both[1..]);
+        state.remove_snapshots(&both[1..]).unwrap();
+        assert_eq!(state.snapshots().unwrap().len(), 0);
+        assert!(mine.exists());
+        fs_err::remove_file(mine).unwrap();
+        state.remove_snapshots(&[]).unwrap();
+        assert!(!state.snapshots_folder().exists());
+    }
+
+    #[test]
+    fn promise_06_state_that_cannot_be_read_is_an_error_that_names_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let name: ClusterName = "demo".parse().unwrap();
+        let state = ClusterState::of(folder.path(), &name);
+        fs_err::create_dir_all(state.folder()).unwrap();
+        let names = [
+            TAKEN,
+            PROOFS,
+            NETWORKS,
+            ID,
+            FILE,
+            PATHS,
+            FILE_FOLDER,
+            KUBECONFIG,
+            PRIVATE_KEY,
+        ];
+        let all = |state: &ClusterState| {
+            [
+                (TAKEN, state.taken().map(|_| ())),
+                (PROOFS, state.proofs().map(|_| ())),
+                (NETWORKS, state.networks().map(|_| ())),
+                (ID, state.id().map(|_| ())),
+                (FILE, state.file().map(|_| ())),
+                (PATHS, state.paths().map(|_| ())),
+                (FILE_FOLDER, state.file_folder().map(|_| ())),
+                (KUBECONFIG, state.kubeconfig().map(|_| ())),
+                (PRIVATE_KEY, state.login_key().map(|_| ())),
+            ]
+        };
+        let told = |error: StateError| {
+            let cause = std::error::Error::source(&error);
+            let cause = cause.map(ToString::to_string).unwrap_or_default();
+            format!("{error}: {cause}")
+        };
+        for make in ["mkdir", "mkfifo", "ln -s nowhere"] {
+            for name in names {
+                let path = state.folder().join(name);
+                let line = format!("{make} '{}'", path.display());
+                let made = std::process::Command::new("sh")
+                    .args(["-c", &line])
+                    .status();
+                assert!(made.unwrap().success());
+            }
+            assert!(state.check().is_err(), "{make}");
+            for (name, result) in all(&state) {
+                let error = told(result.unwrap_err());
+                assert!(error.contains(name), "{make} {name}: {error}");
+            }
+            for name in names {
+                let path = state.folder().join(name);
+                let _ = fs_err::remove_file(&path).or_else(|_| fs_err::remove_dir(&path));
+            }
+        }
+        for text in ["", "{\"a\":", "[]", "{\"lin1\":{}}"] {
+            fs_err::write(state.folder().join(TAKEN), text).unwrap();
+            let error = told(state.taken().unwrap_err());
+            assert!(error.contains(TAKEN), "{text}: {error}");
+        }
+        for (name, newer) in [
+            (TAKEN, r#"{"version":2,"machines":[]}"#),
+            (PROOFS, r#"{"version":2,"passed":{}}"#),
+            (NETWORKS, r#"{"version":2,"pods":{}}"#),
+        ] {
+            fs_err::write(state.folder().join(name), newer).unwrap();
+            for (other, result) in all(&state) {
+                let is_newer = matches!(result, Err(StateError::Newer { .. }));
+                assert_eq!(is_newer, other == name, "{other} beside {name}");
+            }
+            assert!(state.check().is_err(), "{name}");
+            fs_err::remove_file(state.folder().join(name)).unwrap();
+        }
+        fs_err::write(state.folder().join(ID), "not an id").unwrap();
+        assert!(matches!(state.id(), Err(StateError::Damaged { .. })));
+        // A folder that is no folder.
+        fs_err::remove_dir_all(state.folder()).unwrap();
+        fs_err::os::unix::fs::symlink("nowhere", state.folder()).unwrap();
+        let found = ClusterState::find(folder.path(), &name).unwrap();
+        for (_, result) in all(&found).into_iter().take(names.len() - 1) {
+            assert!(told(result.unwrap_err()).contains("demo"));
+        }
+        assert!(found.keep_id(&ClusterUid::of(1)).is_err());
+    }
+
+    #[test]
+    fn promise_09_the_id_of_a_cluster_is_kept_with_its_state() {
+        let folder = tempfile::tempdir().unwrap();
+        let name: ClusterName = "demo".parse().unwrap();
+        let state = ClusterState::of(folder.path(), &name);
+        assert_eq!(state.id().unwrap(), None);
+        let id = ClusterUid::of(0xfeed);
+        state.keep_id(&id).unwrap();
+        assert_eq!(state.id().unwrap(), Some(id));
+    }
+}

@@ -1,0 +1,21 @@
+//! Test doubles: a world in memory that carries out plans, and the suites that every implementation of a port passes.
+//!
+//! - [`World`] holds hosts, machines, agents and an API server in memory. It refuses what real ones refuse, and faults
+//!   can be injected.
+//! - [`ports::conforms`] holds an implementation of [`Discover`](mullion_plan::Discover) and
+//!   [`Perform`](mullion_plan::Perform) to their contracts.
+//! - [`driver`] and [`transport`] have a machine in memory each, and the suite for real and simulated ones.
+//!
+//! Crates use this one in their tests only.
+//!
+//! # Current limitations
+//!
+//! - The world in memory applies a blueprint by its fingerprint: it does not apply files or services.
+
+pub mod driver;
+pub mod ports;
+pub mod transport;
+mod world;
+
+pub use mullion_engine::Dice;
+pub use world::{Blow, Fault, Outcome, Until, World, run};
