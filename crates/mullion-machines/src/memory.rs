@@ -19,6 +19,8 @@ use crate::wish::{Hosts, MachineWish, NetworkWish, gateway};
 #[derive(Debug, Clone, Default)]
 pub struct Memory {
     clusters: Arc<Mutex<BTreeMap<ClusterName, Cluster>>>,
+    /// The folders that [`Memory::rename`] made of clusters.
+    renamed: Arc<Mutex<BTreeSet<String>>>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -53,6 +55,13 @@ impl Memory {
             machine.whole = false;
             machine.power = Power::New;
         }
+    }
+
+    /// Leaves a cluster's folder as if somebody had renamed it to a name that no cluster can have.
+    pub fn rename(&self, cluster: &ClusterName, folder: &str) {
+        self.lock().remove(cluster);
+        let mut renamed = self.renamed.lock().unwrap_or_else(PoisonError::into_inner);
+        renamed.insert(folder.into());
     }
 
     /// Leaves a machine's label as if somebody had damaged it, or a newer version had written it.
@@ -153,6 +162,10 @@ impl Look for Memory {
         let clusters = self.lock();
         let mut found = Found {
             clusters: clusters.keys().cloned().collect(),
+            strange_clusters: {
+                let renamed = self.renamed.lock().unwrap_or_else(PoisonError::into_inner);
+                renamed.clone()
+            },
             foreign: clusters
                 .iter()
                 .filter(|(name, _)| *name != cluster)

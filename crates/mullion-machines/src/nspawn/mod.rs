@@ -360,6 +360,9 @@ impl Look for Nspawn {
         self.look_for_units(cluster, &mut found)?;
         found.clusters.extend(seen.clusters);
         found.clusters.extend(self.ground.clusters()?);
+        found
+            .strange_clusters
+            .extend(self.ground.strange_clusters()?);
         let scan = Scan::now()?;
         for machine in machines {
             if let Some(sighting) = self.sight(cluster, &machine, &scan)? {
