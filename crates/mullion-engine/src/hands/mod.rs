@@ -5,6 +5,7 @@
 //!
 //! Nothing here reads the environment or the user's files by itself: [`Outfit`] holds all that was read.
 
+mod addresses;
 mod admin;
 mod cluster;
 mod drivers;
@@ -62,6 +63,7 @@ use mullion_ssh::{Key, Session, Ssh};
 use mullion_template::Templates;
 use mullion_wire::{Content, Patience, Secret, Sha256Digest};
 
+use addresses::Addresses;
 use drivers::Drivers;
 use grounds::Grounds;
 use proofs::Changes;
@@ -214,8 +216,8 @@ pub struct Hands<'a> {
     grounds: Grounds,
     /// By which address machines are nodes, as far as that was found out.
     node_addresses: Mutex<BTreeMap<MachineName, IpAddr>>,
-    /// The addresses that agents told, as far as a certificate needed them.
-    told_addresses: Mutex<BTreeMap<MachineName, Vec<IpAddr>>>,
+    /// The addresses that agents told.
+    addresses: Addresses,
     /// Who is where: known once the world was looked at.
     roster: RwLock<Option<Arc<Roster>>>,
     /// What the name of the endpoint leads to, asked once.
@@ -268,7 +270,7 @@ impl<'a> Hands<'a> {
             sessions: Mutex::default(),
             grounds: Grounds::default(),
             node_addresses: Mutex::default(),
-            told_addresses: Mutex::default(),
+            addresses: Addresses::default(),
             roster: RwLock::default(),
             endpoint_addresses: OnceLock::new(),
             api: Mutex::default(),
@@ -448,6 +450,7 @@ impl Perform for Hands<'_> {
         if !step.action.only_looks() {
             self.forget_proofs()?;
         }
+        self.keep_addresses()?;
         let attendant: &dyn Attend = &notes::Noting {
             notes: &self.notes,
             attendant,

@@ -417,6 +417,7 @@ impl ClusterState {
         self.taken()?;
         self.proofs()?;
         self.networks()?;
+        self.addresses()?;
         self.id()?;
         Ok(())
     }
@@ -483,6 +484,7 @@ fn write_private(
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
+    use super::super::addresses::ADDRESSES;
     use super::super::networks::NETWORKS;
     use super::*;
 
@@ -612,6 +614,7 @@ mod tests {
             TAKEN,
             PROOFS,
             NETWORKS,
+            ADDRESSES,
             ID,
             FILE,
             PATHS,
@@ -625,6 +628,7 @@ mod tests {
                 (TAKEN, state.taken().map(|_| ())),
                 (PROOFS, state.proofs().map(|_| ())),
                 (NETWORKS, state.networks().map(|_| ())),
+                (ADDRESSES, state.addresses().map(|_| ())),
                 (ID, state.id().map(|_| ())),
                 (FILE, state.file().map(|_| ())),
                 (PATHS, state.paths().map(|_| ())),
@@ -667,6 +671,7 @@ mod tests {
             (TAKEN, r#"{"version":2,"machines":[]}"#),
             (PROOFS, r#"{"version":2,"passed":{}}"#),
             (NETWORKS, r#"{"version":2,"pods":{}}"#),
+            (ADDRESSES, r#"{"version":2,"machines":[]}"#),
         ] {
             fs_err::write(state.folder().join(name), newer).unwrap();
             for (other, result) in all(&state) {
