@@ -9,6 +9,7 @@ use mullion_plan::{Attend, Identity, Power, Trouble};
 use mullion_spec::networks::{Relation, relation};
 use mullion_spec::value::{ClusterName, MachineName};
 use mullion_spec::words::MachineAccess;
+use mullion_wire::Patience;
 
 use crate::driver::{Capabilities, Driver, Look, Privilege, Stop};
 use crate::error::DriverError;
@@ -21,6 +22,7 @@ pub struct Memory {
     clusters: Arc<Mutex<BTreeMap<ClusterName, Cluster>>>,
     /// The folders that [`Memory::rename`] made of clusters.
     renamed: Arc<Mutex<BTreeSet<String>>>,
+    patience: Arc<Mutex<Patience>>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -86,6 +88,11 @@ impl Memory {
                 }
             }
         }
+    }
+
+    /// How patient it is.
+    pub fn patience(&self) -> Patience {
+        *self.patience.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The keys that root may log in to a machine with, and the names it knows.
@@ -342,6 +349,10 @@ impl Driver for Memory {
         };
         cluster.machines.insert(wish.name.clone(), machine);
         Ok(())
+    }
+
+    fn be_patient(&self, patience: Patience) {
+        *self.patience.lock().unwrap_or_else(PoisonError::into_inner) = patience;
     }
 
     fn start(

@@ -302,9 +302,13 @@ impl<'a> Hands<'a> {
         &self.model.cluster().name
     }
 
-    /// Lets agents, and the programs that build templates, take so many hundredths of the usual time.
+    /// Lets agents, the programs that build templates, and machines that start take so many hundredths of the usual time.
     pub fn be_patient(&self, hundredths: u32) {
-        *lock(&self.patience) = Patience::of_hundredths(hundredths);
+        let patience = Patience::of_hundredths(hundredths);
+        *lock(&self.patience) = patience;
+        for (_, driver) in self.drivers.all() {
+            driver.be_patient(patience);
+        }
     }
 
     /// What must never be shown.
