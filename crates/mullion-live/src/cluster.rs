@@ -210,18 +210,12 @@ impl Adapter<'_> {
             if !address.is_empty() {
                 taken.push(Taken::new(&address, owner.clone()));
             }
-            // By which it is a node may be another than by which it is logged in to. One that does not tell now is known
-            // by its Node object.
-            if let Ok(address) = self.node_address(other) {
+            for address in self.addresses_of_other(other, self.is_told(machine))? {
                 taken.push(Taken::new(&address, owner.clone()));
             }
-            // The file's own word about a machine counts more than what another machine tells.
-            if self.is_told(machine) {
-                for address in self.told_addresses(other) {
-                    taken.push(Taken::new(&address, owner.clone()));
-                }
-            }
         }
+        // A machine that was just asked may be silent when the next certificate is judged.
+        self.keep_addresses()?;
         let host = roster.endpoint.rsplit_once(':').map(|(host, _)| host);
         let host = host.unwrap_or_default().trim_matches(['[', ']']);
         let is_seat = self.seats().any(|seat| seat == *machine);
@@ -451,6 +445,44 @@ mod tests {
         // It was reset, is new, or has no agent.
         assert_eq!(judge(false, false), Ok(()));
         assert_eq!(refuse_joined(&machine, &Told::Nobody), Ok(()));
+    }
+
+    #[test]
+    fn promise_11_a_machine_that_does_not_answer_keeps_the_addresses_that_it_told() {
+        let scene = super::super::made::Scene::new(
+            "machines:\n- {name: cp, role: control-plane, addresses: [192.0.2.1]}\n\
+             - {name: lin, addresses: [192.0.2.11, 192.0.2.12], nodeIP: eth1}\n\
+             - {name: own, addresses: [192.0.2.21], nodeIP: 198.51.100.12}\n",
+        );
+        let name = |name: &str| name.parse::<MachineName>().unwrap();
+        let eth1 = |address: &str| vec![format!("eth1 {address}/24")];
+        let serving = |adapter: &Adapter<'_>, machine: &str| {
+            let observed = mullion_plan::Observed::default();
+            adapter.seat(mullion_plan::Roster::of(&adapter.wanted(), &observed));
+            let own = "198.51.100.11".parse().unwrap();
+            lock(&adapter.node_addresses).insert(name("lin1"), own);
+            let taken = adapter.serving(&name(machine)).unwrap().taken.into_iter();
+            let lin2 = taken.filter(|taken| taken.owner == "machine lin2");
+            lin2.map(|taken| taken.what).collect::<Vec<_>>()
+        };
+        let silent = |adapter: &Adapter<'_>| {
+            for machine in ["cp1", "lin2", "own1"] {
+                adapter.addresses.did_not_answer(&name(machine));
+            }
+        };
+        let first = scene.adapter();
+        silent(&first);
+        first.addresses.told(&name("lin2"), &eth1("198.51.100.12"));
+        let all = ["lin2", "192.0.2.12", "198.51.100.12", "198.51.100.12"];
+        assert_eq!(serving(&first, "lin1"), all);
+        // In a later run it is off.
+        let second = scene.adapter();
+        silent(&second);
+        assert_eq!(serving(&second, "lin1"), all[..3]);
+        // The file's own word counts more than what a machine told once.
+        assert_eq!(serving(&second, "own1"), all[..2]);
+        second.forget_addresses(&name("lin2")).unwrap();
+        assert_eq!(serving(&second, "lin1"), all[..2]);
     }
 
     #[test]

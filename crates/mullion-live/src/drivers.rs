@@ -86,6 +86,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn drivers_are_as_patient_as_the_run() {
+        let computer = Memory::new();
+        let scene = super::super::made::Scene::new("machines: {linux: 1}\n");
+        let drivers = [(words::Driver::Nspawn, Box::new(computer.clone()) as _)];
+        scene.adapter_with(drivers.into()).be_patient(250);
+        let expected = mullion_wire::Patience::of_hundredths(250);
+        assert_eq!(computer.patience(), expected);
+    }
+
+    #[test]
     fn others_are_those_of_the_cluster_that_are_whole_and_run() {
         let (computer, network) = (Memory::new(), "10.1.0.0/24");
         let cluster: ClusterName = "a".parse().unwrap();

@@ -41,7 +41,8 @@ impl Adapter<'_> {
             settings::unrendered(&format!("the configuration of {machine}"), &error)
         })?;
         // The agent empties the machine of what an init left that was cut off, before it begins again.
-        self.save_half_made(machine, &self.told(machine)?, attendant);
+        let told = self.told_at_rest(machine, attendant)?;
+        self.save_half_made(machine, &told, attendant);
         let answer = self.ask(machine, &Request::Kubeadm { step }, attendant)?;
         let admin = answer.kubeadm.and_then(|done| done.admin).ok_or_else(|| {
             StepError::new(
@@ -102,17 +103,7 @@ impl Adapter<'_> {
         taints: &BTreeSet<Taint>,
         attendant: &dyn Attend,
     ) -> Result<(), StepError> {
-        let mut told = self.told(machine)?;
-        if is_half_way(&told) {
-            // An agent of a run that was killed may be at it still. Nothing is asked of the next one, which begins when
-            // that one has come to its end: only then it can be told what has become of the machine.
-            let nothing = Request::Run {
-                commands: Vec::new(),
-                list: "before".into(),
-            };
-            self.ask(machine, &nothing, attendant)?;
-            told = self.told(machine)?;
-        }
+        let told = self.told_at_rest(machine, attendant)?;
         let has_seat = matches!(&told, Told::Facts(facts) if facts.control_plane);
         if has_seat && is_half_way(&told) {
             // The agent empties the machine before it joins it again, and its etcd may be a member already.
@@ -159,6 +150,21 @@ impl Adapter<'_> {
             attendant.hear(News::Line(words));
         }
         joined
+    }
+
+    /// What a machine's agent tells when no agent of an earlier run works there any more.
+    fn told_at_rest(
+        &self,
+        machine: &MachineName,
+        attendant: &dyn Attend,
+    ) -> Result<Told, StepError> {
+        at_rest(&|| self.told(machine), &|| {
+            let nothing = Request::Run {
+                commands: Vec::new(),
+                list: "before".into(),
+            };
+            self.ask(machine, &nothing, attendant).map(|_| ())
+        })
     }
 
     /// Whether the machine and the API server both say that it is a node of the cluster, in that role.
@@ -279,6 +285,20 @@ fn token_lifetime(patience: Patience) -> Duration {
     patience.max(Patience::USUAL).times(usual).min(TOKEN_MOST)
 }
 
+/// What an agent tells, once it is at rest. Where kubeadm is half way, an agent of a run that was killed may still work:
+/// `wait` asks for nothing, and its agent begins when that one has ended.
+fn at_rest(
+    tell: &dyn Fn() -> Result<Told, StepError>,
+    wait: &dyn Fn() -> Result<(), StepError>,
+) -> Result<Told, StepError> {
+    let told = tell()?;
+    if !is_half_way(&told) {
+        return Ok(told);
+    }
+    wait()?;
+    tell()
+}
+
 /// Whether a machine says that it holds a control plane that nothing was left half way at.
 fn has_whole_seat(told: &Told) -> bool {
     matches!(told, Told::Facts(facts) if facts.control_plane) && !is_half_way(told)
@@ -341,6 +361,36 @@ mod tests {
         }
         assert!(!has_whole_seat(false, None, false));
         assert!(!super::has_whole_seat(&Told::Nobody));
+    }
+
+    #[test]
+    fn an_agent_of_a_killed_run_ends_before_its_machine_counts_as_half_made() {
+        use KubeadmPhase::{Begun, Finished, Resetting};
+        let phase = std::cell::Cell::new(None);
+        let waits = std::cell::Cell::new(0);
+        let ask = |first, after| {
+            phase.set(Some(first));
+            waits.set(0);
+            let tell = || {
+                let facts = Facts {
+                    kubeadm: phase.get(),
+                    ..Facts::default()
+                };
+                Ok(Told::Facts(Box::new(facts)))
+            };
+            let wait = || {
+                waits.set(waits.get() + 1);
+                phase.set(Some(after));
+                Ok(())
+            };
+            let told = at_rest(&tell, &wait).unwrap();
+            (is_half_way(&told), waits.get())
+        };
+        // The agent of the killed run ended well, so nothing is reset and no snapshot is needed.
+        assert_eq!(ask(Begun, Finished), (false, 1));
+        assert_eq!(ask(Begun, Begun), (true, 1));
+        assert_eq!(ask(Resetting, Resetting), (true, 1));
+        assert_eq!(ask(Finished, Begun), (false, 0));
     }
 
     #[test]

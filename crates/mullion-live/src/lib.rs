@@ -11,6 +11,7 @@
 //! - One adapter serves one cluster and one run.
 //! - Some steps still derive what they apply from the model: `Join`, `Init`, `ApplyBlueprint` and `ApplyObjects`.
 
+mod addresses;
 mod admin;
 mod cluster;
 mod drivers;
@@ -68,6 +69,7 @@ use mullion_ssh::{Key, Session, Ssh};
 use mullion_template::Templates;
 use mullion_wire::{Content, Patience, Secret, Sha256Digest};
 
+use addresses::Addresses;
 use drivers::Drivers;
 use grounds::Grounds;
 use proofs::Changes;
@@ -220,8 +222,8 @@ pub struct Adapter<'a> {
     grounds: Grounds,
     /// By which address machines are nodes, as far as that was found out.
     node_addresses: Mutex<BTreeMap<MachineName, IpAddr>>,
-    /// The addresses that agents told, as far as a certificate needed them.
-    told_addresses: Mutex<BTreeMap<MachineName, Vec<IpAddr>>>,
+    /// The addresses that agents told.
+    addresses: Addresses,
     /// Who is where: known once the world was looked at.
     roster: RwLock<Option<Arc<Roster>>>,
     /// What the name of the endpoint leads to, asked once.
@@ -274,7 +276,7 @@ impl<'a> Adapter<'a> {
             sessions: Mutex::default(),
             grounds: Grounds::default(),
             node_addresses: Mutex::default(),
-            told_addresses: Mutex::default(),
+            addresses: Addresses::default(),
             roster: RwLock::default(),
             endpoint_addresses: OnceLock::new(),
             api: Mutex::default(),
@@ -306,9 +308,13 @@ impl<'a> Adapter<'a> {
         &self.model.cluster().name
     }
 
-    /// Lets agents, and the programs that build templates, take so many hundredths of the usual time.
+    /// Lets agents, the programs that build templates, and machines that start take so many hundredths of the usual time.
     pub fn be_patient(&self, hundredths: u32) {
-        *lock(&self.patience) = Patience::of_hundredths(hundredths);
+        let patience = Patience::of_hundredths(hundredths);
+        *lock(&self.patience) = patience;
+        for (_, driver) in self.drivers.all() {
+            driver.be_patient(patience);
+        }
     }
 
     /// What must never be shown.
@@ -454,6 +460,7 @@ impl Perform for Adapter<'_> {
         if !step.action.only_looks() {
             self.forget_proofs()?;
         }
+        self.keep_addresses()?;
         let attendant: &dyn Attend = &notes::Noting {
             notes: &self.notes,
             attendant,

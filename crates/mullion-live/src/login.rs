@@ -104,6 +104,7 @@ impl Adapter<'_> {
     /// Writes down that nothing of ours is left on a machine.
     pub(super) fn give_up(&self, machine: &MachineName) -> Result<(), StepError> {
         self.drop_session(machine);
+        self.forget_addresses(machine)?;
         let mut all = lock(&self.taken);
         match all.remove(machine) {
             None => Ok(()),
@@ -210,13 +211,19 @@ impl Adapter<'_> {
             .connect(&self.login(machine)?)
             .map_err(|error| lost(machine.as_str(), &error))?;
         lock(&self.sessions).insert(machine.clone(), session.clone());
+        self.addresses.is_connected(machine);
         Ok(session)
     }
 
     /// What a machine's agent knows, asked as often as somebody wants to know.
     pub(super) fn told(&self, machine: &MachineName) -> Result<Told, StepError> {
         let session = self.session(machine)?;
-        talk::facts(&session, self.os(machine)).map_err(|error| lost(machine.as_str(), &error))
+        let told = talk::facts(&session, self.os(machine))
+            .map_err(|error| lost(machine.as_str(), &error))?;
+        if let Told::Facts(facts) = &told {
+            self.addresses.told(machine, &facts.addresses);
+        }
+        Ok(told)
     }
 
     /// Asks a machine's agent. A connection that was lost is not used again.

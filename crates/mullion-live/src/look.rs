@@ -134,8 +134,11 @@ impl Adapter<'_> {
                     .collect();
                 for (name, thread) in asked {
                     // A look that ended badly is no look.
-                    if let Ok(Some(answer)) = thread.join() {
-                        answers.insert(name.clone(), answer);
+                    match thread.join() {
+                        Ok(Some(answer)) => {
+                            answers.insert(name.clone(), answer);
+                        }
+                        _ => self.addresses.did_not_answer(name),
                     }
                 }
             });
@@ -203,7 +206,10 @@ impl Adapter<'_> {
         for _ in 0..2 {
             let session = self.session(machine).ok()?;
             match talk::facts(&session, self.os(machine)) {
-                Ok(Told::Facts(facts)) => return Some(Answer::Facts(facts)),
+                Ok(Told::Facts(facts)) => {
+                    self.addresses.told(machine, &facts.addresses);
+                    return Some(Answer::Facts(facts));
+                }
                 Ok(Told::Nobody) => return Some(Answer::NoAgent),
                 Ok(Told::Refused(error)) => return Some(Answer::Refused(refused(&error))),
                 // There is no telling what is there.

@@ -289,7 +289,8 @@ impl Adapter<'_> {
         self.drivers
             .get(driver)
             .and_then(|driver| driver.remove(&self.cluster().name, machine, attendant))
-            .map_err(|error| failed(format!("{machine} could not be removed"), &error))
+            .map_err(|error| failed(format!("{machine} could not be removed"), &error))?;
+        self.forget_addresses(machine)
     }
 
     pub(super) fn install_agent(

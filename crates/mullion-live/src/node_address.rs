@@ -48,18 +48,41 @@ impl Adapter<'_> {
         matches!(wish, Some(NodeIp::Network(_) | NodeIp::Adapter(_)))
     }
 
-    /// The addresses of a machine that its agent tells; none where it does not answer. Left out are those that several
-    /// machines may have: on bridges for pods, and on a link of their own.
-    pub(super) fn told_addresses(&self, machine: &MachineName) -> Vec<IpAddr> {
-        if let Some(found) = lock(&self.told_addresses).get(machine) {
-            return found.clone();
+    /// The addresses of a machine that no other one may be a node by.
+    ///
+    /// `has_all` for all that its agent told, in an earlier run where it does not answer now. The file's own word about
+    /// another machine counts more: then it is the address alone by which this one is a node, if it can be found now.
+    pub(super) fn addresses_of_other(
+        &self,
+        machine: &MachineName,
+        has_all: bool,
+    ) -> Result<Vec<IpAddr>, StepError> {
+        let is_told = self.is_told(machine);
+        let mut found = Vec::new();
+        if !is_told {
+            found.extend(self.node_address(machine).ok());
         }
-        let Ok(Told::Facts(facts)) = self.told(machine) else {
-            return Vec::new();
-        };
-        let found = own_addresses(self.cluster().network.pods, &facts.addresses);
-        lock(&self.told_addresses).insert(machine.clone(), found.clone());
-        found
+        if !is_told && !has_all {
+            return Ok(found);
+        }
+        let lines = self.addresses.ask_once(machine, || {
+            let told = self.told(machine).map(|_| ());
+            // Whoever needs the machine next connects to it again, and then it can be asked.
+            told.inspect_err(|_| self.drop_session(machine))
+        });
+        // One that does not answer is known by its Node object too.
+        if let Some(lines) = lines.as_deref().filter(|_| is_told) {
+            let wish = self.group(machine).and_then(|group| group.node_ip.as_ref());
+            found.extend(wish.and_then(|wish| chosen_address(wish, lines)));
+        }
+        if has_all {
+            let lines = match lines {
+                Some(lines) => lines,
+                None => self.kept_addresses(machine)?,
+            };
+            found.extend(own_addresses(self.cluster().network.pods, &lines));
+        }
+        Ok(found)
     }
 
     /// Those of the machines that can be told.
@@ -100,7 +123,8 @@ fn parsed(line: &str) -> Option<(&str, IpAddr)> {
     Some((adapter, address.parse().ok()?))
 }
 
-/// The addresses in lines such as `host0 10.99.0.11/24` that no other machine may have.
+/// The addresses in lines such as `host0 10.99.0.11/24` that no other machine may have. Left out are those that several
+/// machines may have: on bridges for pods, and on a link of their own.
 fn own_addresses(pods: Ipv4Net, lines: &[String]) -> Vec<IpAddr> {
     let addresses = lines.iter().filter_map(|line| Some(parsed(line)?.1));
     addresses

@@ -1,5 +1,6 @@
 //! What the clusters of this computer share, removed as far as no other one lies over it.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -21,6 +22,8 @@ pub struct KeptTemplate {
     pub template: TemplateId,
     /// The clusters whose machines do.
     pub clusters: BTreeSet<ClusterName>,
+    /// The folders that may hold such machines: no cluster can have their names.
+    pub folders: BTreeSet<String>,
 }
 
 /// The folders that a purge removes things from.
@@ -83,7 +86,8 @@ impl Adapter<'_> {
         let mut running = Lock::held(&self.outfit.place);
         running.remove(self.cluster_name());
         uses.unknown.extend(running);
-        let kept = uses.kept(self.templates.find()?);
+        // A machine whose label nobody can read may lie over a template of whatever form.
+        let kept = uses.kept(self.templates.all()?);
         let keep = kept.iter().map(|kept| kept.template.clone()).collect();
         let mut strange = Vec::new();
         if self.has_own_templates() {
@@ -107,21 +111,31 @@ impl Adapter<'_> {
             return;
         }
         let own = self.wanted().templates();
+        let strange = RefCell::default();
         let is_free = |older: &OlderTemplate| {
             // Another run may be about to make machines of what it found.
             let mut running = Lock::held(&self.outfit.place);
             running.remove(self.cluster_name());
             let is_own = own.contains(&older.id) && self.templates.path(&older.id) == older.path;
             let uses = Uses::find(&self.drivers, self.cluster_name());
-            running.is_empty() && !is_own && uses.is_ok_and(|uses| uses.is_free(older))
+            let Ok(uses) = uses else {
+                return false;
+            };
+            let is_free = running.is_empty() && !is_own && uses.is_free(older);
+            strange.replace(uses.strange);
+            is_free
         };
-        let lines = match self.templates.remove_older(id, &is_free) {
+        let mut lines: Vec<_> = match self.templates.remove_older(id, &is_free) {
             Ok(gone) => gone.iter().map(told).collect(),
             Err(error) => {
                 let why = StepError::new(error.class(), "older templates stay").because(&error);
                 vec![format!("{}: {}", why.words, why.causes.join(": "))]
             }
         };
+        let strange = strange.into_inner();
+        lines.extend(strange.iter().map(|folder| {
+            format!("kept older templates: `{folder}` may hold machines that use them")
+        }));
         for line in lines {
             attendant.hear(News::Line(line));
         }
@@ -142,6 +156,8 @@ struct Uses {
     /// The clusters of which it is not known: a machine's label cannot be read, a folder may be a machine's, or a run of it
     /// goes on, which may just have built the template of a machine to come.
     unknown: BTreeSet<ClusterName>,
+    /// The folders that may be a cluster's, and have a name that no cluster can have.
+    strange: BTreeSet<String>,
     /// The folders of those templates, by their names: one template may be there in several forms.
     folders: BTreeSet<OsString>,
 }
@@ -153,7 +169,9 @@ impl Uses {
             if !driver.capabilities().makes_machines {
                 continue;
             }
-            for cluster in driver.find(cluster)?.clusters {
+            let here = driver.find(cluster)?;
+            uses.strange.extend(here.strange_clusters);
+            for cluster in here.clusters {
                 let found = driver.find(&cluster)?;
                 if found.network_trouble.as_ref().is_some_and(hides_a_machine) {
                     uses.unknown.insert(cluster.clone());
@@ -175,7 +193,8 @@ impl Uses {
     /// Whether no machine of any cluster lies over an older template.
     fn is_free(&self, older: &OlderTemplate) -> bool {
         let folder = older.path.file_name();
-        self.unknown.is_empty() && folder.is_some_and(|name| !self.folders.contains(name))
+        let is_known = self.unknown.is_empty() && self.strange.is_empty();
+        is_known && folder.is_some_and(|name| !self.folders.contains(name))
     }
 
     /// The templates that stay: also one of an older form, which is not among those that are there for new machines.
@@ -185,9 +204,14 @@ impl Uses {
         let kept = all.into_iter().map(|template| {
             let known = self.known.get(&template).into_iter().flatten();
             let clusters = known.chain(&self.unknown).cloned().collect();
-            KeptTemplate { template, clusters }
+            KeptTemplate {
+                template,
+                clusters,
+                folders: self.strange.clone(),
+            }
         });
-        kept.filter(|kept| !kept.clusters.is_empty()).collect()
+        kept.filter(|kept| !kept.clusters.is_empty() || !kept.folders.is_empty())
+            .collect()
     }
 }
 
@@ -246,6 +270,29 @@ mod tests {
         // Templates of another place are not removed here.
         let by = "a machine of another place".to_owned();
         assert!(!hides_a_machine(&Trouble::UsedElsewhere { by }));
+    }
+
+    #[test]
+    fn promise_06_a_folder_that_may_be_a_clusters_keeps_every_template() {
+        let computer = Memory::new();
+        make(&computer, "a", "10.1.0.0/24", "lin1", "shared");
+        make(&computer, "demo", "10.2.0.0/24", "lin1", "own");
+        let folder = "/place/clusters/demo.bak";
+        computer.rename(&"demo".parse().unwrap(), folder);
+        let drivers = [(words::Driver::Nspawn, Box::new(computer) as _)];
+        let uses = Uses::find(&Drivers::new(drivers.into()), &"a".parse().unwrap()).unwrap();
+        let kept = uses.kept([id("shared"), id("own")].into());
+        assert_eq!(told(&kept), ["own by ", "shared by a"]);
+        for kept in kept {
+            assert_eq!(kept.folders, [folder.to_owned()].into(), "{kept:?}");
+        }
+        let older = OlderTemplate {
+            id: id("own"),
+            path: "/templates/own".into(),
+            room: 0,
+            made: 1,
+        };
+        assert!(!uses.is_free(&older));
     }
 
     #[test]

@@ -101,6 +101,7 @@ const KUBECONFIG: &str = "kubeconfig";
 const FILE: &str = "cluster.yaml";
 const PATHS: &str = "cluster.folder";
 const FILE_FOLDER: &str = "cluster.file-folder";
+const REAL_FILE_FOLDER: &str = "cluster.real-file-folder";
 const TAKEN: &str = "taken.json";
 const PROOFS: &str = "proofs.json";
 const ID: &str = "id";
@@ -202,10 +203,21 @@ impl ClusterState {
         self.read(FILE)
     }
 
-    /// Keeps the cluster file, the folder that its paths begin in, and the folder that it was in.
-    pub fn keep_file(&self, text: &str, paths: &Path, folder: &Path) -> Result<(), StateError> {
-        write_text(&self.folder.join(PATHS), &paths.to_string_lossy())?;
-        write_text(&self.folder.join(FILE_FOLDER), &folder.to_string_lossy())?;
+    /// Keeps the cluster file, the folder that its paths begin in, the folder that it was in, and the folder of the file
+    /// that it led to.
+    pub fn keep_file(
+        &self,
+        text: &str,
+        paths: &Path,
+        (folder, real_folder): (&Path, &Path),
+    ) -> Result<(), StateError> {
+        for (name, folder) in [
+            (PATHS, paths),
+            (FILE_FOLDER, folder),
+            (REAL_FILE_FOLDER, real_folder),
+        ] {
+            write_text(&self.folder.join(name), &folder.to_string_lossy())?;
+        }
         Ok(write_text(&self.folder.join(FILE), text)?)
     }
 
@@ -220,6 +232,15 @@ impl ClusterState {
         match self.read(FILE_FOLDER)? {
             Some(folder) => Ok(Some(folder.into())),
             None => self.paths(),
+        }
+    }
+
+    /// The folder of the file that the kept file led to. Older versions did not keep it: then it is the one that the kept
+    /// file was in.
+    pub fn real_file_folder(&self) -> Result<Option<PathBuf>, StateError> {
+        match self.read(REAL_FILE_FOLDER)? {
+            Some(folder) => Ok(Some(folder.into())),
+            None => self.file_folder(),
         }
     }
 
@@ -390,10 +411,12 @@ impl ClusterState {
         self.file()?;
         self.paths()?;
         self.file_folder()?;
+        self.real_file_folder()?;
         self.kubeconfig()?;
         self.taken()?;
         self.proofs()?;
         self.networks()?;
+        self.addresses()?;
         self.id()?;
         Ok(())
     }
@@ -425,6 +448,7 @@ pub(super) fn write_text(path: &Path, text: &str) -> std::io::Result<()> {
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
+    use super::super::addresses::ADDRESSES;
     use super::super::networks::NETWORKS;
     use super::*;
 
@@ -474,13 +498,21 @@ mod tests {
             (None, None)
         );
         state
-            .keep_file("machines: {}", Path::new("/srv"), Path::new("/srv/lab"))
+            .keep_file(
+                "machines: {}",
+                Path::new("/srv"),
+                (Path::new("/srv/lab"), Path::new("/srv/real")),
+            )
             .unwrap();
         assert_eq!(state.file().unwrap().unwrap(), "machines: {}");
         assert_eq!(state.paths().unwrap().unwrap(), Path::new("/srv"));
         let file_folder = || state.file_folder().unwrap().unwrap();
         assert_eq!(file_folder(), Path::new("/srv/lab"));
-        // An older version wrote the first folder alone.
+        let real_file_folder = || state.real_file_folder().unwrap().unwrap();
+        assert_eq!(real_file_folder(), Path::new("/srv/real"));
+        // Older versions wrote the first two folders, or the first alone.
+        fs_err::remove_file(state.folder().join(REAL_FILE_FOLDER)).unwrap();
+        assert_eq!(real_file_folder(), Path::new("/srv/lab"));
         fs_err::remove_file(state.folder().join(FILE_FOLDER)).unwrap();
         assert_eq!(file_folder(), Path::new("/srv"));
         let saved = state.keep_snapshot("1-before-cp1.db", |out| out.write_all(b"whole"));
@@ -546,10 +578,12 @@ mod tests {
             TAKEN,
             PROOFS,
             NETWORKS,
+            ADDRESSES,
             ID,
             FILE,
             PATHS,
             FILE_FOLDER,
+            REAL_FILE_FOLDER,
             KUBECONFIG,
             PRIVATE_KEY,
         ];
@@ -558,10 +592,12 @@ mod tests {
                 (TAKEN, state.taken().map(|_| ())),
                 (PROOFS, state.proofs().map(|_| ())),
                 (NETWORKS, state.networks().map(|_| ())),
+                (ADDRESSES, state.addresses().map(|_| ())),
                 (ID, state.id().map(|_| ())),
                 (FILE, state.file().map(|_| ())),
                 (PATHS, state.paths().map(|_| ())),
                 (FILE_FOLDER, state.file_folder().map(|_| ())),
+                (REAL_FILE_FOLDER, state.real_file_folder().map(|_| ())),
                 (KUBECONFIG, state.kubeconfig().map(|_| ())),
                 (PRIVATE_KEY, state.login_key().map(|_| ())),
             ]
@@ -599,6 +635,7 @@ mod tests {
             (TAKEN, r#"{"version":2,"machines":[]}"#),
             (PROOFS, r#"{"version":2,"passed":{}}"#),
             (NETWORKS, r#"{"version":2,"pods":{}}"#),
+            (ADDRESSES, r#"{"version":2,"machines":[]}"#),
         ] {
             fs_err::write(state.folder().join(name), newer).unwrap();
             for (other, result) in all(&state) {

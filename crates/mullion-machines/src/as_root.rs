@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use mullion_plan::{Attend, Identity};
 use mullion_rights::as_root;
 use mullion_spec::value::{ClusterName, MachineName};
+use mullion_wire::Patience;
 
 use crate::driver::{Capabilities, Driver, Look, Stop};
 use crate::error::DriverError;
@@ -58,6 +59,10 @@ impl<D: Driver> Driver for AsRoot<D> {
     fn make(&self, wish: &MachineWish, attendant: &dyn Attend) -> Result<(), DriverError> {
         let _rights = as_root();
         self.0.make(wish, attendant)
+    }
+
+    fn be_patient(&self, patience: Patience) {
+        self.0.be_patient(patience);
     }
 
     fn start(

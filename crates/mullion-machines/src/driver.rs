@@ -34,6 +34,7 @@ use std::net::IpAddr;
 
 use mullion_plan::{Attend, Identity};
 use mullion_spec::value::{ClusterName, MachineName};
+use mullion_wire::Patience;
 
 use crate::error::DriverError;
 use crate::found::{Door, Found};
@@ -118,6 +119,9 @@ pub trait Driver: Look {
 
     /// The machine is there, whole, and has the label. It does not run yet.
     fn make(&self, wish: &MachineWish, attendant: &dyn Attend) -> Result<(), DriverError>;
+
+    /// From now on, a machine may take so many times as long to start.
+    fn be_patient(&self, patience: Patience);
 
     /// The machine runs.
     fn start(

@@ -8,6 +8,7 @@ use std::net::IpAddr;
 
 use mullion_plan::{Attend, Identity, Power};
 use mullion_spec::value::{Address, ClusterName, MachineName};
+use mullion_wire::Patience;
 
 use crate::driver::{Capabilities, Driver, Look, Privilege, Stop};
 use crate::error::DriverError;
@@ -117,6 +118,8 @@ impl Driver for Existing {
     fn make(&self, _wish: &MachineWish, _attendant: &dyn Attend) -> Result<(), DriverError> {
         Err(DriverError::Cannot("make machines"))
     }
+
+    fn be_patient(&self, _patience: Patience) {}
 
     fn start(
         &self,

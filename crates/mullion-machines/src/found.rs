@@ -28,6 +28,8 @@ pub struct Found {
     pub machines: BTreeMap<MachineName, Sighting>,
     /// Every cluster that something here carries the label of.
     pub clusters: BTreeSet<ClusterName>,
+    /// Folders among those of clusters whose names no cluster can have. They may hold machines.
+    pub strange_clusters: BTreeSet<String>,
 }
 
 impl Found {

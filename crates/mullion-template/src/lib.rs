@@ -156,8 +156,20 @@ impl Templates {
         format!("{name}-{}-{}", id.fingerprint, self.form)
     }
 
-    /// Every whole template. Nothing is changed; what is half made is not told.
+    /// Every whole template of this form. Nothing is changed; what is half made is not told.
     pub fn find(&self) -> Result<BTreeSet<TemplateId>, TemplateError> {
+        self.list(|path, id| self.path(id) == path)
+    }
+
+    /// Every whole template of whatever form: machines may lie over each.
+    pub fn all(&self) -> Result<BTreeSet<TemplateId>, TemplateError> {
+        self.list(|_, _| true)
+    }
+
+    fn list(
+        &self,
+        is_wanted: impl Fn(&Path, &TemplateId) -> bool,
+    ) -> Result<BTreeSet<TemplateId>, TemplateError> {
         let _rights = as_root();
         let entries = match fs_err::read_dir(&self.place) {
             Ok(entries) => entries,
@@ -173,7 +185,7 @@ impl Templates {
                 continue;
             }
             if let Some(record) = read_record(&path)?
-                && self.path(&record.id) == path
+                && is_wanted(&path, &record.id)
             {
                 found.insert(record.id);
             }
@@ -511,6 +523,16 @@ mod tests {
         templates.purge(&BTreeSet::new(), &Unattended).unwrap();
         assert!(!templates.place().exists());
         templates.purge(&BTreeSet::new(), &Unattended).unwrap();
+    }
+
+    #[test]
+    fn a_template_of_another_form_is_among_all_and_not_among_those_for_new_machines() {
+        let place = tempfile::tempdir().unwrap();
+        let open = |sources| Templates::new(place.path()).of_sources(sources);
+        whole(&open(None), &id("a"));
+        whole(&open(Some("mirror")), &id("b"));
+        assert_eq!(open(None).find().unwrap(), [id("a")].into());
+        assert_eq!(open(None).all().unwrap(), [id("a"), id("b")].into());
     }
 
     #[test]

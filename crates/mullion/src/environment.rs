@@ -181,6 +181,8 @@ pub struct Environment {
     pub paths: PathBuf,
     /// The folder of the cluster file, or of the one that a kept file is of: it may be somebody else's repository.
     pub file_folder: PathBuf,
+    /// The folder of the file that the cluster file leads to; the same one where it is no link.
+    pub real_file_folder: PathBuf,
     /// Every variable of the table that is set.
     pub values: BTreeMap<&'static str, OsString>,
 }
@@ -209,6 +211,7 @@ impl Environment {
             home,
             paths: folder.clone(),
             file_folder: folder.clone(),
+            real_file_folder: folder.clone(),
             folder,
             values: VARIABLES
                 .iter()
@@ -222,8 +225,13 @@ impl Environment {
         let mut environment = self.clone();
         if let Some(file) = global.cluster_file() {
             let file = self.folder.join(file);
-            let real = file.parent().map(real).unwrap_or_default();
-            environment.file_folder = real;
+            environment.file_folder = file.parent().map(real).unwrap_or_default();
+            // A file that cannot be followed cannot be read either.
+            let followed = fs_err::canonicalize(&file).ok();
+            let real_folder = followed.as_deref().and_then(Path::parent);
+            real_folder
+                .unwrap_or(&environment.file_folder)
+                .clone_into(&mut environment.real_file_folder);
             return Ok(environment);
         }
         let named = global.cluster.as_ref();
@@ -236,6 +244,9 @@ impl Environment {
         }
         if let Some(folder) = kept.file_folder()? {
             environment.file_folder = folder;
+        }
+        if let Some(folder) = kept.real_file_folder()? {
+            environment.real_file_folder = folder;
         }
         Ok(environment)
     }

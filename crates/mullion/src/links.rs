@@ -50,6 +50,8 @@ struct Bases {
     start: PathBuf,
     /// The cluster file's own. A kept file has the folder that it was in.
     own: PathBuf,
+    /// The folder of the file that the cluster file leads to; the same one where it is no link.
+    real: PathBuf,
     /// The user's home folder: links in it are the user's own.
     home: PathBuf,
 }
@@ -59,6 +61,7 @@ impl Bases {
         Self {
             start: real(&environment.paths),
             own: real(&environment.file_folder),
+            real: real(&environment.real_file_folder),
             home: real(&environment.home),
         }
     }
@@ -68,7 +71,7 @@ impl Bases {
         // The code that opens a missing file reports it.
         let (target, links) = follow(&self.start, path).ok()?;
         let mut ways_out = links.into_iter().flat_map(|link| {
-            let folders = [&self.start, &self.own].map(|base| shared(&link, base));
+            let folders = [&self.start, &self.own, &self.real].map(|base| shared(&link, base));
             let target = &target;
             folders.into_iter().map(move |folder| WayOut {
                 link: link.clone(),
@@ -85,8 +88,8 @@ impl Bases {
     /// Whether a folder belongs to the computer or to the user, and so do the links in it.
     fn is_no_repository(&self, folder: &Path) -> bool {
         // A repository may lie in `/srv` itself: then its cluster file does too.
-        let is_systems =
-            SYSTEM_FOLDERS.iter().any(|own| folder == Path::new(own)) && self.own != folder;
+        let holds_file = [&self.own, &self.real].into_iter().any(|own| own == folder);
+        let is_systems = SYSTEM_FOLDERS.iter().any(|own| folder == Path::new(own)) && !holds_file;
         is_systems || self.home.starts_with(folder)
     }
 }
@@ -140,6 +143,7 @@ mod tests {
         let file = start.join("repo/deploy/cluster.yaml");
         let bases = Bases::of(&Environment {
             file_folder: file.parent().unwrap().into(),
+            real_file_folder: file.parent().unwrap().into(),
             ..environment.clone()
         });
         let named = named.replace("START", start.to_str().unwrap());
@@ -155,6 +159,7 @@ mod tests {
         let bases = |own: &str| Bases {
             start: "/".into(),
             own: own.into(),
+            real: own.into(),
             home: "/root".into(),
         };
         for (own, folder, expected) in [
@@ -208,7 +213,11 @@ mod tests {
         });
         let first = first.unwrap();
         state
-            .keep_file("machines: {}", &first.paths, &first.file_folder)
+            .keep_file(
+                "machines: {}",
+                &first.paths,
+                (&first.file_folder, &first.real_file_folder),
+            )
             .unwrap();
         let hidden = repository.join("deploy/link/shadow");
         let kept = bases(&environment("/srv"), &["--cluster", "demo"]);
@@ -220,14 +229,60 @@ mod tests {
         // its paths begin.
         for is_old in [false, true] {
             state
-                .keep_file("machines: {}", Path::new("/srv"), Path::new("/srv"))
+                .keep_file(
+                    "machines: {}",
+                    Path::new("/srv"),
+                    (Path::new("/srv"), Path::new("/srv")),
+                )
                 .unwrap();
             if is_old {
-                fs_err::remove_file(state.folder().join("cluster.file-folder")).unwrap();
+                for name in ["cluster.file-folder", "cluster.real-file-folder"] {
+                    fs_err::remove_file(state.folder().join(name)).unwrap();
+                }
             }
             let kept = bases(&environment("/"), &["--cluster", "demo"]);
             assert!(!kept.is_no_repository(Path::new("/srv")), "{is_old}");
         }
+    }
+
+    #[test]
+    fn promise_02_a_cluster_file_that_is_a_link_is_guarded_where_it_leads_too() {
+        let scratch = tempfile::tempdir().unwrap();
+        let scratch = fs_err::canonicalize(scratch.path()).unwrap();
+        let (repository, away) = (scratch.join("repo"), scratch.join("away"));
+        for folder in ["repo", "away", "secrets"] {
+            fs_err::create_dir(scratch.join(folder)).unwrap();
+        }
+        fs_err::write(scratch.join("secrets/shadow"), "text").unwrap();
+        fs_err::write(repository.join("cluster.yaml"), "text").unwrap();
+        symlink("../secrets", repository.join("link")).unwrap();
+        symlink("../secrets", away.join("link")).unwrap();
+        symlink(repository.join("cluster.yaml"), away.join("c.yaml")).unwrap();
+        let environment = Environment::new("/".into(), |name| {
+            (name == "HOME").then(|| scratch.join("home").into())
+        });
+        let file = away.join("c.yaml").display().to_string();
+        let global = Arguments::try_parse_from(["mullion", "plan", "--file", &file]);
+        let named = environment.beside(&global.unwrap().global).unwrap();
+        let check = |environment: &Environment| {
+            let bases = Bases::of(environment);
+            for link in [repository.join("link"), away.join("link")] {
+                let way_out = bases.way_out(&link.join("shadow")).unwrap();
+                assert_eq!(way_out.link, link);
+            }
+        };
+        check(&named);
+        // So is the file that is kept of it.
+        let state = ClusterState::of(&named.state, &"demo".parse().unwrap());
+        state
+            .keep_file(
+                "machines: {}",
+                &named.paths,
+                (&named.file_folder, &named.real_file_folder),
+            )
+            .unwrap();
+        let global = Arguments::try_parse_from(["mullion", "plan", "--cluster", "demo"]);
+        check(&environment.beside(&global.unwrap().global).unwrap());
     }
 
     #[test]

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use fs_err::File;
 use mullion_plan::{Attend, News};
 use mullion_spec::value::{ClusterName, MachineName};
+use mullion_wire::Patience;
 use mullion_wire::text::one_line;
 
 use super::cgroup::Group;
@@ -24,7 +25,7 @@ use crate::error::DriverError;
 use crate::quirks::{Init, quirks};
 use crate::wish::NetworkWish;
 
-/// How long a machine's first process may take to appear, while what carries the machine lives.
+/// How long a machine's first process may usually take to appear, while what carries the machine lives.
 const FIRST_PROCESS: Duration = Duration::from_mins(1);
 
 /// How often a start that takes long is reported.
@@ -99,6 +100,7 @@ pub(super) fn start(
     home: &Home,
     label: &Label,
     (units, network): (&Units, Option<&NetworkWish>),
+    pace: &Pace,
     attendant: &dyn Attend,
 ) -> Result<(), DriverError> {
     let body = Body::new(home, &label.cluster, &label.name)?;
@@ -116,7 +118,7 @@ pub(super) fn start(
             Some(detached(home, label, group)?)
         }
     };
-    let seen = await_first_process(&label.name, &PACE, attendant, &mut || {
+    let seen = await_first_process(&label.name, pace, attendant, &mut || {
         look(&body, || match &mut child {
             Some(child) => Ok(child.try_wait()?.is_some()),
             None => unit_has_ended(&body, label),
@@ -131,7 +133,7 @@ pub(super) fn start(
             reap(child);
         }
     }
-    judge(home, label, seen, attendant)
+    judge(home, label, seen, pace, attendant)
 }
 
 /// Waits for the first process of a machine that an earlier start left on its way.
@@ -139,16 +141,17 @@ pub(super) fn resume(
     home: &Home,
     label: &Label,
     body: &Body,
+    pace: &Pace,
     attendant: &dyn Attend,
 ) -> Result<(), DriverError> {
     let init = quirks()?.init;
-    let seen = await_first_process(&label.name, &PACE, attendant, &mut || {
+    let seen = await_first_process(&label.name, pace, attendant, &mut || {
         look(body, || match init {
             Init::Systemd => unit_has_ended(body, label),
             Init::Other => Ok(Running::find(body)?.is_none()),
         })
     })?;
-    judge(home, label, seen, attendant)
+    judge(home, label, seen, pace, attendant)
 }
 
 /// Looks at a machine that starts. Without a first process, `has_ended` decides.
@@ -179,6 +182,7 @@ fn judge(
     home: &Home,
     label: &Label,
     seen: Seen,
+    pace: &Pace,
     attendant: &dyn Attend,
 ) -> Result<(), DriverError> {
     let (cluster, machine) = (label.cluster.clone(), label.name.clone());
@@ -190,7 +194,7 @@ fn judge(
             return Err(DriverError::Slow {
                 cluster,
                 machine,
-                limit: PACE.limit,
+                limit: pace.limit,
                 tail: tail()?,
             });
         }
@@ -223,17 +227,22 @@ enum Seen {
 }
 
 /// How a start is waited for.
-struct Pace {
-    limit: Duration,
+pub(super) struct Pace {
+    pub(super) limit: Duration,
     report: Duration,
     pause: Duration,
 }
 
-const PACE: Pace = Pace {
-    limit: FIRST_PROCESS,
-    report: REPORT,
-    pause: PAUSE,
-};
+impl Pace {
+    /// For a run that is so patient.
+    pub(super) fn of(patience: Patience) -> Self {
+        Self {
+            limit: patience.times(FIRST_PROCESS),
+            report: REPORT,
+            pause: PAUSE,
+        }
+    }
+}
 
 /// Looks until the first process is there, the machine has ended, the time is up or the work is called off.
 fn await_first_process(

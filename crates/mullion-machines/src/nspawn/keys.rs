@@ -47,9 +47,14 @@ pub(super) fn authorized(found: &str, key: &str) -> String {
         let below = comment + 1;
         let below_is_key = lines.get(below).is_some_and(is_key);
         lines[comment] = OUR_KEY;
-        match at(&lines, key).or(below_is_key.then_some(below)) {
+        let there = at(&lines, key);
+        match there.or(below_is_key.then_some(below)) {
             Some(former) => lines[former] = &ours,
             None => lines.insert(below, &ours),
+        }
+        // Older versions wrote their key right below the comment. The owner's keys follow it.
+        if below_is_key && there.is_some_and(|there| there > below) {
+            lines.remove(below);
         }
     } else if at(&lines, key).is_some() {
         return found.to_owned();
@@ -163,5 +168,27 @@ mod tests {
             ),
             format!("ssh-rsa DDDD mullion-cluster\n{OUR_KEY}\nssh-rsa CCCC\n")
         );
+    }
+
+    #[test]
+    fn a_replaced_key_of_an_older_version_goes_where_the_new_one_stands_further_below() {
+        for (older, wanted) in [
+            (
+                "ssh-rsa AAAA\nssh-rsa DDDD\n",
+                "ssh-rsa DDDD mullion-cluster\n",
+            ),
+            (
+                "ssh-rsa AAAA\nssh-rsa CCCC\nssh-rsa DDDD\n",
+                "ssh-rsa CCCC\nssh-rsa DDDD mullion-cluster\n",
+            ),
+            // What is right below the comment is no key.
+            (
+                "# mine\nssh-rsa DDDD\n",
+                "# mine\nssh-rsa DDDD mullion-cluster\n",
+            ),
+        ] {
+            let found = authorized(&format!("{OLDER_KEY}\n{older}"), "ssh-rsa DDDD");
+            assert_eq!(found, format!("{OUR_KEY}\n{wanted}"), "{older}");
+        }
     }
 }

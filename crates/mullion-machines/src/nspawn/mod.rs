@@ -43,11 +43,14 @@ mod whose;
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use mullion_plan::{Attend, Identity, News, Power, Trouble};
 use mullion_spec::value::{ClusterName, MachineName};
+use mullion_wire::Patience;
 
 pub use self::autostart::restore_network;
+use self::boot::Pace;
 pub use self::network::{Networks, networks};
 use self::place::{Ground, Guise, Home, Label, LabelVersion, Marked};
 use self::process::{Body, Running, Scan};
@@ -67,6 +70,8 @@ pub struct Nspawn {
     ground: Ground,
     guise: Guise,
     units: Units,
+    /// Copies share it.
+    patience: Arc<Mutex<Patience>>,
 }
 
 /// Whether anything of a cluster was made below that folder. Anybody may ask: it is not root's to know.
@@ -98,6 +103,7 @@ impl Nspawn {
         Self {
             ground: Ground::new(&place),
             units: Units::here(&place),
+            patience: Arc::default(),
             place,
             guise,
         }
@@ -109,6 +115,11 @@ impl Nspawn {
     pub fn with_program(mut self, program: &Path) -> Self {
         self.units = self.units.with_program(program);
         self
+    }
+
+    /// How a start is waited for.
+    fn pace(&self) -> Pace {
+        Pace::of(*self.patience.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// What the folder of a machine is marked with, for this driver: a machine of the other one is absent.
@@ -359,6 +370,9 @@ impl Look for Nspawn {
         self.look_for_units(cluster, &mut found)?;
         found.clusters.extend(seen.clusters);
         found.clusters.extend(self.ground.clusters()?);
+        found
+            .strange_clusters
+            .extend(self.ground.strange_clusters()?);
         let scan = Scan::now()?;
         for machine in machines {
             if let Some(sighting) = self.sight(cluster, &machine, &scan)? {
@@ -488,6 +502,10 @@ impl Driver for Nspawn {
         build(&home, &mut label, wish, attendant)
     }
 
+    fn be_patient(&self, patience: Patience) {
+        *self.patience.lock().unwrap_or_else(PoisonError::into_inner) = patience;
+    }
+
     fn start(
         &self,
         cluster: &ClusterName,
@@ -500,7 +518,7 @@ impl Driver for Nspawn {
             return if body.is_led() {
                 Ok(())
             } else {
-                boot::resume(&home, &label, &body, attendant)
+                boot::resume(&home, &label, &body, &self.pace(), attendant)
             };
         }
         if network::look(cluster)?.network != Some(label.network) {
@@ -521,7 +539,8 @@ impl Driver for Nspawn {
         }
         attendant.hear(News::Line(format!("booting {machine}")));
         let network = self.restored(&label)?;
-        boot::start(&home, &label, (&self.units, network.as_ref()), attendant)
+        let units = (&self.units, network.as_ref());
+        boot::start(&home, &label, units, &self.pace(), attendant)
     }
 
     fn claim(
@@ -646,6 +665,16 @@ mod tests {
         fs_err::write(folder.join("machine.json"), "{").unwrap();
         let refused = driver.console_tail(&cluster, &machine, 3).unwrap_err();
         assert!(refused.to_string().contains("machine.json"), "{refused}");
+    }
+
+    #[test]
+    fn a_start_is_waited_for_as_patiently_as_the_run_is() {
+        let machines = Nspawn::new("/no/such");
+        let limit = || machines.pace().limit.as_secs();
+        assert_eq!(limit(), 60);
+        let driver = crate::as_root::AsRoot(machines.clone());
+        driver.be_patient(Patience::of_hundredths(300));
+        assert_eq!(limit(), 180);
     }
 
     #[test]

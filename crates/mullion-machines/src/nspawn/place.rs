@@ -197,26 +197,23 @@ impl Ground {
         Ok(names.iter().filter_map(|name| name.parse().ok()).collect())
     }
 
+    /// The folders among those of clusters whose names no cluster can have. Each may be a cluster's that was renamed.
+    pub(super) fn strange_clusters(&self) -> Result<Vec<String>, DriverError> {
+        strange_folders(&self.clusters, |name| name.parse::<ClusterName>().is_ok())
+    }
+
     /// Why the machines of a cluster must be left as they are: a folder among theirs cannot be told. It may be a machine
     /// that was renamed or that a newer version made, and that still runs.
     pub(super) fn strange_machine(
         &self,
         cluster: &ClusterName,
     ) -> Result<Option<Trouble>, DriverError> {
-        let machines = self.machines(cluster);
-        for name in names(&machines)? {
-            // A disk that is mounted there has a folder of its own.
-            if name == LOST || name.parse::<MachineName>().is_ok() {
-                continue;
-            }
-            let path = machines.join(name);
-            // A name that is not text was changed when it was read: then the path leads nowhere.
-            if !path.is_file() || path.is_symlink() {
-                let folder = path.display().to_string();
-                return Ok(Some(Trouble::StrangeFolder { folder }));
-            }
-        }
-        Ok(None)
+        let is_machine = |name: &str| name.parse::<MachineName>().is_ok();
+        let found = strange_folders(&self.machines(cluster), is_machine)?;
+        let mut troubles = found
+            .into_iter()
+            .map(|folder| Trouble::StrangeFolder { folder });
+        Ok(troubles.next())
     }
 
     /// Removes a cluster's folders once nothing is in them.
@@ -346,6 +343,26 @@ impl Home {
         }
         erase(&self.folder)
     }
+}
+
+/// What is in a folder under a name of no use there, and is no file.
+fn strange_folders(
+    folder: &Path,
+    is_usable: impl Fn(&str) -> bool,
+) -> Result<Vec<String>, DriverError> {
+    let mut strange = Vec::new();
+    for name in names(folder)? {
+        // A disk that is mounted there has a folder of its own.
+        if name == LOST || is_usable(&name) {
+            continue;
+        }
+        let path = folder.join(name);
+        // A name that is not text was changed when it was read: then the path leads nowhere.
+        if !path.is_file() || path.is_symlink() {
+            strange.push(path.display().to_string());
+        }
+    }
+    Ok(strange)
 }
 
 /// The names in a folder; none where it is not there.
@@ -556,6 +573,25 @@ mod tests {
             matches!(found, Some(Trouble::StrangeFolder { .. })),
             "{found:?}"
         );
+    }
+
+    #[test]
+    fn promise_06_a_folder_that_cannot_be_a_cluster_is_found() {
+        let place = tempfile::tempdir().unwrap();
+        let ground = Ground::new(place.path());
+        assert!(ground.strange_clusters().unwrap().is_empty());
+        let clusters = place.path().join("clusters");
+        for name in ["demo", LOST] {
+            fs_err::create_dir_all(clusters.join(name)).unwrap();
+        }
+        fs_err::write(clusters.join("notes.txt"), "").unwrap();
+        assert!(ground.strange_clusters().unwrap().is_empty());
+        fs_err::create_dir(clusters.join("demo.bak")).unwrap();
+        fs_err::os::unix::fs::symlink("nowhere", clusters.join("demo.old")).unwrap();
+        let found = ground.strange_clusters().unwrap();
+        let expected = ["demo.bak", "demo.old"].map(|name| clusters.join(name));
+        assert_eq!(found, expected.map(|path| path.display().to_string()));
+        assert_eq!(ground.clusters().unwrap(), ["demo".parse().unwrap()]);
     }
 
     #[test]

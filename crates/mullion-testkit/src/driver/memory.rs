@@ -9,6 +9,7 @@ use mullion_plan::{Attend, Identity, Power, Trouble};
 use mullion_spec::networks::{Relation, relation};
 use mullion_spec::value::{ClusterName, MachineName};
 use mullion_spec::words::MachineAccess;
+use mullion_wire::Patience;
 
 use mullion_machines::DriverError;
 use mullion_machines::{Capabilities, Driver, Look, Privilege, Stop};
@@ -19,6 +20,9 @@ use mullion_machines::{Hosts, MachineWish, NetworkWish, gateway};
 #[derive(Debug, Clone, Default)]
 pub struct Memory {
     clusters: Arc<Mutex<BTreeMap<ClusterName, Cluster>>>,
+    /// The folders that [`Memory::rename`] made of clusters.
+    renamed: Arc<Mutex<BTreeSet<String>>>,
+    patience: Arc<Mutex<Patience>>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -55,6 +59,13 @@ impl Memory {
         }
     }
 
+    /// Leaves a cluster's folder as if somebody had renamed it to a name that no cluster can have.
+    pub fn rename(&self, cluster: &ClusterName, folder: &str) {
+        self.lock().remove(cluster);
+        let mut renamed = self.renamed.lock().unwrap_or_else(PoisonError::into_inner);
+        renamed.insert(folder.into());
+    }
+
     /// Leaves a machine's label as if somebody had damaged it, or a newer version had written it.
     pub fn spoil(&self, cluster: &ClusterName, machine: &MachineName, trouble: Option<Trouble>) {
         if let Some(machine) = self
@@ -77,6 +88,11 @@ impl Memory {
                 }
             }
         }
+    }
+
+    /// How patient it is.
+    pub fn patience(&self) -> Patience {
+        *self.patience.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The keys that root may log in to a machine with, and the names it knows.
@@ -153,6 +169,10 @@ impl Look for Memory {
         let clusters = self.lock();
         let mut found = Found {
             clusters: clusters.keys().cloned().collect(),
+            strange_clusters: {
+                let renamed = self.renamed.lock().unwrap_or_else(PoisonError::into_inner);
+                renamed.clone()
+            },
             foreign: clusters
                 .iter()
                 .filter(|(name, _)| *name != cluster)
@@ -329,6 +349,10 @@ impl Driver for Memory {
         };
         cluster.machines.insert(wish.name.clone(), machine);
         Ok(())
+    }
+
+    fn be_patient(&self, patience: Patience) {
+        *self.patience.lock().unwrap_or_else(PoisonError::into_inner) = patience;
     }
 
     fn start(

@@ -169,7 +169,22 @@ fn removals(
 
 /// Tells which templates stay, and whose machines need them.
 fn tell_kept(console: &mut Console<'_>, kept: &[KeptTemplate]) -> Result<(), Failure> {
-    for KeptTemplate { template, clusters } in kept {
+    for KeptTemplate {
+        template,
+        clusters,
+        folders,
+    } in kept
+    {
+        for folder in folders {
+            writeln!(
+                console.err,
+                "kept template {}: `{folder}` may hold machines that use it",
+                template.name
+            )?;
+        }
+        if clusters.is_empty() {
+            continue;
+        }
         let clusters: Vec<_> = clusters.iter().map(|name| format!("`{name}`")).collect();
         writeln!(
             console.err,

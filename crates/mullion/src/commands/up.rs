@@ -106,7 +106,11 @@ fn attempt(
     }
     let text = judgement.verdict.source.text();
     let state = adapter.state();
-    let kept = state.keep_file(text, &environment.paths, &environment.file_folder);
+    let folders = (
+        environment.file_folder.as_path(),
+        environment.real_file_folder.as_path(),
+    );
+    let kept = state.keep_file(text, &environment.paths, folders);
     kept.map_err(|error| {
         Failure::new(Class::ThisComputer, "the cluster file could not be kept").because(&error)
     })?;
