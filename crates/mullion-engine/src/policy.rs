@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::dice::Dice;
 use mullion_plan::{ErrorClass, Retry, Step, StepError};
+use mullion_wire::duration::shown;
 
 use crate::gates::{FIRST_PAUSE, Gate};
 
@@ -289,19 +290,6 @@ impl Policy {
         let jitter = self.jitter.min(100);
         let roll = u32::try_from(dice.roll(u64::from(2 * jitter + 1))).unwrap_or(jitter);
         pause.saturating_mul(100 - jitter + roll) / 100
-    }
-}
-
-/// A duration as people say it.
-pub(crate) fn shown(duration: Duration) -> String {
-    let seconds = duration.as_secs();
-    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
-        _ if duration.is_zero() => "0 s".into(),
-        (0, 0, 0) => format!("{} ms", duration.as_millis()),
-        (0, 0, seconds) => format!("{seconds} s"),
-        (0, minutes, 0) => format!("{minutes} min"),
-        (0, minutes, seconds) => format!("{minutes} min {seconds} s"),
-        (hours, minutes, _) => format!("{hours} h {minutes} min"),
     }
 }
 
@@ -619,15 +607,5 @@ mod tests {
             pauses(Action::StartMachine, 8)
         );
         assert_ne!(pauses(Action::StartMachine, 7), pauses(Action::Drain, 7));
-    }
-
-    #[test]
-    fn durations_read_as_people_say_them() {
-        let all =
-            [0, 900, 9_000, 60_000, 69_000, 7_260_000].map(|ms| shown(Duration::from_millis(ms)));
-        assert_eq!(
-            all,
-            ["0 s", "900 ms", "9 s", "1 min", "1 min 9 s", "2 h 1 min"]
-        );
     }
 }

@@ -12,11 +12,11 @@ use mullion_plan::{STAGES, Stage};
 use mullion_wire::text::without_controls;
 
 use crate::line::Direction;
-use crate::policy::shown;
 use crate::record::{RunRecord, RunState, StepRecord, StepState};
 use crate::report::RunOutcome;
 use crate::stand_ins::stand_in_mark;
 use crate::told::Failure;
+use mullion_wire::duration::shown;
 
 const STYLE: &str = "\
 :root{--ink:#1d2329;--soft:#5c6770;--line:#e2e6ea;--paper:#fff;--done:#5a9a6e;--failed:#c8473d;--interrupted:#d9952f;\
@@ -212,13 +212,8 @@ fn length(record: &RunRecord) -> i64 {
     (record.ended.as_millisecond() - record.started.as_millisecond()).max(0)
 }
 
-/// Milliseconds as people say them; short ones with a decimal.
 fn shown_ms(number: i64) -> String {
-    let number = u64::try_from(number).unwrap_or(0);
-    match number {
-        1_000..10_000 => format!("{}.{} s", number / 1_000, number % 1_000 / 100),
-        _ => shown(Duration::from_millis(number)),
-    }
+    shown(Duration::from_millis(u64::try_from(number).unwrap_or(0)))
 }
 
 /// The text, safe inside of an element or an attribute.

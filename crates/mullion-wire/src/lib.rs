@@ -21,6 +21,7 @@
 mod attended;
 mod blueprint;
 mod digest;
+pub mod duration;
 mod known;
 mod message;
 mod patience;

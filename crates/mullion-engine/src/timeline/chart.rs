@@ -7,8 +7,8 @@ use mullion_plan::Stage;
 use mullion_spec::value::MachineName;
 
 use super::{escaped, length, shown_ms, span, tries};
-use crate::policy::shown;
 use crate::record::{RunRecord, StepRecord, StepState};
+use mullion_wire::duration::shown;
 
 const NAMES: i64 = 150;
 const WIDTH: i64 = 1000;

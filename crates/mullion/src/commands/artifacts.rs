@@ -16,6 +16,7 @@ use mullion_artifacts::{Item, Sources};
 use mullion_catalog::Judgement;
 use mullion_plan::{Attend, MAKE_ROOM, News, StepError, is_disk_full};
 use mullion_spec::words::BuildPolicy;
+use mullion_wire::duration;
 
 use self::getting::{Heard, get_all};
 use self::stock::Stock;
@@ -32,7 +33,6 @@ use crate::views::artifacts::{
     list as list_text, trouble,
 };
 use crate::views::findings::plural;
-use crate::views::progress::short;
 use crate::workshop;
 
 /// The exit code of work that was called off.
@@ -127,7 +127,7 @@ fn fetch(console: &mut Console<'_>, stock: &Stock<'_>, errand: &Errand) -> Resul
             .iter()
             .filter_map(|row| row.artifact.size)
             .sum();
-        let took = short(std::time::Duration::from_millis(document.took_ms));
+        let took = duration::shown(std::time::Duration::from_millis(document.took_ms));
         writeln!(
             console.err,
             "{done}: {}, {} in {} after {took}",
@@ -188,9 +188,10 @@ fn get_everything(
         &mut |heard| {
             let line = match heard {
                 Heard::Line(item, line) => errand.is_verbose.then(|| format!("{item}: {line}")),
-                Heard::Amount(item, amount, after) => {
-                    Some(format!("{:>10}  {item}: {amount} so far", short(after)))
-                }
+                Heard::Amount(item, amount, after) => Some(format!(
+                    "{:>10}  {item}: {amount} so far",
+                    duration::shown(after)
+                )),
                 Heard::Ended(item, took, error) => {
                     let took_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
                     let error = error.map(|error| troubled(&error.to_step_error()));

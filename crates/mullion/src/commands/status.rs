@@ -11,6 +11,7 @@ use mullion_kube::ClusterView;
 use mullion_plan::{Certificate, CertificateFacts, MachineFacts, Observed, Plan, Power};
 use mullion_spec::value::{Address, MachineName};
 use mullion_spec::words::Driver;
+use mullion_wire::duration;
 use mullion_wire::text::one_line;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -493,19 +494,7 @@ fn text(document: &StatusDocument, now: Timestamp) -> String {
 fn age(since: &str, now: Timestamp) -> String {
     let parsed = since.parse::<Timestamp>().ok();
     let age = parsed.and_then(|since| Duration::try_from(now.duration_since(since)).ok());
-    age.map_or_else(|| "-".into(), long)
-}
-
-/// The two largest units of a time that may be long: `12 s`, `3 min 5 s`, `5 h 12 min`, `3 d 4 h`.
-fn long(time: Duration) -> String {
-    let seconds = time.as_secs();
-    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86400);
-    match (days, hours, minutes) {
-        (0, 0, 0) => format!("{seconds} s"),
-        (0, 0, minutes) => format!("{minutes} min {} s", seconds % 60),
-        (0, hours, minutes) => format!("{hours} h {} min", minutes % 60),
-        (days, hours, _) => format!("{days} d {} h", hours % 24),
-    }
+    age.map_or_else(|| "-".into(), duration::shown)
 }
 
 #[cfg(test)]

@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use mullion_artifacts::{Item, Origin, Record, Soundness, Witness};
+use mullion_wire::duration;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::findings::plural;
-use super::progress::short;
 use super::runs::table;
 
 /// What a cluster needs, and what of it is in the cache.
@@ -353,7 +353,9 @@ pub fn got(row: &SupplyRow) -> String {
         ..
     } = &row.artifact;
     let version = shortened(version);
-    let took = row.took_ms.map(|took| short(Duration::from_millis(took)));
+    let took = row
+        .took_ms
+        .map(|took| duration::shown(Duration::from_millis(took)));
     let took = took.unwrap_or_default();
     match (&row.error, &row.artifact.source) {
         (Some(_), _) => format!("{took:>10}  {kind} {name} {version} for {os}: FAILED"),

@@ -8,6 +8,7 @@ use mullion_catalog::{Catalog, Model};
 use mullion_engine::stand_in_mark;
 use mullion_plan::{MachineKinds, Plan, Reboot, STAGES, Step, Took};
 use mullion_spec::render::Colour;
+use mullion_wire::duration;
 
 use super::findings::plural;
 use crate::console::{FAINT, STRONG};
@@ -82,7 +83,7 @@ pub fn text(plan: &Plan, model: &Model, took: &Took, detail: Detail, colour: Col
             if detail == Detail::Durations
                 && let Some(before) = took.about(step, &kinds)
             {
-                let _ = write!(reason, "; took {} before", human(before));
+                let _ = write!(reason, "; took {} before", duration::shown(before));
             }
             let _ = writeln!(
                 out,
@@ -104,7 +105,7 @@ pub fn text(plan: &Plan, model: &Model, took: &Took, detail: Detail, colour: Col
         let _ = write!(
             out,
             "by what earlier runs took: about {}",
-            human(estimate.longest)
+            duration::shown(estimate.longest)
         );
         let _ = match estimate.unknown {
             0 => writeln!(out),
@@ -113,29 +114,4 @@ pub fn text(plan: &Plan, model: &Model, took: &Took, detail: Detail, colour: Col
     }
     out.push_str("nothing has been changed\n");
     out
-}
-
-/// A duration as people say it.
-pub fn human(duration: Duration) -> String {
-    let seconds = duration.as_secs();
-    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
-        (0, 0, 0) => format!("{} ms", duration.as_millis()),
-        (0, 0, seconds) => format!("{seconds} s"),
-        (0, minutes, seconds) => format!("{minutes}m{seconds:02}s"),
-        (hours, minutes, _) => format!("{hours}h{minutes:02}m"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn durations_are_short_at_every_size() {
-        let of = |millis| human(Duration::from_millis(millis));
-        assert_eq!(of(250), "250 ms");
-        assert_eq!(of(12_400), "12 s");
-        assert_eq!(of(62_000), "1m02s");
-        assert_eq!(of(3_720_000), "1h02m");
-    }
 }

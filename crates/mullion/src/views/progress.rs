@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use mullion_engine::{Board, Current, Event, NewsItem, Outcome};
 use mullion_plan::StepId;
 use mullion_spec::value::MachineName;
+use mullion_wire::duration;
 
 /// How wide a bar is.
 const BAR: usize = 20;
@@ -113,7 +114,7 @@ impl Progress {
                 remaining_ms,
                 ..
             } => {
-                let left = short(Duration::from_millis(*remaining_ms));
+                let left = duration::shown(Duration::from_millis(*remaining_ms));
                 let words = || format!("waiting for {gate}: {why} ({left} left)");
                 self.now_and_then(at, step, words)
             }
@@ -123,7 +124,7 @@ impl Progress {
                 took_ms,
             } => {
                 self.told.remove(&tag.id);
-                let took = short(Duration::from_millis(*took_ms));
+                let took = duration::shown(Duration::from_millis(*took_ms));
                 let verdict = match outcome {
                     Outcome::Done => {
                         self.done += 1;
@@ -188,7 +189,7 @@ impl Progress {
             .take(SILENT_LINES)
             .map(|(machine, step)| {
                 let who = machine.map_or("-", MachineName::as_str);
-                let time = short(elapsed(step.since, now));
+                let time = duration::shown(elapsed(step.since, now));
                 let heard = heard(step).map_or_else(String::new, |heard| format!(": {heard}"));
                 let stage = step.stage.row().word;
                 let words = format!("{stage:<13} still: {} ({time}){heard}", step.title);
@@ -204,13 +205,13 @@ impl Progress {
 
     /// A plain line: when, who, what.
     fn line(&self, at: Timestamp, who: &str, words: &str) -> String {
-        let time = short(elapsed(self.started, at));
+        let time = duration::shown(elapsed(self.started, at));
         format!("{time:>8}  {who:<10} {words}")
     }
 
     /// The board: a heading, then a line for each machine and for each step that goes on besides.
     pub fn frame(&self, now: Timestamp, width: usize) -> Vec<String> {
-        let time = short(elapsed(self.started, now));
+        let time = duration::shown(elapsed(self.started, now));
         let mut lines = vec![format!("{time:>8}  {} of {} steps", self.done, self.steps)];
         lines.extend(self.stopping.map(|how| {
             let rows = self.board.rows.iter();
@@ -259,7 +260,7 @@ fn stopping(how: Stopping, under_way: usize) -> String {
 
 /// The line of a step that goes on.
 fn current(who: &str, step: &Current, now: Timestamp) -> String {
-    let time = short(elapsed(step.since, now));
+    let time = duration::shown(elapsed(step.since, now));
     let stage = step.stage.row().word;
     let mut line = format!("{time:>8}  {who:<10} {stage:<13} {}", step.title);
     if let Some((done, total, unit)) = step.amount {
@@ -279,18 +280,6 @@ fn heard(step: &Current) -> Option<String> {
 
 fn elapsed(from: Timestamp, to: Timestamp) -> Duration {
     Duration::try_from(to.duration_since(from)).unwrap_or_default()
-}
-
-/// `0.4 s`, `12 s`, `3 min 05 s`.
-pub fn short(time: Duration) -> String {
-    let seconds = time.as_secs();
-    if seconds >= 60 {
-        format!("{} min {:02} s", seconds / 60, seconds % 60)
-    } else if seconds >= 10 {
-        format!("{seconds} s")
-    } else {
-        format!("{:.1} s", time.as_secs_f64())
-    }
 }
 
 fn amount(done: u64, total: Option<u64>, unit: &str) -> String {

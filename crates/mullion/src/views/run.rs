@@ -8,12 +8,12 @@ use mullion_engine::{Report, RunOutcome, stand_in_mark};
 use mullion_plan::{Obstacle, Plan, Stage};
 use mullion_spec::value::{ClusterName, MachineName};
 use mullion_spec::words::Os;
+use mullion_wire::duration;
 use mullion_wire::text::visible;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::findings::plural;
-use super::progress::short;
 use crate::commands::plan::show_obstacles;
 use crate::console::{BAD, Console, FAINT, Format, GOOD, STRONG};
 use crate::failure::{Class, Failure};
@@ -285,7 +285,7 @@ fn done(
     part: Part<'_>,
     invocation: Invocation<'_>,
 ) -> String {
-    let took = short(took);
+    let took = duration::shown(took);
     let status = (
         &["status"][..],
         "machines, nodes and what differs from the file",
@@ -334,7 +334,7 @@ fn stages(report: &Report) -> String {
         } else {
             format!("{}/{}", stage.done, stage.steps)
         };
-        let time = short(Duration::from_millis(stage.wall_ms));
+        let time = duration::shown(Duration::from_millis(stage.wall_ms));
         let _ = writeln!(out, "{:<14} {steps:>5} {time:>10}", stage.stage);
     }
     let _ = writeln!(
@@ -342,7 +342,7 @@ fn stages(report: &Report) -> String {
         "{:<14} {:>5} {:>10}",
         "together",
         report.steps.len(),
-        short(Duration::from_millis(report.took_ms))
+        duration::shown(Duration::from_millis(report.took_ms))
     );
     out
 }

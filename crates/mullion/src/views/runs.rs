@@ -7,11 +7,11 @@ use jiff::Timestamp;
 use mullion_engine::{
     Listed, RunOutcome, RunRecord, RunState, StepRecord, StepState, stand_in_mark,
 };
+use mullion_wire::duration;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::findings::plural;
-use super::progress::short;
 
 /// The runs of a user, the newest first.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -133,7 +133,7 @@ pub fn list(document: &RunsDocument) -> String {
             run.cluster.clone().unwrap_or_else(dash),
             run.started.clone().unwrap_or_else(dash),
             run.took_ms
-                .map_or_else(dash, |took| short(Duration::from_millis(took))),
+                .map_or_else(dash, |took| duration::shown(Duration::from_millis(took))),
             run.state.map_or("unreadable", word).to_owned(),
             steps.map_or_else(dash, |(done, planned)| format!("{done}/{planned}")),
             match &run.unreadable {
@@ -169,7 +169,7 @@ pub fn show(document: &RunRecordDocument<'_>) -> String {
     let record = document.record;
     let mut out = String::new();
     let _ = writeln!(out, "run {}: {}", record.run, record.command);
-    let took = short(Duration::from_millis(took_ms(record)));
+    let took = duration::shown(Duration::from_millis(took_ms(record)));
     let after = if record.state == RunState::Running {
         "for"
     } else {
@@ -238,9 +238,11 @@ fn row(record: &RunRecord, step: &StepRecord) -> [String; 6] {
             StepState::Interrupted => "called off",
         }
         .to_owned(),
-        format!("+{}", short(began)),
-        step.took_ms
-            .map_or_else(|| "-".into(), |took| short(Duration::from_millis(took))),
+        format!("+{}", duration::shown(began)),
+        step.took_ms.map_or_else(
+            || "-".into(),
+            |took| duration::shown(Duration::from_millis(took)),
+        ),
         step.attempts.to_string(),
     ]
 }

@@ -7,6 +7,7 @@ use mullion_engine::RunOutcome;
 use mullion_plan::{Observed, Plan, Power, Roster, plan_reboot, plan_reset};
 use mullion_spec::cluster::Duty;
 use mullion_spec::value::MachineName;
+use mullion_wire::duration;
 
 use super::super::plan::obstructed;
 use super::super::ssh::unknown;
@@ -20,7 +21,6 @@ use crate::environment::Environment;
 use crate::failure::{Class, Failure};
 use crate::file::Judged;
 use crate::invocation::Invocation;
-use crate::views::progress::short;
 use crate::views::run::{self as view, Part};
 use crate::workshop;
 
@@ -82,7 +82,7 @@ pub(super) fn reboot(
                 view::end(console, model, &report, Part::WHOLE, invocation)?;
             } else {
                 let done = console.styled_err(GOOD, "done");
-                let took = short(Duration::from_millis(report.took_ms));
+                let took = duration::shown(Duration::from_millis(report.took_ms));
                 writeln!(
                     console.err,
                     "{done}: {machine} was started anew and is back after {took}"
