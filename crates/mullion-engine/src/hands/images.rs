@@ -269,7 +269,7 @@ impl super::UserArchive {
             let cause = io::Error::other(why.to_owned());
             unread(&self.path, &cause)
         })?;
-        Ok(Source::planned(opened.clone(), digest.clone()))
+        Ok(Source::planned(opened.clone(), digest.clone()).naming(&self.reference))
     }
 
     /// The archive, where it could be opened and holds the image that the file names.
