@@ -479,26 +479,28 @@ mod tests {
         format!(r#"{{"manifests":[{images}]}}"#)
     }
 
-    /// An archive of an entry, by a header that a test changed, and of others behind it.
-    fn with_header(
-        path: &str,
-        text: &str,
-        change: impl Fn(&mut [u8; 512]),
-        others: &[(&str, &str)],
-    ) -> Vec<u8> {
+    /// An entry, by a header that a test changed.
+    fn entry(path: &str, text: &str, change: impl Fn(&mut [u8; 512])) -> Vec<u8> {
         let mut header = tar::Header::new_gnu();
         header.set_size(text.len() as u64);
         header.set_mode(0o644);
         let mut block = *header.as_bytes();
         block[..path.len()].copy_from_slice(path.as_bytes());
         change(&mut block);
-        let header = tar::Header::from_byte_slice(&block);
-        let mut header = header.clone();
+        let mut header = tar::Header::from_byte_slice(&block).clone();
         header.set_cksum();
         let mut bytes = header.as_bytes().to_vec();
         bytes.extend(text.as_bytes());
         bytes.resize(bytes.len().next_multiple_of(512), 0);
-        bytes.extend(tar(others));
+        bytes
+    }
+
+    /// An archive of files, then of other entries.
+    fn with_entries(files: &[(&str, &str)], entries: &[Vec<u8>]) -> Vec<u8> {
+        let mut bytes = tar(files);
+        bytes.truncate(bytes.len() - 1024);
+        bytes.extend(entries.concat());
+        bytes.resize(bytes.len() + 1024, 0);
         bytes
     }
 
@@ -563,7 +565,7 @@ mod tests {
         ];
         for spelling in spellings {
             let others = [LAYOUT, ("index.json", &*benign)];
-            let bytes = with_header(spelling, &evil, |_| {}, &others);
+            let bytes = with_entries(&others, &[entry(spelling, &evil, |_| {})]);
             let error = refusal(&bytes);
             assert!(error.contains("index.json"), "{spelling} {error}");
         }
@@ -601,87 +603,95 @@ mod tests {
     fn promise_10_no_header_of_a_tar_archive_hides_a_name() {
         let (benign, evil) = (index_of(APP), index_of(PROXY));
         let others = [LAYOUT, ("index.json", &*benign)];
-        let with_pax = |records: &[(&str, &str)]| {
+        let hidden = |entries: &[Vec<u8>]| refusal(&with_entries(&others, entries));
+        let plain = |path: &str| entry(path, &evil, |_| {});
+        let with_pax = |records: &[(&str, &str)], behind: Vec<u8>| {
             let mut archive = tar::Builder::new(Vec::new());
             let records = records.iter().map(|(key, value)| (*key, value.as_bytes()));
             archive.append_pax_extensions(records).unwrap();
-            let mut header = tar::Header::new_ustar();
-            header.set_size(evil.len() as u64);
-            archive
-                .append_data(&mut header, "entry", evil.as_bytes())
-                .unwrap();
-            let mut bytes = archive.into_inner().unwrap();
-            bytes.truncate(bytes.len() - 1024);
-            bytes.extend(tar(&others));
-            bytes
+            let mut pax = archive.into_inner().unwrap();
+            pax.truncate(pax.len() - 1024);
+            hidden(&[pax, behind])
         };
-        for (records, words) in [
-            (&[("GNU.sparse.name", "index.json")][..], "sparse"),
-            (&[("path", "a"), ("path", "index.json")], "twice"),
-            (&[("path", "")], "no plain name"),
-            (&[("size", "")], "without a value"),
-            (&[("comment", "a\nb"), ("path", "index.json")], "malformed"),
+        for (records, path, words) in [
+            (
+                &[("path", "a"), ("path", "index.json")][..],
+                "entry",
+                "twice",
+            ),
+            (&[("path", "")], "index.json", "no plain name"),
+            (&[("size", "")], "entry", "without a value"),
+            (
+                &[("comment", "a\n9 path=a"), ("path", "index.json")],
+                "entry",
+                "malformed",
+            ),
         ] {
-            let error = refusal(&with_pax(records));
+            let error = with_pax(records, plain(path));
             assert!(error.contains(words), "{error}");
         }
-        // A pax header in a block of the oldest format.
-        let record = "19 path=index.json\n";
+        let length = evil.len().to_string();
+        let sparse = [
+            ("GNU.sparse.major", "1"),
+            ("GNU.sparse.minor", "0"),
+            ("GNU.sparse.name", "index.json"),
+            ("GNU.sparse.realsize", &*length),
+        ];
+        let map = format!("1\n0\n{length}\n");
+        let data = format!("{map}{}{evil}", "\0".repeat(512 - map.len()));
+        let error = with_pax(&sparse, entry("entry", &data, |_| {}));
+        assert!(error.contains("sparse"), "{error}");
+        // An extension header in a block of the oldest format.
         let old = |kind: u8| {
             move |block: &mut [u8; 512]| {
                 block[156] = kind;
                 block[257..].fill(0);
             }
         };
-        for kind in [b'x', b'L'] {
-            let mut bytes = with_header("pax", record, old(kind), &[]);
-            bytes.truncate(1024);
-            bytes.extend(with_header("entry", &evil, |_| {}, &others));
-            let error = refusal(&bytes);
+        for (kind, text) in [(b'x', "19 path=index.json\n"), (b'L', "index.json\0")] {
+            let error = hidden(&[entry("extension", text, old(kind)), plain("entry")]);
             assert!(error.contains("extension header"), "{error}");
         }
-        assert_eq!(
-            archive_names(&with_header("entry", "x", old(b'0'), &others)[..]).unwrap(),
-            Some(["registry.lan/app:1".to_owned()].into())
-        );
-        // The data of a folder, which Go takes for the next entries.
+        let bytes = with_entries(&others, &[entry("entry", "x", old(b'0'))]);
+        let names = archive_names(&bytes[..]).unwrap();
+        assert_eq!(names, Some(["registry.lan/app:1".to_owned()].into()));
+        // The data of a folder, which Go takes for the next entry.
+        let data = plain("index.json");
         let folder = |block: &mut [u8; 512]| {
             block[156] = b'5';
-            block[124..136].copy_from_slice(b"00000001000\0");
+            block[124..135].copy_from_slice(format!("{:011o}", data.len()).as_bytes());
         };
-        let mut bytes = with_header("folder", "", folder, &[]);
-        bytes.truncate(512);
-        bytes.extend(with_header("hidden", "", |_| {}, &others));
-        let error = refusal(&bytes);
+        let error = hidden(&[entry("folder", "", folder), data.clone()]);
         assert!(error.contains("data"), "{error}");
         // A prefix that Go reads in a GNU header with an unreadable time, and one of `star`.
-        let gnu = |block: &mut [u8; 512]| block[345..353].copy_from_slice(b"x/../x/.");
+        let gnu = |block: &mut [u8; 512]| block[345..360].copy_from_slice(b"x/../x/../x/../");
         let star = |block: &mut [u8; 512]| {
             block[257..265].copy_from_slice(b"ustar\x0000");
+            block[345..476].copy_from_slice(format!("{}.", "./".repeat(65)).as_bytes());
+            block[476..500].copy_from_slice(b"00000000000 00000000000 ");
             block[508..].copy_from_slice(b"tar\0");
         };
-        let error = refusal(&with_header("../index.json", &evil, gnu, &others));
+        let error = hidden(&[entry("x/../index.json", &evil, gnu)]);
         assert!(error.contains("unknown format"), "{error}");
-        let error = refusal(&with_header("entry", &evil, star, &others));
+        let error = hidden(&[entry("index.json", &evil, star)]);
         assert!(error.contains("unknown format"), "{error}");
         // A long name that ends earlier in Go.
-        let mut bytes = with_header("l", "index.json\0x", |block| block[156] = b'L', &[]);
-        bytes.truncate(1024);
-        bytes.extend(with_header("entry", &evil, |_| {}, &others));
-        let error = refusal(&bytes);
+        let long = entry("long", "index.json\0x", |block| block[156] = b'L');
+        let error = hidden(&[long, plain("entry")]);
         assert!(error.contains("no plain name"), "{error}");
         let sparse = |block: &mut [u8; 512]| {
             block[156] = b'S';
             block[483..494].fill(b'0');
         };
-        let error = refusal(&with_header("entry", "", sparse, &others));
+        let error = hidden(&[entry("entry", "", sparse)]);
         assert!(error.contains("sparse"), "{error}");
     }
 
     #[test]
     fn promise_10_a_zstd_frame_before_the_names_is_seen() {
         let frame = |block: &mut [u8; 512]| block[..4].copy_from_slice(b"\x5f\x2a\x4d\x18");
-        let bytes = with_header("name", "x", frame, &[SAVED]);
+        let mut bytes = entry("name", "x", frame);
+        bytes.extend(tar(&[SAVED]));
         assert_eq!(archive_names(&bytes[..]).unwrap(), None);
     }
 
