@@ -117,6 +117,17 @@ pub enum AgentError {
         /// What is missing.
         sha256: Sha256Digest,
     },
+    /// The import of an archive replaced images that the cluster file does not name with it.
+    #[error(
+        "the archive of `{archive}` replaced images that the cluster file does not name with it: {}",
+        images.join(", ")
+    )]
+    Replaced {
+        /// The image that the cluster file names with the archive, or the digest of the archive.
+        archive: String,
+        /// The images.
+        images: Vec<String>,
+    },
     /// A file that was just written does not have the bytes that it should have.
     #[error("`{path}` was written, and has sha256 {found} instead of {wanted}")]
     Damaged {
@@ -331,6 +342,10 @@ impl AgentError {
                 "check the machine's address in the cluster file: it was prepared as another machine"
             }
             Self::NoContent { .. } => "run it again: what is missing is brought first",
+            Self::Replaced { .. } => {
+                "save only the images that the cluster file names, or name the others with this archive in `images`; the \
+                 replaced images were removed from the machine: `mullion up` or kubelet brings them again"
+            }
             Self::State { .. } => {
                 "remove that file and run it again; what was there before can then not be put back"
             }

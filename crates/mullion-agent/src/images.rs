@@ -3,7 +3,7 @@
 //! Machines that we make have theirs from their template. One that exists already is brought them before kubeadm asks for
 //! them: it may have no way to a registry, and images that were made from programs are in none.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use mullion_wire::{ImageArchive, Sha256Digest};
@@ -40,13 +40,17 @@ pub(crate) fn missing(
 
 /// Imports what containerd lacks, and removes each archive once its images are there.
 pub(crate) fn import(work: &mut Work<'_, '_>, archives: &[ImageArchive]) -> Result<(), AgentError> {
+    check_interrupted(work)?;
     let lacking = lacking(work, archives)?;
     // Several images may be asked for from one archive.
     let mut imported = BTreeSet::new();
     for (index, archive) in archives.iter().enumerate() {
         let sha256 = &archive.sha256;
         if lacking.contains(&archive) && imported.insert(sha256) {
-            import_one(work, archive)?;
+            // The file may name several images with one archive.
+            let same = archives.iter().filter(|one| one.sha256 == *sha256);
+            let named = same.filter_map(|one| one.reference.as_deref()).collect();
+            import_one(work, archive, &named)?;
             forget_others(work, archives, sha256)?;
         }
         // Also where an import was cut off just before this.
@@ -85,12 +89,17 @@ fn forget_others(
     work.save()
 }
 
-fn import_one(work: &mut Work<'_, '_>, archive: &ImageArchive) -> Result<(), AgentError> {
+/// Imports an archive. One of the user's may replace only the images that the cluster file names with it.
+fn import_one(
+    work: &mut Work<'_, '_>,
+    archive: &ImageArchive,
+    named: &BTreeSet<&str>,
+) -> Result<(), AgentError> {
     let ImageArchive {
         reference,
         sha256,
         size,
-        exact: _,
+        exact,
     } = archive;
     let Some(path) = content::find(work, sha256, *size)? else {
         let name = reference.as_deref().unwrap_or("an archive of images");
@@ -100,10 +109,20 @@ fn import_one(work: &mut Work<'_, '_>, archive: &ImageArchive) -> Result<(), Age
         });
     };
     let before = listed(work)?;
+    let mut protected = if *exact {
+        digests(work)?
+    } else {
+        BTreeMap::new()
+    };
+    protected.retain(|image, _| !named.contains(image.as_str()));
     let former = work.state.images.get(sha256).cloned();
     let imported = work.state.images.entry(sha256.clone()).or_default();
     // One that was cut off may have brought them already.
     let before = imported.before.get_or_insert(before).clone();
+    // An earlier import may have replaced some. The file may name them with the archive since.
+    protected.append(&mut imported.protected);
+    protected.retain(|image, _| !named.contains(image.as_str()));
+    imported.protected = protected;
     work.save()?;
     let name = reference.as_deref().unwrap_or(sha256.as_str());
     work.report.doing(format!("importing {name}"));
@@ -111,14 +130,28 @@ fn import_one(work: &mut Work<'_, '_>, archive: &ImageArchive) -> Result<(), Age
         "images", "import", "--label", MANAGED, "--label", PINNED, &path,
     ];
     let program = ctr(args).within(UNPACKED_WITHIN);
-    if let Err(error) = run_well(work.system, &program, &mut |_| {}) {
+    let ran = run_well(work.system, &program, &mut |_| {});
+    // containerd may have replaced some images before it failed.
+    let now = check_replaced(work, sha256, name)?;
+    // An import that was cut off is tried again later: this one may replace images that the file names with it.
+    for one in work.state.images.values_mut() {
+        for (image, digest) in &mut one.protected {
+            if let Some(now) = now.get(image) {
+                digest.clone_from(now);
+            }
+        }
+    }
+    if let Err(error) = ran {
         // Until it is tried again others may bring theirs. The images from an earlier import are still ours.
-        match former.filter(|one| !one.references.is_empty() || !one.former.is_empty()) {
-            Some(former) => {
-                let former = Imported {
-                    before: None,
-                    ..former
-                };
+        let is_kept = |one: &Imported| {
+            let is_refused = one.before.is_none() && !one.protected.is_empty();
+            is_refused || !one.references.is_empty() || !one.former.is_empty()
+        };
+        match former.filter(is_kept) {
+            Some(mut former) => {
+                if former.before.take().is_some() {
+                    former.protected.clear();
+                }
                 work.state.images.insert(sha256.clone(), former);
             }
             None => drop(work.state.images.remove(sha256)),
@@ -132,9 +165,58 @@ fn import_one(work: &mut Work<'_, '_>, archive: &ImageArchive) -> Result<(), Age
         .references
         .extend(listed.difference(&before).cloned());
     imported.before = None;
+    imported.protected.clear();
     work.save()?;
     work.report.changed(format!("image {name}"));
     Ok(())
+}
+
+/// Checks what the imports replaced that were cut off before their check.
+fn check_interrupted(work: &mut Work<'_, '_>) -> Result<(), AgentError> {
+    let images = work.state.images.iter();
+    let interrupted = images.filter(|(_, one)| one.before.is_some() && !one.protected.is_empty());
+    let interrupted: Vec<_> = interrupted.map(|(sha256, _)| sha256.clone()).collect();
+    for sha256 in interrupted {
+        check_replaced(work, &sha256, sha256.as_str())?;
+    }
+    Ok(())
+}
+
+/// Removes the images that an archive replaced although it may not, and fails where there are any: nothing may start from
+/// them. Gives the digests of all images, if any was to be checked.
+///
+/// The engine checks the names in an archive before, by another reader than containerd's: this check does not depend on it.
+fn check_replaced(
+    work: &mut Work<'_, '_>,
+    sha256: &Sha256Digest,
+    name: &str,
+) -> Result<BTreeMap<String, String>, AgentError> {
+    let imported = work.state.images.get(sha256);
+    let Some(imported) = imported.filter(|one| !one.protected.is_empty()) else {
+        return Ok(BTreeMap::new());
+    };
+    let now = digests(work)?;
+    let mut replaced = imported.protected.clone();
+    replaced.retain(|image, digest| now.get(image).is_some_and(|now| now != digest));
+    if replaced.is_empty() {
+        return Ok(now);
+    }
+    let images: Vec<_> = replaced.keys().cloned().collect();
+    let args = ["images", "remove", "--sync"].into_iter();
+    let program = ctr(args.chain(images.iter().map(String::as_str)));
+    run_well(work.system, &program, &mut |_| {})?;
+    let listed = listed(work)?;
+    let imported = work.state.images.entry(sha256.clone()).or_default();
+    if let Some(before) = imported.before.take() {
+        let came = listed.difference(&before).cloned();
+        imported.references.extend(came);
+    }
+    imported.protected = replaced;
+    work.save()?;
+    Err(AgentError::Replaced {
+        archive: name.to_owned(),
+        images,
+    })
 }
 
 /// Removes the images that were imported. Where containerd does not say that they are gone, they stay: nothing else depends
@@ -221,7 +303,7 @@ fn lacking<'a>(
     let is_there = |archive: &ImageArchive| {
         let imported = work.state.images.get(&archive.sha256);
         // What came with one that was cut off is not known yet.
-        let is_known = imported.is_none_or(|one| one.before.is_none());
+        let is_known = imported.is_none_or(|one| one.before.is_none() && one.protected.is_empty());
         is_known
             && archive
                 .reference
@@ -234,6 +316,20 @@ fn lacking<'a>(
         .iter()
         .filter(|archive| !is_there(archive))
         .collect())
+}
+
+/// The digest of every image, by containerd's table. A name that several rows have has all their digests.
+fn digests(work: &Work<'_, '_>) -> Result<BTreeMap<String, String>, AgentError> {
+    let mut table = Vec::new();
+    let list = ctr(["images", "list"]);
+    run_well(work.system, &list, &mut |line| table.push(line.to_owned()))?;
+    let mut digests = BTreeMap::<String, String>::new();
+    for (name, digest) in rows(&table) {
+        let of_name = digests.entry(name.to_owned()).or_default();
+        of_name.push_str(digest);
+        of_name.push(' ');
+    }
+    Ok(digests)
 }
 
 /// The references of the images that containerd has.

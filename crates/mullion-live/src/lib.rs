@@ -188,10 +188,19 @@ pub struct UserArchive {
     reserved: BTreeSet<String>,
     /// The file itself, as it was opened with the user's rights, or why it could not be.
     pub opened: std::io::Result<Opened>,
-    /// Its digest, once it was needed, or why it cannot be read.
-    digest: OnceLock<Result<Sha256Digest, String>>,
+    /// Its digest and its names, once they were needed, or why it cannot be read.
+    content: OnceLock<Result<ArchiveContent, String>>,
     /// Why it cannot be used, once that was needed; nothing where it can.
     unusable: OnceLock<Option<Unusable>>,
+}
+
+/// What one pass over an archive of images found: its names are those of the bytes that its digest pins.
+#[derive(Debug)]
+struct ArchiveContent {
+    /// The digest of the whole file.
+    digest: Sha256Digest,
+    /// The names of its images, as [`mullion_artifacts::archive_names`] gives them.
+    names: std::io::Result<Option<BTreeSet<String>>>,
 }
 
 /// Why an adapter cannot be opened.

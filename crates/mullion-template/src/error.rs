@@ -94,6 +94,16 @@ pub enum TemplateError {
         /// The last lines that were said about it.
         tail: String,
     },
+    /// The import of an archive replaced an image that the cluster file does not name with it.
+    #[error(
+        "the image archive `{path}` replaced the image `{image}`, and the cluster file does not name that image with it"
+    )]
+    Replaced {
+        /// The archive.
+        path: PathBuf,
+        /// The image.
+        image: String,
+    },
     /// The images could not be listed or labelled.
     #[error("`ctr {command}` failed: {tail}")]
     Ctr {
@@ -147,6 +157,9 @@ impl TemplateError {
                 "see whether `{}` is whole and an archive as `docker save` writes it; if it is in the cache, remove it \
                  and run it again",
                 path.display()
+            )),
+            Self::Replaced { image, .. } => Some(format!(
+                "save only the images that the file names, or add `ref: {image}` with this archive to `images`"
             )),
             Self::TooSlow { .. } => {
                 Some("on a slow computer, give it more time with `--patience 3`".into())

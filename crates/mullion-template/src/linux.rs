@@ -24,7 +24,7 @@ pub struct LinuxTemplate {
     /// Programs to put in place.
     pub programs: Vec<Program>,
     /// Image archives for the store; `containerd` and `ctr` are among the programs where there are any. The user's own
-    /// among them ([`Source::planned`]) replace images of the same name, and of two of those the later one does.
+    /// among them ([`Source::planned`]) replace the images that they name ([`Source::naming`]), and no others.
     pub images: Vec<Source>,
 }
 

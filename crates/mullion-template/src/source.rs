@@ -20,6 +20,8 @@ pub struct Source {
     pub sha256: Option<Sha256Digest>,
     /// A file of the user's own, opened with their rights before anything was planned.
     opened: Option<Opened>,
+    /// The image that the cluster file names with an archive of the user's own.
+    image: Option<String>,
 }
 
 impl Source {
@@ -29,6 +31,7 @@ impl Source {
             path: path.into(),
             sha256: Some(sha256),
             opened: None,
+            image: None,
         }
     }
 
@@ -38,7 +41,20 @@ impl Source {
             path: opened.path().to_owned(),
             sha256: Some(sha256),
             opened: Some(opened),
+            image: None,
         }
+    }
+
+    /// The same, as an archive that may replace an image under a name: the cluster file names that image with it.
+    #[must_use]
+    pub fn naming(mut self, image: &str) -> Self {
+        self.image = Some(image.to_owned());
+        self
+    }
+
+    /// The image that the cluster file names with it.
+    pub(crate) fn image(&self) -> Option<&str> {
+        self.image.as_deref()
     }
 
     /// Whether it is a file of the user's own and not one of the cache.
@@ -87,6 +103,7 @@ impl From<PathBuf> for Source {
             path,
             sha256: None,
             opened: None,
+            image: None,
         }
     }
 }

@@ -89,6 +89,33 @@ impl Display for Sha256Digest {
     }
 }
 
+/// A reader that takes the digest of everything that is read through it.
+pub struct Sha256Reader<R> {
+    inner: R,
+    hash: Sha256,
+}
+
+impl<R: Read> Sha256Reader<R> {
+    /// Reads from a reader.
+    pub fn new(inner: R) -> Self {
+        let hash = Sha256::new();
+        Self { inner, hash }
+    }
+
+    /// The digest of what was read.
+    pub fn digest(self) -> Sha256Digest {
+        Sha256Digest::from_hash(&self.hash.finalize())
+    }
+}
+
+impl<R: Read> Read for Sha256Reader<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(into)?;
+        self.hash.update(&into[..read]);
+        Ok(read)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -100,6 +127,10 @@ mod tests {
         let (digest, length) = Sha256Digest::of_reader(&b"abc"[..]).unwrap();
         assert_eq!((digest.as_str(), length), (OF_ABC, 3));
         assert_eq!(Sha256Digest::of(b"abc"), OF_ABC.parse().unwrap());
+        let mut reader = Sha256Reader::new(&b"abc"[..]);
+        let mut read = String::new();
+        reader.read_to_string(&mut read).unwrap();
+        assert_eq!((read.as_str(), reader.digest()), ("abc", digest));
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub use attended::{Attended, AttendedFile, AttendedLog, AttendedProgram, Awaited
 pub use blueprint::{
     Blueprint, Content, File, Firewall, Folder, OpenPort, Package, Protocol, Service, ServiceState,
 };
-pub use digest::{DigestError, Sha256Digest};
+pub use digest::{DigestError, Sha256Digest, Sha256Reader};
 pub use known::{KNOWN_FILES, KnownFile, KnownFiles};
 pub use message::{
     Certificate, Certificates, Disk, Event, Facts, ImageArchive, Kubeadm, KubeadmDone,

@@ -1,5 +1,6 @@
 //! Images of archives: imported once, remembered, and removed with everything else.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use mullion_wire::{Event, ImageArchive, Request, Sha256Digest};
@@ -15,7 +16,7 @@ const PAUSE: &str = "registry.k8s.io/pause:3.10";
 const OTHERS: &str = "one:1\ntwo:2";
 const THEIRS: &str = "registry.lan/theirs:1";
 
-/// A `ctr` whose archives hold the names of their images.
+/// A `ctr` whose archives hold the names of their images, each with a digest behind `=` where it has another than its name.
 fn ctr(
     machine: &Memory,
     program: &Program,
@@ -29,12 +30,13 @@ fn ctr(
     assert_eq!(args[..3], ["--namespace", "k8s.io", "images"]);
     let there = text(IMAGES)?;
     match args[3] {
-        "list" if args.last() == Some(&"--quiet") => there.lines().for_each(on_line),
+        "list" if args.last() == Some(&"--quiet") => there.lines().map(name_of).for_each(on_line),
         "list" => {
             on_line("REF TYPE DIGEST SIZE");
-            let rows = there
-                .lines()
-                .map(|name| format!("{name} manifest sha256:{name} 1"));
+            let rows = there.lines().map(|line| {
+                let digest = line.split_once('=').map_or(line, |(_, digest)| digest);
+                format!("{} manifest sha256:{digest} 1", name_of(line))
+            });
             rows.for_each(|row| on_line(&row));
         }
         "import" => {
@@ -44,17 +46,29 @@ fn ctr(
                 on_line("ctr: unrecognized image format");
                 return Ok(Ended::Status(1));
             }
-            let all: std::collections::BTreeSet<_> = there.lines().chain(came.lines()).collect();
-            let all: Vec<_> = all.into_iter().collect();
+            let lines = there.lines().chain(came.lines());
+            let all: BTreeMap<_, _> = lines.map(|line| (name_of(line), line)).collect();
+            let all: Vec<_> = all.into_values().collect();
             keep(machine, &all)?;
+            if came.contains("half") {
+                on_line("ctr: invalid image name");
+                return Ok(Ended::Status(1));
+            }
         }
         "remove" => {
-            let left: Vec<_> = there.lines().filter(|name| !args.contains(name)).collect();
+            let left: Vec<_> = there
+                .lines()
+                .filter(|line| !args.contains(&name_of(line)))
+                .collect();
             keep(machine, &left)?;
         }
         other => panic!("{other}"),
     }
     Ok(Ended::Status(0))
+}
+
+fn name_of(line: &str) -> &str {
+    line.split('=').next().unwrap_or(line)
 }
 
 /// The same on a full disk.
@@ -189,6 +203,68 @@ fn another_archive_of_the_same_name_is_imported_and_the_former_one_again() {
     }
     ask_well(&machine, &Request::Revert);
     assert_eq!(names(&machine), [THEIRS]);
+}
+
+/// An archive of the user's that also holds another image of the name that the machine has already.
+const HIDING: &str = "app:1\nregistry.k8s.io/pause:3.10=evil";
+
+/// A machine with the cluster's own image, and a request to import an archive of the user's for these images.
+fn hiding(content: &str, named: &[&str]) -> (Memory, Request) {
+    let machine = bare();
+    machine.put_file(IMAGES, format!("{PAUSE}\n{THEIRS}").as_bytes(), 0o600);
+    bring(&machine, &[content.into()]);
+    let archives = named.iter().map(|image| ImageArchive {
+        exact: true,
+        ..archive(content, Some(image))
+    });
+    let archives = archives.collect();
+    (machine, Request::Import { archives })
+}
+
+#[test]
+fn promise_10_an_import_replaces_no_image_that_the_file_does_not_name_with_the_archive() {
+    for content in [HIDING.to_owned(), format!("{HIDING}\nhalf")] {
+        let (machine, request) = hiding(&content, &["app:1"]);
+        // It is refused each time, also where the replaced image was not brought again.
+        for _ in 0..2 {
+            let words = ask_badly(&machine, &request);
+            assert!(words.contains("`app:1` replaced"), "{words}");
+            assert!(words.contains(PAUSE), "{words}");
+            assert!(!names(&machine).iter().any(|name| name.contains("evil")));
+            bring(&machine, &[content.clone().into()]);
+        }
+        ask_well(&machine, &Request::Revert);
+        assert_eq!(names(&machine), [THEIRS]);
+    }
+    // The file may name it with the archive, and others may bring the image that is there.
+    let (machine, request) = hiding(HIDING, &["app:1", PAUSE]);
+    assert_eq!(ask_well(&machine, &request).0, 1);
+    assert_eq!(ask_well(&machine, &request).0, 0);
+    let same = format!("app:1\n{PAUSE}");
+    let (machine, request) = hiding(&same, &["app:1"]);
+    assert_eq!(ask_well(&machine, &request).0, 1);
+    assert_eq!(names(&machine), ["app:1", PAUSE, THEIRS]);
+}
+
+#[test]
+fn promise_10_an_import_that_was_cut_off_replaces_no_image_either() {
+    for kill in 1.. {
+        let (machine, request) = hiding(HIDING, &["app:1"]);
+        machine.kill_at(kill);
+        ask(&machine, &request);
+        let was_killed = machine.is_dead();
+        machine.revive();
+        // The file does not name the archive any more.
+        bring(&machine, &["two:2".into()]);
+        let archives = vec![archive("two:2", Some("two:2"))];
+        ask(&machine, &Request::Import { archives });
+        let left = names(&machine);
+        let has_evil = left.iter().any(|line| line.contains("evil"));
+        assert!(!has_evil, "killed at {kill}: {left:?}");
+        if !was_killed {
+            break;
+        }
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Imports archives of images: first those of the cache, several at once, then the user's, one after another.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -19,6 +19,9 @@ const IMPORTED_WITHIN: Duration = Duration::from_mins(30);
 /// How many archives are imported at once: unpacking is work for the disk, checking for the processors.
 const AT_ONCE: usize = 4;
 
+/// The digests of images, by their names.
+type Digests = BTreeMap<String, BTreeSet<String>>;
+
 impl Containerd {
     /// Imports every archive once. Where two archives hold one name, containerd keeps the image that it imports last: the
     /// user's archives come last, in the order of the cluster file.
@@ -29,10 +32,32 @@ impl Containerd {
     ) -> Result<(), TemplateError> {
         let (cached, users) = by_owner(archives);
         self.import_together(&cached, attendant)?;
+        if users.is_empty() {
+            return Ok(());
+        }
+        let mut before = self.digests()?;
         for (archive, number) in users.into_iter().zip(cached.len()..) {
             self.import_one(archive, number, attendant)?;
+            let after = self.digests()?;
+            check_replaced(archive, archives, &before, &after)?;
+            before = after;
         }
         Ok(())
+    }
+
+    /// The digest of every image, by containerd's table. A name that several rows have has all their digests.
+    fn digests(&self) -> Result<Digests, TemplateError> {
+        let table = self.ask(&["images", "list"])?;
+        let mut digests = Digests::new();
+        for line in table.lines().skip(1) {
+            // Name, type and digest.
+            let mut words = line.split_whitespace();
+            if let (Some(name), Some(digest)) = (words.next(), words.nth(1)) {
+                let of_name = digests.entry(name.to_owned()).or_default();
+                of_name.insert(digest.to_owned());
+            }
+        }
+        Ok(digests)
     }
 
     /// Imports several archives at once, in no order. After the first failure it begins no further import.
@@ -105,6 +130,34 @@ impl Containerd {
     }
 }
 
+/// Refuses an archive of the user's that replaced an image which the cluster file does not name with it. The template is
+/// not finished then.
+///
+/// The names in the archive were checked before, by another reader than containerd's: this check does not depend on it.
+fn check_replaced(
+    archive: &Source,
+    archives: &[Source],
+    before: &Digests,
+    after: &Digests,
+) -> Result<(), TemplateError> {
+    // The file may name several images with one archive.
+    let same = |other: &&Source| other.is_users() && other.sha256 == archive.sha256;
+    let named: BTreeSet<_> = archives
+        .iter()
+        .filter(same)
+        .filter_map(Source::image)
+        .collect();
+    let mut replaced = before.iter().filter(|(name, digests)| {
+        !named.contains(name.as_str()) && after.get(*name).is_some_and(|after| after != *digests)
+    });
+    replaced.next().map_or(Ok(()), |(image, _)| {
+        Err(TemplateError::Replaced {
+            path: archive.path.clone(),
+            image: image.clone(),
+        })
+    })
+}
+
 /// The archives of the cache and those of the user, each in their order and each digest once. An archive that is in both
 /// counts as the user's, since theirs replace images of the same name.
 fn by_owner(archives: &[Source]) -> (Vec<&Source>, Vec<&Source>) {
@@ -134,12 +187,21 @@ mod tests {
     use super::*;
     use crate::images::program;
 
-    /// A `ctr` that writes down when each import begins and ends. An archive's only line is its name.
+    /// A `ctr` that writes down when each import begins and ends. The first line of an archive is its name, the others are
+    /// names and digests of its images.
     const NOTING: &str = r#"#!/bin/sh
 for copy; do :; done
+if [ "$copy" = list ]; then
+    echo "REF TYPE DIGEST SIZE PLATFORMS LABELS"
+    cat rows-* 2> /dev/null
+    exit 0
+fi
 read -r name < "$copy"
 echo "begin $name" >> noted
 sleep 0.2
+sed 1d "$copy" | while read -r image digest; do
+    echo "$image manifest $digest 1.0 MiB linux/amd64 -" > "rows-$image"
+done
 echo "end $name" >> noted
 "#;
 
@@ -155,8 +217,12 @@ echo "end $name" >> noted
     }
 
     fn archive(folder: &Path, name: &str) -> (PathBuf, Sha256Digest) {
+        archive_of(folder, name, "")
+    }
+
+    fn archive_of(folder: &Path, name: &str, rows: &str) -> (PathBuf, Sha256Digest) {
         let path = folder.join(format!("{name}.tar"));
-        let text = format!("{name}\n");
+        let text = format!("{name}\n{rows}");
         fs_err::write(&path, &text).unwrap();
         (path, Sha256Digest::of(text.as_bytes()))
     }
@@ -197,6 +263,35 @@ echo "end $name" >> noted
             noted,
             ["begin pause", "begin proxy", "end pause", "end proxy"]
         );
+    }
+
+    #[test]
+    fn promise_10_an_archive_replaces_no_image_that_the_file_does_not_name_with_it() {
+        let import = |named: &[&str], rows: &str| {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path();
+            let rows_of_cached = "proxy sha256:good\npause sha256:one\n";
+            let (cached, sha256) = archive_of(path, "cached", rows_of_cached);
+            let mut archives = vec![Source::held_to(cached, sha256)];
+            let (users, sha256) = archive_of(path, "users", rows);
+            archives.extend(named.iter().map(|image| {
+                let opened = Opened::by_thread(&users).unwrap();
+                Source::planned(opened, sha256.clone()).naming(image)
+            }));
+            let containerd = containerd(path, noting(path), Patience::default());
+            containerd.import(&archives, &Unattended)
+        };
+        import(&["app"], "app sha256:two\nother sha256:three\n").unwrap();
+        import(&["app"], "app sha256:two\nproxy sha256:good\n").unwrap();
+        let replacing = "app sha256:two\nproxy sha256:evil\n";
+        import(&["app", "proxy"], replacing).unwrap();
+        let error = import(&["app"], replacing).unwrap_err();
+        assert!(
+            matches!(&error, TemplateError::Replaced { image, .. } if image == "proxy"),
+            "{error:?}"
+        );
+        assert!(error.hint().unwrap().contains("`ref: proxy`"), "{error:?}");
+        assert_eq!(error.class(), mullion_plan::ErrorClass::Refused);
     }
 
     #[test]
