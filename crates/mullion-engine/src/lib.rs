@@ -26,12 +26,10 @@
 //!
 //! - Threads cannot be ended from outside: after a run was called off twice, a step that does not obey keeps
 //!   [`run`] from coming back, though the journal is closed and [`Event::RunEnded`] was told by then.
-//! - Steps are taken back one after another.
 //! - Which step goes first among those that may is the plan's order, not the longest way that is left.
 //! - Two runs of different clusters that end in the same moment may lose one's durations.
 //! - A lock on a network file system keeps apart only what that file system keeps apart.
 
-mod back;
 mod board;
 mod cancel;
 mod clock;
@@ -61,13 +59,12 @@ pub mod timings;
 mod told;
 mod watch;
 
-pub use back::{Made, undo_run};
 pub use board::{Board, BoardRow, Current};
 pub use cancel::{Cancel, Cancelled};
 pub use clock::{Clock, RealClock, VirtualClock};
 pub use dice::Dice;
 pub use journal::{Journal, JournalError, Memory, Sink};
-pub use line::{Direction, JOURNAL_VERSION, Opening};
+pub use line::{JOURNAL_VERSION, Opening};
 pub use lock::{Holder, Lock, LockError};
 pub use mask::{MASKED, Mask};
 pub use options::{Options, Workers, patience_under, places};

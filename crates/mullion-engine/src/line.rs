@@ -9,17 +9,9 @@ use crate::run_id::RunId;
 use crate::told::{Failure, StepTag, step_id, step_ids};
 
 /// The version of the journal's form. A change that an older reader would misread raises it.
-pub const JOURNAL_VERSION: u32 = 1;
-
-/// Whether steps are done or taken back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Direction {
-    /// Done.
-    Do,
-    /// Taken back, the last first.
-    Undo,
-}
+///
+/// Version 1 had a `direction`, which readers of version 1 need.
+pub const JOURNAL_VERSION: u32 = 2;
 
 /// What a journal begins with.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,8 +23,6 @@ pub struct Opening {
     pub command: String,
     /// The version of the program.
     pub mullion: String,
-    /// Whether steps are done or taken back.
-    pub direction: Direction,
     /// The plan, by its fingerprint.
     pub plan: Fingerprint,
     /// How many steps the plan has.
@@ -49,7 +39,6 @@ impl Opening {
             cluster: cluster.into(),
             command: command.into(),
             mullion: mullion.into(),
-            direction: Direction::Do,
             plan: Fingerprint::of(plan),
             steps: plan.steps().len(),
             stand_ins: Vec::new(),
@@ -60,13 +49,6 @@ impl Opening {
     #[must_use]
     pub fn standing_in(mut self, machines: Vec<String>) -> Self {
         self.stand_ins = machines;
-        self
-    }
-
-    /// The opening of a run that takes steps of the plan back.
-    #[must_use]
-    pub fn undoing(mut self) -> Self {
-        self.direction = Direction::Undo;
         self
     }
 }
@@ -157,18 +139,7 @@ const fn is_zero(number: &u32) -> bool {
 
 /// The values that are names or numbers of ours: what is written there is never masked.
 const OURS: &[&str] = &[
-    "line",
-    "run",
-    "started",
-    "plan",
-    "at",
-    "step",
-    "stage",
-    "machine",
-    "outcome",
-    "by",
-    "class",
-    "direction",
+    "line", "run", "started", "plan", "at", "step", "stage", "machine", "outcome", "by", "class",
     "mullion",
 ];
 

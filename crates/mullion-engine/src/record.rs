@@ -7,7 +7,7 @@ use mullion_plan::StepId;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::line::{Direction, End, JOURNAL_VERSION, Line, Opening};
+use crate::line::{End, JOURNAL_VERSION, Line, Opening};
 use crate::report::RunOutcome;
 use crate::run_id::RunId;
 use crate::runs::Alive;
@@ -131,9 +131,6 @@ pub struct RunRecord {
     pub command: String,
     /// The version of the program.
     pub mullion: String,
-    /// Whether steps were done or taken back.
-    #[schemars(with = "String")]
-    pub direction: Direction,
     /// The plan's fingerprint.
     pub plan: String,
     /// How many steps the plan had.
@@ -240,7 +237,6 @@ impl Reader {
             cluster,
             command,
             mullion,
-            direction,
             plan,
             steps,
             stand_ins,
@@ -250,7 +246,6 @@ impl Reader {
             cluster,
             command,
             mullion,
-            direction,
             plan: plan.to_string(),
             planned: steps,
             stand_ins,

@@ -240,7 +240,7 @@ impl Report {
         done(self.steps.iter())
     }
 
-    /// The steps that were begun, whatever came of them: undoing takes all of these back.
+    /// The steps that were begun, whatever came of them.
     pub fn begun(&self) -> BTreeSet<StepId> {
         let begun = self.steps.iter().filter(|step| step.attempts > 0);
         begun.map(|step| step.tag.id.clone()).collect()

@@ -11,7 +11,6 @@ use std::time::Duration;
 use mullion_plan::{STAGES, Stage};
 use mullion_wire::text::without_controls;
 
-use crate::line::Direction;
 use crate::record::{RunRecord, RunState, StepRecord, StepState};
 use crate::report::RunOutcome;
 use crate::stand_ins::stand_in_mark;
@@ -62,13 +61,9 @@ fn head(out: &mut String, record: &RunRecord) {
         .iter()
         .filter(|step| step.state == StepState::Done)
         .count();
-    let verb = match record.direction {
-        Direction::Do => "done",
-        Direction::Undo => "taken back",
-    };
     let _ = write!(
         out,
-        "<p><code>{}</code></p>\n<p><b>{}</b> after {}: {done} of {} steps {verb}</p>\n\
+        "<p><code>{}</code></p>\n<p><b>{}</b> after {}: {done} of {} steps done</p>\n\
          <p class=\"soft\">began {:.0}, mullion {}, plan {}</p>\n",
         escaped(&record.command),
         state(record.state),

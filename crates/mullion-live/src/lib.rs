@@ -58,8 +58,8 @@ use mullion_catalog::Model;
 use mullion_kube::Api;
 use mullion_machines::{Driver, Hosts};
 use mullion_plan::{
-    Action, Attend, ClusterUid, Discover, DiscoverError, ErrorClass, Membership, Observed, Part,
-    PartKind, Perform, Plan, Roster, Step, StepError, StepId, Undo, Unusable, Wanted,
+    Action, Attend, ClusterUid, Discover, DiscoverError, ErrorClass, Observed, Part, PartKind,
+    Perform, Plan, Roster, Step, StepError, StepId, Unusable, Wanted,
 };
 use mullion_rights::Opened;
 use mullion_spec::cluster::Cluster;
@@ -566,24 +566,5 @@ impl Perform for Adapter<'_> {
 
     fn tail(&self, step: &Step) -> Vec<String> {
         self.log_lines(step)
-    }
-
-    fn undo(&self, undo: &Undo, attendant: &dyn Attend) -> Result<(), StepError> {
-        self.forget_proofs()?;
-        match undo {
-            Undo::DropArtifact { part } => self.drop_artifact(part, attendant),
-            Undo::RemoveTemplate { template } => self.remove_template(template, attendant),
-            Undo::RemoveNetwork { place } => self.remove_network(place, attendant),
-            Undo::RemoveMachine { machine } => self.remove_machine(machine, attendant),
-            Undo::StopMachine { machine } => self.stop_machine(machine, attendant),
-            Undo::RemoveAgent { machine } => self.remove_agent(machine, attendant),
-            Undo::DisableFeatures { .. } => Ok(()),
-            Undo::RevertBlueprint { machine } => self.revert(machine, attendant),
-            Undo::LeaveCluster { machine } => {
-                self.clear(machine, attendant)?;
-                self.forget(machine, Membership::NodeAndMember)
-            }
-            Undo::DeleteObjects { set } => self.remove_objects(set),
-        }
     }
 }

@@ -5,8 +5,8 @@ use std::net::Ipv4Addr;
 use ipnet::Ipv4Net;
 use mullion_machines::{DriverError, Hosts, MachineWish, NetworkWish, Stop};
 use mullion_plan::{
-    Attend, Blueprint, ClusterUid, ErrorClass, News, Part, Place, Prior, Size, StepError,
-    TemplateId, UserCommand,
+    Attend, Blueprint, ClusterUid, ErrorClass, News, Place, Prior, Size, StepError, TemplateId,
+    UserCommand,
 };
 use mullion_render::login_variables;
 use mullion_rights::Opened;
@@ -587,17 +587,5 @@ impl Adapter<'_> {
         }
         self.remove_agent(machine, attendant)?;
         self.give_up(machine)
-    }
-
-    pub(super) fn drop_artifact(
-        &self,
-        part: &Part,
-        attendant: &dyn Attend,
-    ) -> Result<(), StepError> {
-        let item = mullion_artifacts::Item::Part(part.clone());
-        self.store.remove(&item, attendant).map_err(|error| {
-            StepError::new(ErrorClass::Refused, format!("{part} could not be removed"))
-                .because(&error)
-        })
     }
 }

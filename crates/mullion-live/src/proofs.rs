@@ -212,16 +212,6 @@ mod tests {
     }
 
     #[test]
-    fn undoing_a_step_forgets_what_was_proven() {
-        let scene = Scene::new("machines: {linux: 1}\n");
-        let adapter = scene.adapter();
-        adapter.keep_proof(SUITE).unwrap();
-        let machine = "lin1".parse().unwrap();
-        let _ = adapter.undo(&mullion_plan::Undo::StopMachine { machine }, &Unattended);
-        assert_eq!(scene.state().proofs().unwrap(), Some(BTreeSet::new()));
-    }
-
-    #[test]
     fn a_silent_api_server_is_asked_again_until_it_has_forgotten() {
         let scene = Scene::new("machines: {linux: 1}\n");
         let adapter = scene.adapter();

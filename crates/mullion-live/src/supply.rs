@@ -203,17 +203,6 @@ impl Adapter<'_> {
             })
     }
 
-    /// A template is gone.
-    pub(super) fn remove_template(
-        &self,
-        id: &TemplateId,
-        attendant: &dyn Attend,
-    ) -> Result<(), StepError> {
-        let removed = self.templates.remove(id, attendant);
-        removed
-            .map_err(|error| failed(format!("template {} could not be removed", id.name), &error))
-    }
-
     /// The suites of the Linux machines that we make.
     pub fn suites(&self) -> Vec<String> {
         let catalog = mullion_catalog::Catalog::builtin();

@@ -1,7 +1,6 @@
 //! What a step does, as data: the engine matches on [`Action`] and does nothing else.
 //!
-//! What a person reads follows from the action, here and nowhere else; what a step makes and how it is
-//! undone follow from it in [`crate::undo`].
+//! What a person reads follows from the action, here and nowhere else.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -18,7 +17,7 @@ use crate::fingerprint::{Blueprint, Fingerprint};
 use crate::observed::{Place, Size};
 use crate::wanted::{Part, TemplateId, UserCommand};
 
-/// What was there before a step: only what was not there is undone by removing it.
+/// What was known to be there when a step was planned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Prior {
@@ -135,8 +134,6 @@ actions! {
         network: Ipv4Net,
         /// From where its machines can be reached.
         access: MachineAccess,
-        /// What was there.
-        prior: Prior,
     },
     /// A machine exists, with our label on it.
     MakeMachine = "make" {
@@ -192,8 +189,6 @@ actions! {
     EnableFeatures = "features" {
         /// Those that are missing.
         features: Vec<String>,
-        /// What was there.
-        prior: Prior,
     },
     /// The machine was started anew, and answers.
     Reboot = "reboot",
@@ -203,8 +198,6 @@ actions! {
         blueprint: Blueprint,
         /// The machine's system.
         os: Os,
-        /// What was there.
-        prior: Prior,
     },
     /// The API server answers; where a machine is named, its own one does, and etcd on it.
     AwaitApi = "api" {
@@ -284,8 +277,6 @@ actions! {
         set: String,
         /// What is in it.
         fingerprint: Fingerprint,
-        /// What was there.
-        prior: Prior,
     },
     /// A set of objects is gone.
     RemoveObjects = "no-objects" {

@@ -60,7 +60,6 @@ mod port;
 mod stage;
 mod step;
 mod took;
-mod undo;
 mod wanted;
 
 pub use action::{Action, Connection, Membership, Prior, SnapshotBefore, StepKind};
@@ -83,7 +82,6 @@ pub use port::{
 pub use stage::{STAGES, Stage, StageRow};
 pub use step::{Reboot, Step, StepId};
 pub use took::{Estimate, MachineKinds, Took, timed_as};
-pub use undo::{Resource, Undo};
 pub use wanted::{
     Documents, PLUGIN_PREFIX, Part, PartKind, TemplateId, Unusable, UserCommand, Wanted,
     control_plane_taint, role_labels,

@@ -13,7 +13,6 @@ use crate::edges::Edges;
 use crate::index::Index;
 use crate::obstacle::Obstacle;
 use crate::step::{Step, StepId};
-use crate::undo::Undo;
 
 /// Why a set of steps is not a plan.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -158,18 +157,6 @@ impl Plan {
         self.steps.iter().filter(move |step| {
             !done.contains(&step.id) && step.needs.iter().all(|need| done.contains(need))
         })
-    }
-
-    /// How to undo those steps that were done: the last first.
-    pub fn undoing<'a>(
-        &'a self,
-        done: &'a BTreeSet<StepId>,
-    ) -> impl Iterator<Item = (&'a Step, Undo)> {
-        self.steps
-            .iter()
-            .rev()
-            .filter(move |step| done.contains(&step.id))
-            .filter_map(|step| step.undo().map(|undo| (step, undo)))
     }
 
     /// The positions of a step's needs.
@@ -339,8 +326,6 @@ mod tests {
             ids(plan.steps().iter()),
             ["start/c1", "start/w1", "reset/c1", "drain/w1"]
         );
-        let undone: Vec<_> = plan.undoing(&done).map(|(step, _)| &step.id).collect();
-        assert_eq!(undone, [&StepId::new("start/w1"), &StepId::new("start/c1")]);
     }
 
     #[test]

@@ -25,7 +25,7 @@ use mullion_spec::words::Os;
 
 use self::machine::{Link, Wait, Work};
 use self::view::{Api, Item, View};
-use crate::action::{Action, Prior, StepKind};
+use crate::action::{Action, StepKind};
 use crate::address;
 use crate::edges::Edges;
 use crate::observed::{Observed, Place};
@@ -328,16 +328,15 @@ impl Sheet {
                 Api::Silent { .. } | Api::Hidden => Err(()),
                 Api::Known(cluster) => Ok(cluster.objects.get(set)),
             };
-            let (prior, reason) = match found {
+            let reason = match found {
                 Ok(Some(found)) if found == fingerprint => continue,
-                Ok(Some(_)) => (Prior::Different, format!("{set} changed")),
-                Ok(None) => (Prior::Absent, format!("{set} was never applied")),
-                Err(()) => (Prior::Unknown, view.api_reason().into()),
+                Ok(Some(_)) => format!("{set} changed"),
+                Ok(None) => format!("{set} was never applied"),
+                Err(()) => view.api_reason().into(),
             };
             let action = Action::ApplyObjects {
                 set: set.clone(),
                 fingerprint: fingerprint.clone(),
-                prior,
             };
             self.lay_set(set, action, reason);
         }

@@ -7,7 +7,6 @@ use mullion_spec::cluster::Cluster;
 
 use crate::observed::Observed;
 use crate::step::Step;
-use crate::undo::Undo;
 
 /// Looks at everything that belongs to a cluster, and changes nothing.
 pub trait Discover {
@@ -103,14 +102,6 @@ pub trait Perform {
     fn tail(&self, _step: &Step) -> Vec<String> {
         Vec::new()
     }
-
-    /// Takes back what a step made.
-    ///
-    /// - **Effect:** nothing of it is left.
-    /// - **Idempotent:** undoing what is not there is success.
-    /// - **Order:** the reverse of the steps' order.
-    /// - **Cancellation:** a call that was cut off is repaired by making it again.
-    fn undo(&self, undo: &Undo, attendant: &dyn Attend) -> Result<(), StepError>;
 }
 
 /// Why the world could not be looked at, at all.

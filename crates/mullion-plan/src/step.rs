@@ -11,7 +11,6 @@ use serde::{Serialize, Serializer};
 
 use crate::action::Action;
 use crate::stage::Stage;
-use crate::undo::{Resource, Undo};
 
 /// Names one step, such as `join/win1`. Stable between runs: the journal relies on it.
 ///
@@ -56,8 +55,8 @@ pub enum Reboot {
 
 /// One idempotent change, with the reason it is needed.
 ///
-/// What follows from the action (title, what is made, how it is undone) is asked for, not kept: a plan
-/// of thousands of machines has a hundred thousand steps.
+/// What follows from the action, as its title does, is asked for and not kept: a plan of thousands of machines has a
+/// hundred thousand steps.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(into = "StepForm")]
 #[non_exhaustive]
@@ -95,10 +94,6 @@ struct StepForm {
     reason: String,
     /// The steps that must be done before.
     needs: Vec<StepId>,
-    /// What it makes.
-    makes: Vec<Resource>,
-    /// How it is undone.
-    undo: Option<Undo>,
     /// Whether the machine may be started anew.
     reboot: Reboot,
 }
@@ -107,8 +102,6 @@ impl From<Step> for StepForm {
     fn from(step: Step) -> Self {
         Self {
             title: step.title(),
-            makes: step.makes(),
-            undo: step.undo(),
             reboot: step.reboot(),
             id: step.id,
             stage: step.stage,
@@ -154,16 +147,6 @@ impl Step {
     /// What a person reads before it happens: "join win1 to the cluster".
     pub fn title(&self) -> String {
         self.action.title(self.machine.as_ref())
-    }
-
-    /// What it makes.
-    pub fn makes(&self) -> Vec<Resource> {
-        self.action.makes(self.machine.as_ref())
-    }
-
-    /// How it is undone.
-    pub fn undo(&self) -> Option<Undo> {
-        self.action.undo(self.machine.as_ref())
     }
 
     /// Whether the machine may be started anew.

@@ -3,14 +3,12 @@
 //! The in-memory world passes it first; every later pair of ports runs through the same suite and adds
 //! only what is its own.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
-use mullion_plan::Observed;
-use mullion_plan::Plan;
-use mullion_plan::Step;
-use mullion_plan::Wanted;
-use mullion_plan::plan;
-use mullion_plan::{Discover, Perform, Unattended};
+use mullion_plan::{
+    Discover, Observed, Perform, Plan, Rest, Step, Unattended, Wanted, plan, plan_down,
+};
+use mullion_spec::cluster::ControlPlane;
 
 /// The contract that was broken, and how.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -24,8 +22,13 @@ pub struct Breach {
 
 /// Brings a cluster up and takes it down again, and watches the contracts on the way.
 ///
-/// `port` begins in a world where the plan is neither empty nor blocked, and ends in the same world.
-pub fn conforms<P: Discover + Perform>(port: &P, wanted: &Wanted<'_>) -> Result<(), Breach> {
+/// `port` begins in a world where the plan is neither empty nor blocked, and ends in the same world. The suite calls
+/// `before_removal` before it takes the cluster down.
+pub fn conforms<P: Discover + Perform>(
+    port: &P,
+    wanted: &Wanted<'_>,
+    before_removal: impl FnOnce(),
+) -> Result<(), Breach> {
     let before = look(port, wanted)?;
     require(
         look(port, wanted)? == before,
@@ -68,20 +71,35 @@ pub fn conforms<P: Discover + Perform>(port: &P, wanted: &Wanted<'_>) -> Result<
         "a step that is so already changes nothing",
         || "the facts differ after performing everything again".into(),
     )?;
-    let all: BTreeSet<_> = plan.steps().iter().map(|step| step.id.clone()).collect();
-    for (step, undo) in plan.undoing(&all) {
+    let rest = match wanted.cluster.control_plane {
+        ControlPlane::Made { .. } => Rest::Nothing,
+        ControlPlane::Existing { .. } => Rest::Cluster,
+    };
+    let down = plan_down(&after, rest, &BTreeMap::new());
+    before_removal();
+    for step in down.steps() {
         for time in ["first", "second"] {
-            port.undo(&undo, &Unattended).map_err(|error| Breach {
-                contract: "undoing in reverse order succeeds, and succeeds again",
+            port.perform(step, &Unattended).map_err(|error| Breach {
+                contract: "a step of a removal succeeds, and succeeds again",
                 words: format!("{time} time, {}: {error}", step.id),
             })?;
         }
     }
     require(
-        look(port, wanted)? == before,
-        "undoing everything leaves the world as it was",
+        without_stock(look(port, wanted)?) == without_stock(before),
+        "a removal leaves the world as it was",
         || "the facts differ from those at the beginning".into(),
     )
+}
+
+/// The facts without artifacts, templates and past proofs: a removal keeps the first two, and any change forgets the last.
+pub fn without_stock(mut observed: Observed) -> Observed {
+    observed.artifacts.clear();
+    observed.templates.clear();
+    if let Some(cluster) = &mut observed.cluster {
+        cluster.proven.clear();
+    }
+    observed
 }
 
 /// A step is refused without effect where what it builds on is not there.

@@ -11,7 +11,6 @@ mod look;
 mod perform;
 mod run;
 mod state;
-mod undo;
 
 pub use run::{Outcome, Until, run};
 
@@ -25,7 +24,6 @@ use mullion_spec::words::{Driver, Os};
 
 use self::state::{State, Unit};
 use mullion_plan::TemplateId;
-use mullion_plan::Undo;
 use mullion_plan::{Attend, Discover, DiscoverError, ErrorClass, Perform, StepError};
 use mullion_plan::{Observed, Place};
 use mullion_plan::{Step, StepId};
@@ -127,6 +125,11 @@ impl World {
         self.state().hides_etcd = hides;
     }
 
+    /// Lets machines go that are nodes, as a removal of the whole cluster removes them. Until then such a step is refused.
+    pub fn remove_whole(&self) {
+        self.state().is_removed_whole = true;
+    }
+
     /// Before which machines were emptied a snapshot of etcd was saved, in the order of the snapshots.
     pub fn snapshots(&self) -> Vec<MachineName> {
         let state = self.state();
@@ -204,11 +207,5 @@ impl Perform for World {
                 format!("{} failed for a while", step.id),
             )),
         }
-    }
-
-    fn undo(&self, undo: &Undo, _attendant: &dyn Attend) -> Result<(), StepError> {
-        let mut state = self.state();
-        state.forget_proofs();
-        state.undo(undo)
     }
 }

@@ -109,7 +109,7 @@ fn a_journal_that_is_none_is_told_and_does_not_hide_the_others() {
             begin(folder.path(), &plan, &at).id().clone()
         })
         .collect();
-    let newer = r#"{"line":"run","version":2,"everything":"is new"}"#;
+    let newer = r#"{"line":"run","version":3,"everything":"is new"}"#;
     fs_err::write(runs.journal(&ids[0]), format!("{newer}\n")).unwrap();
     fs_err::write(runs.journal(&ids[1]), "no JSON\n{}\n").unwrap();
     fs_err::write(runs.journal(&ids[2]), "").unwrap();
@@ -133,7 +133,7 @@ fn a_journal_that_is_none_is_told_and_does_not_hide_the_others() {
         [
             "the journal is empty",
             "line 1 of the journal cannot be read",
-            "the journal has version 2, and this program knows 1"
+            "the journal has version 3, and this program knows 2"
         ]
     );
 }

@@ -7,9 +7,7 @@ use jiff::Timestamp;
 use mullion_engine::{
     Cancel, Clock, Event, Journal, Mask, Memory, Opening, Options, Report, Watch, run,
 };
-use mullion_plan::{
-    Action, Attend, ErrorClass, Perform, Plan, Stage, Step, StepError, StepId, Undo,
-};
+use mullion_plan::{Action, Attend, ErrorClass, Perform, Plan, Stage, Step, StepError, StepId};
 
 pub(crate) type Done = Result<(), StepError>;
 
@@ -100,10 +98,6 @@ impl<F: Fn(&Step, &dyn Attend) -> Done> Perform for StageHand<F> {
     fn tail(&self, step: &Step) -> Vec<String> {
         self.seen().asked.push(step.id.clone());
         self.last_lines.clone()
-    }
-
-    fn undo(&self, _undo: &Undo, _attendant: &dyn Attend) -> Done {
-        Ok(())
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use mullion_engine::{Cancel, Memory, VirtualClock};
-use mullion_plan::{Attend, ErrorClass, News, Perform, Step, StepError, StepId, Undo};
+use mullion_plan::{Attend, ErrorClass, News, Perform, Step, StepError, StepId};
 use mullion_testkit::{Dice, World};
 
 /// What ends a run early.
@@ -180,20 +180,5 @@ impl Perform for Witness<'_> {
         }
         state.done.insert(step.id.clone());
         Ok(())
-    }
-
-    fn undo(&self, undo: &Undo, attendant: &dyn Attend) -> Result<(), StepError> {
-        let mut state = self.state();
-        self.clock
-            .advance(Duration::from_millis(state.dice.roll(500)));
-        let passing = self.passing(&mut state);
-        if let Some((class, false)) = passing {
-            return Err(StepError::new(class, "a passing trouble"));
-        }
-        self.world.undo(undo, attendant)?;
-        match passing {
-            Some((class, _)) => Err(StepError::new(class, "the answer was lost")),
-            None => Ok(()),
-        }
     }
 }

@@ -191,12 +191,11 @@ fn preparation(view: &View<'_>, item: &Item<'_>, is_entered: bool) -> Vec<Link> 
         _ => false,
     };
     if !features.is_empty() {
-        let prior = prior(item.sight);
         let reason = match item.sight {
             Sight::Seen(_) => format!("{name} lacks {}", features.join(", ")),
             _ => unseen_reason(item, "features"),
         };
-        link(Action::EnableFeatures { features, prior }, reason);
+        link(Action::EnableFeatures { features }, reason);
     } else if reboots {
         link(Action::Reboot, format!("{name} waits for a reboot"));
     }
@@ -235,14 +234,14 @@ fn stocked(item: &Item<'_>, link: Link) -> Link {
 
 fn application(view: &View<'_>, item: &Item<'_>) -> Option<Link> {
     let blueprint = view.blueprint(item);
-    let (prior, reason) = match item.sight {
+    let reason = match item.sight {
         Sight::Seen(
             inside @ Inside {
                 blueprint: Some(applied),
                 ..
             },
         ) => {
-            let reason = if applied.fingerprint == blueprint.fingerprint {
+            if applied.fingerprint == blueprint.fingerprint {
                 let wanted = view.wanted.kubernetes;
                 let found = node(view, item)?
                     .kubernetes
@@ -257,24 +256,14 @@ fn application(view: &View<'_>, item: &Item<'_>) -> Option<Link> {
                 let reason = format!("blueprint changed: {changes}");
                 let parts = [reason].into_iter().chain(notes.into_iter().flatten());
                 parts.collect::<Vec<_>>().join("; ")
-            };
-            (Prior::Different, reason)
+            }
         }
-        Sight::Seen(inside) if !inside.drift.is_empty() => {
-            (Prior::Different, describe_drift(&inside.drift))
-        }
-        Sight::Seen(_) => (
-            Prior::Absent,
-            format!("no blueprint is wholly applied to {}", item.name()),
-        ),
-        unseen => (prior(unseen), unseen_reason(item, "blueprint")),
+        Sight::Seen(inside) if !inside.drift.is_empty() => describe_drift(&inside.drift),
+        Sight::Seen(_) => format!("no blueprint is wholly applied to {}", item.name()),
+        _ => unseen_reason(item, "blueprint"),
     };
     let os = item.group().system.os();
-    let action = Action::ApplyBlueprint {
-        blueprint,
-        os,
-        prior,
-    };
+    let action = Action::ApplyBlueprint { blueprint, os };
     let link = Link::new(Stage::Prepare, action, reason);
     if item.duty() == Duty::LoadBalancer {
         return Some(link);

@@ -10,7 +10,7 @@ use mullion_spec::words::{MachineAccess, Os};
 use super::machine::{Wait, Work};
 use super::view::View;
 use super::{Mark, Sheet};
-use crate::action::{Action, Prior};
+use crate::action::Action;
 use crate::address;
 use crate::stage::Stage;
 use crate::wanted::{self, TemplateId};
@@ -125,26 +125,19 @@ impl Sheet {
             let opened = host
                 .and_then(|host| host.network_access)
                 .filter(|found| *found != access);
-            let (prior, reason) = match host.and_then(|host| host.network) {
+            let reason = match host.and_then(|host| host.network) {
                 Some(found) if found == network => match (lacks, opened) {
                     (None, None) => continue,
-                    (Some(lacks), _) => (
-                        Prior::Different,
-                        format!("the network of {place} is not whole: {lacks}"),
-                    ),
-                    (None, Some(found)) => (Prior::Different, access_reason(found).to_owned()),
+                    (Some(lacks), _) => format!("the network of {place} is not whole: {lacks}"),
+                    (None, Some(found)) => access_reason(found).to_owned(),
                 },
-                Some(found) => (Prior::Different, format!("the network there is {found}")),
-                None => (
-                    Prior::Absent,
-                    format!("{place} has no network for machines"),
-                ),
+                Some(found) => format!("the network there is {found}"),
+                None => format!("{place} has no network for machines"),
             };
             let action = Action::MakeNetwork {
                 place: place.clone(),
                 network,
                 access,
-                prior,
             };
             let id = self.push(Stage::Hosts, None, action, reason, Vec::new());
             self.networks.insert(place, id);

@@ -107,15 +107,6 @@ fn a_network_that_is_not_whole_is_finished_and_no_machine_is_touched() {
         reason(&plan, "host-network/@local"),
         "the network of this computer is not whole: its way out is gone"
     );
-    // Machines are on it: it must not go when the run fails.
-    let step = &plan.steps()[0];
-    assert!(matches!(
-        step.action,
-        Action::MakeNetwork {
-            prior: Prior::Different,
-            ..
-        }
-    ));
 }
 
 #[test]
@@ -219,10 +210,6 @@ fn a_control_plane_that_is_only_off_is_started_and_nothing_is_reset() {
     assert_eq!(reason(&plan, "start/cp1"), "cp1 is off");
     let init = plan.get(&StepId::new("init/cp1")).unwrap();
     assert_eq!(init.reason, "it is not known whether there is a cluster");
-    assert!(
-        init.undo().is_none(),
-        "what may have been there is not undone"
-    );
     let destroys = ["reset/", "forget/", "drain/", "remove/"];
     let destroying = |id: &&str| destroys.iter().any(|word| id.starts_with(word));
     assert_eq!(ids(&plan).into_iter().find(destroying), None);
@@ -335,17 +322,11 @@ fn nobody_is_treated_as_absent_because_they_could_not_be_asked() {
     assert_eq!(reason(&plan, "reach/lin1"), "nobody has looked at lin1 yet");
     let steps = of_machine(&plan, "lin1");
     assert!(!steps.contains(&"join/lin1"), "the API server knows it");
-    for step in plan.steps() {
-        assert_eq!(step.undo(), None, "{}: nothing was made", step.id);
-    }
-    let apply = &plan.get(&StepId::new("apply/lin1")).unwrap().action;
-    assert!(matches!(
-        apply,
-        Action::ApplyBlueprint {
-            prior: Prior::Unknown,
-            ..
-        }
-    ));
+    let apply = plan.get(&StepId::new("apply/lin1")).unwrap();
+    assert_eq!(
+        apply.reason,
+        "nobody has looked at the blueprint of lin1 yet"
+    );
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Settings that a cluster keeps from its beginning, and a node from its joining.
 
 use mullion_plan::{
-    Action, ClusterFacts, Documents, Fingerprint, Observed, Obstacle, Plan, Prior, Unusable,
-    Wanted, plan, plan_reset,
+    Action, ClusterFacts, Documents, Fingerprint, Observed, Obstacle, Plan, Unusable, Wanted, plan,
+    plan_reset,
 };
 use mullion_spec::words::MachineAccess;
 use mullion_testkit::{Dice, Until, World, run};
@@ -318,7 +318,7 @@ fn promise_08_from_where_machines_are_reachable_changes_in_place() {
     let world = up(&sketch);
     let mut observed = look(&world, &sketch);
     let access = |plan: &Plan| match &plan.steps()[0].action {
-        Action::MakeNetwork { access, prior, .. } => (*access, *prior),
+        Action::MakeNetwork { access, .. } => *access,
         other => panic!("{other:?}"),
     };
     // The file opens it: the network is made again, and no machine is touched.
@@ -329,7 +329,7 @@ fn promise_08_from_where_machines_are_reachable_changes_in_place() {
         &observed,
     );
     assert_eq!(ids(&plan), ["host-network/@local", "verify/smoke"]);
-    assert_eq!(access(&plan), (MachineAccess::Lan, Prior::Different));
+    assert_eq!(access(&plan), MachineAccess::Lan);
     let step = &plan.steps()[0];
     let title = step.action.title(None);
     assert!(title.ends_with("reachable from other networks"), "{title}");
@@ -339,7 +339,7 @@ fn promise_08_from_where_machines_are_reachable_changes_in_place() {
     }
     let plan = planned(&sketch, &observed);
     assert_eq!(ids(&plan), ["host-network/@local", "verify/smoke"]);
-    assert_eq!(access(&plan), (MachineAccess::Host, Prior::Different));
+    assert_eq!(access(&plan), MachineAccess::Host);
     assert_eq!(
         reason(&plan, "host-network/@local"),
         "`network.machineAccess` is `host`, and the firewall lets other networks in"

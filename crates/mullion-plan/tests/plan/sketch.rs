@@ -319,18 +319,6 @@ impl Sketch {
         }
         world
     }
-
-    /// Whether there is a Windows machine.
-    pub(crate) fn has_windows(&self) -> bool {
-        [
-            &self.stand_ins,
-            &self.windows,
-            &self.disks,
-            &self.old_windows,
-        ]
-        .iter()
-        .any(|crew| crew.count > 0)
-    }
 }
 
 /// Reads a file whose only mistakes are wishes that a later release will have: planning is ready for

@@ -402,7 +402,9 @@ impl State {
             let words = format!("{name} is a machine of the user's");
             return Err(StepError::new(ErrorClass::NotOurs, words));
         }
+        let is_whole = self.is_removed_whole;
         if let Ok(etcd) = self.api()
+            && !is_whole
             && (etcd.nodes.contains_key(name) || etcd.members.contains(name))
         {
             return Err(refused(format!("{name} is still a node")));

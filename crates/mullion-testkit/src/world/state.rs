@@ -28,6 +28,8 @@ pub(super) struct State {
     pub(super) clusters: u32,
     /// Whether nobody can ask etcd for its members.
     pub(super) hides_etcd: bool,
+    /// Whether the whole cluster is removed: its machines go as nodes.
+    pub(super) is_removed_whole: bool,
     /// Snapshots that were saved: of what cluster, and before which machine was emptied or got new certificates.
     pub(super) snapshots: Vec<(ClusterId, MachineName)>,
     /// Machines that may get new certificates: a snapshot was saved, or etcd gave none.
