@@ -12,7 +12,7 @@ use mullion_engine::{
     RunState, StepState, Unwatched, VirtualClock, run,
 };
 use mullion_plan::{Plan, Rest, StepId, plan_down};
-use mullion_testkit::ports::without_stock;
+use mullion_testkit::ports::without_what_stays;
 use mullion_testkit::{Dice, Fault, World};
 
 use crate::sketch::{Sketch, ids};
@@ -100,8 +100,8 @@ fn history(seed: u64) {
     );
     take_down(sketch, &world, &clock, seed);
     assert_eq!(
-        without_stock(sketch.look(&world)),
-        without_stock(before),
+        without_what_stays(sketch.look(&world)),
+        without_what_stays(before),
         "seed {seed}: nothing is left behind"
     );
 }
@@ -257,6 +257,8 @@ fn reasonable(report: &Report, plan: &Plan, is_cut: bool, seed: u64) {
 /// Removes the cluster, with failures on the way that pass.
 fn take_down(sketch: &Sketch, world: &World, clock: &VirtualClock, seed: u64) {
     world.remove_whole();
+    // An earlier fault is over.
+    world.arm(usize::MAX, Fault::CrashBefore);
     for round in 0.. {
         let plan = plan_down(&sketch.look(world), Rest::Nothing, &BTreeMap::new());
         assert_eq!(plan.obstacles(), [], "seed {seed}");
