@@ -153,7 +153,9 @@ fn two_are_renewed_one_after_the_other(lab: &Lab) {
         age_one(lab, machine);
         let found = certificates_of(lab, machine);
         assert_eq!(found["first"]["file"], "pki/front-proxy-client.crt");
-        assert_eq!(found["first"]["daysLeft"], 4, "{machine}: {found}");
+        // Five days less what has passed since, which may be less than a second.
+        let left = found["first"]["daysLeft"].as_i64().unwrap();
+        assert!((4..=5).contains(&left), "{machine}: {found}");
     }
     let ran = lab.up().says(&[
         "renewed the certificates of cp1",
