@@ -59,22 +59,19 @@ fn with_exceptions(files: &[File], exceptions: &[Exception]) -> Vec<Breach> {
 
 fn named_anywhere_else(files: &[File]) -> Vec<Breach> {
     let mut breaches = Vec::new();
-    for (file, source) in sources::of_product(files) {
+    for (file, _) in sources::of_product(files) {
         if file
             .crate_name()
             .is_some_and(|name| AT_HOME.contains(&name))
         {
             continue;
         }
-        let mut found: Vec<_> = [&source.code, &source.comments, &source.literals]
-            .into_iter()
-            .flat_map(|text| names(text))
-            .collect();
-        found.sort_unstable();
         breaches.extend(
-            found
+            names(&file.text)
                 .into_iter()
-                .filter(|(_, driver)| !is_own_module(&file.path, driver))
+                .filter(|(place, driver)| {
+                    !is_own_module(&file.path, driver) && !file.source().is_test(*place)
+                })
                 .map(|(place, driver)| {
                     Breach::new(
                         file,

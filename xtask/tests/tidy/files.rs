@@ -1,8 +1,11 @@
 //! The files of the repository, and what a rule says about one of them.
 
+use std::cell::OnceCell;
 use std::fmt::{self, Display, Formatter};
 use std::path::Path;
 use std::process::Command;
+
+use crate::rust::{Source, Token};
 
 /// One file: its path from the repository's root, with `/` between folders, and its text.
 ///
@@ -11,6 +14,7 @@ use std::process::Command;
 pub(crate) struct File {
     pub(crate) path: String,
     pub(crate) text: String,
+    source: OnceCell<Source>,
 }
 
 impl File {
@@ -18,7 +22,20 @@ impl File {
         Self {
             path: path.into(),
             text: text.into(),
+            source: OnceCell::new(),
         }
+    }
+
+    /// The Rust source in this file: every rule uses what the first one read.
+    pub(crate) fn source(&self) -> &Source {
+        let read = || Source::new(&self.text);
+        self.source
+            .get_or_init(|| read().unwrap_or_else(|error| panic!("{}: {error}", self.path)))
+    }
+
+    /// The tokens of the Rust source in this file, test code included.
+    pub(crate) fn tokens(&self) -> Vec<Token<'_>> {
+        self.source().tokens(&self.text)
     }
 
     pub(crate) fn is_rust(&self) -> bool {
@@ -121,10 +138,7 @@ pub(crate) fn of_repository(root: &Path) -> Vec<File> {
         .filter(|path| root.join(path).is_file())
         .map(|path| {
             let bytes = fs_err::read(root.join(&path)).expect("a listed file can be read");
-            File {
-                path,
-                text: String::from_utf8(bytes).unwrap_or_default(),
-            }
+            File::new(&path, &String::from_utf8(bytes).unwrap_or_default())
         })
         .collect()
 }

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use crate::files::{Breach, File, line_of};
-use crate::rust::{Source, tokens};
 
 /// Words that tell a reader nothing about what a file holds.
 const EMPTY_WORDS: &[&str] = &[
@@ -48,9 +47,7 @@ pub(crate) fn telling_names(files: &[File]) -> Vec<Breach> {
 
 /// Modules that are written inside a file; one with a file of its own is told by that file's name.
 fn modules_in(file: &File) -> Vec<Breach> {
-    let code = Source::new(&file.text).code;
-    let tokens = tokens(&code);
-    tokens
+    file.tokens()
         .windows(3)
         .filter(|window| window[0].text == "mod" && window[2].text == "{")
         .filter_map(|window| {

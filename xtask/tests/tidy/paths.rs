@@ -1,6 +1,10 @@
 //! The paths that code names, with imports resolved.
 
-use crate::rust::{Token, tokens};
+use syn::ext::IdentExt as _;
+use syn::spanned::Spanned as _;
+use syn::{ItemUse, UseTree};
+
+use crate::rust::Token;
 
 /// One path, such as `std::fs::read`, with the place where code names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,10 +27,10 @@ struct Import {
 /// What was imported under a banned path is told once, at the import.
 pub(crate) fn naming(
     code: &str,
+    tokens: &[Token<'_>],
     banned: impl Fn(&[String], Glob) -> Option<String>,
 ) -> Vec<(usize, String)> {
-    let tokens = tokens(code);
-    let (imports, rest) = split_imports(&tokens);
+    let (imports, rest) = split_imports(code, tokens);
     let mut found = Vec::new();
     let mut harmless = Vec::new();
     for import in &imports {
@@ -73,17 +77,27 @@ pub(crate) enum Glob {
 }
 
 /// The imports of some code, and the paths named outside them.
-fn split_imports(tokens: &[Token<'_>]) -> (Vec<Import>, Vec<Named>) {
+fn split_imports(code: &str, tokens: &[Token<'_>]) -> (Vec<Import>, Vec<Named>) {
     let mut imports = Vec::new();
     let mut rest = Vec::new();
     let mut index = 0;
     while index < tokens.len() {
         let text = |index: usize| tokens.get(index).map_or("", |token| token.text);
-        // `use<'a>` in a type is not an import.
-        if text(index) == "use" && text(index + 1) != "<" {
-            index = read_tree(tokens, index + 1, &[], &mut imports);
+        let place = tokens[index].place;
+        // A macro may have `$crate` in an import. `syn` rejects `use<'a>` in a type, which is no import.
+        let import = |end: usize| code[place..=tokens[end].place].replace('$', " ");
+        if text(index) == "use"
+            && let Some(end) = (index..tokens.len()).find(|end| text(*end) == ";")
+            && let Ok(import) = syn::parse_str::<ItemUse>(&import(end))
+        {
+            let mut found = Vec::new();
+            leaves(&import.tree, Vec::new(), start(&import.tree), &mut found);
+            imports.extend(found.into_iter().map(|import| Import {
+                place: place + import.place,
+                ..import
+            }));
+            index = end + 1;
         } else if is_name(text(index)) {
-            let place = tokens[index].place;
             let mut path = vec![text(index).to_owned()];
             index += 1;
             while text(index) == "::" && is_name(text(index + 1)) {
@@ -102,71 +116,35 @@ fn is_name(text: &str) -> bool {
     text.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
 }
 
-/// Reads one import tree and gives the index after it.
-fn read_tree(
-    tokens: &[Token<'_>],
-    start: usize,
-    prefix: &[String],
-    imports: &mut Vec<Import>,
-) -> usize {
-    let text = |index: usize| tokens.get(index).map_or("", |token| token.text);
-    let place = tokens.get(start).map_or(0, |token| token.place);
-    let mut path = prefix.to_vec();
-    let mut index = start;
-    loop {
-        match text(index) {
-            "::" => index += 1,
-            "*" => {
-                imports.push(Import {
-                    path,
-                    name: None,
-                    place,
-                });
-                return index + 1;
-            }
-            "{" => {
-                index += 1;
-                while index < tokens.len() && text(index) != "}" {
-                    index = if text(index) == "," {
-                        index + 1
-                    } else {
-                        read_tree(tokens, index, &path, imports)
-                    };
-                }
-                return index + 1;
-            }
-            "as" => {
-                imports.push(Import {
-                    path,
-                    name: Some(text(index + 1).to_owned()),
-                    place,
-                });
-                return index + 2;
-            }
-            "self" if !path.is_empty() => index += 1,
-            name if is_name(name) => {
-                path.push(name.to_owned());
-                index += 1;
-            }
-            _ => {
-                if let Some(name) = path.last().cloned() {
-                    let name = Some(name);
-                    imports.push(Import { path, name, place });
-                }
-                // A sign that no tree holds: go past it, so that reading always ends.
-                return if matches!(text(index), "," | "}") {
-                    index
-                } else {
-                    index + 1
-                };
-            }
+fn start(tree: &UseTree) -> usize {
+    tree.span().byte_range().start
+}
+
+/// Adds what an import tree imports to `found`.
+fn leaves(tree: &UseTree, mut path: Vec<String>, place: usize, found: &mut Vec<Import>) {
+    let (last, name) = match tree {
+        UseTree::Path(tree) => {
+            path.push(tree.ident.unraw().to_string());
+            return leaves(&tree.tree, path, place, found);
         }
-    }
+        UseTree::Group(group) => {
+            let trees = group.items.iter();
+            return trees.for_each(|tree| leaves(tree, path.clone(), start(tree), found));
+        }
+        UseTree::Glob(_) => (None, None),
+        UseTree::Name(tree) => (Some(&tree.ident), None),
+        UseTree::Rename(tree) => (Some(&tree.ident), Some(tree.rename.unraw().to_string())),
+    };
+    let own = last.filter(|last| *last != "self");
+    path.extend(own.map(|own| own.unraw().to_string()));
+    let name = last.and_then(|_| name.or_else(|| path.last().cloned()));
+    found.push(Import { path, name, place });
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rust::Source;
 
     /// What `naming` finds with `std::fs` and `std::time::Instant` on the list.
     fn found(code: &str) -> Vec<String> {
@@ -183,7 +161,9 @@ mod tests {
                 (is_below || takes_all).then(|| entry.join("::"))
             })
         };
-        naming(code, banned)
+        // Code that ends too early has no tokens.
+        let tokens = Source::new(code).map(|source| source.tokens(code));
+        naming(code, &tokens.unwrap_or_default(), banned)
             .into_iter()
             .map(|(place, entry)| format!("{place} {entry}"))
             .collect()

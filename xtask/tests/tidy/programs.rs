@@ -2,11 +2,8 @@
 //! its own, the list below says what ends it.
 
 use crate::files::{Breach, Exception, File, line_of, with_exceptions};
+use crate::paths::{Glob, naming};
 use crate::sources;
-
-/// What makes a command for a program of the computer that the product runs on. Commands for other machines are
-/// `mullion_ssh`'s, and have their limits there.
-const MAKERS: &[&str] = &["std::process::Command", "process::{", "process::Command"];
 
 /// Files that make commands, each with what ends the program.
 const EXCEPTIONS: &[Exception] = &[
@@ -83,24 +80,24 @@ pub(crate) fn limited(files: &[File]) -> Vec<Breach> {
     with_exceptions(LISTED_IN, EXCEPTIONS, makers(files))
 }
 
+/// Files that name `process::Command`. Commands for other machines are `mullion_ssh`'s, and have their limits there.
 fn makers(files: &[File]) -> Vec<Breach> {
     let mut breaches = Vec::new();
     let is_tool =
         |path: &str| path.starts_with("xtask/") || path.starts_with("crates/mullion-fuzz/");
-    for (file, source) in sources::of_product(files) {
+    // The extensions of a command, such as `CommandExt`, are found too.
+    let makes = |path: &[String], glob: Glob| {
+        let is_named = |pair: &[String]| pair[0] == "process" && pair[1].starts_with("Command");
+        let is_all = glob == Glob::Yes && path.last().is_some_and(|name| name == "process");
+        (is_all || path.windows(2).any(is_named)).then(String::new)
+    };
+    for (file, tokens) in sources::of_product(files) {
         // What developers run, they end.
         if is_tool(&file.path) {
             continue;
         }
-        let code = &source.code;
-        let place = MAKERS.iter().find_map(|maker| {
-            let mut places = code.match_indices(maker);
-            places.find_map(|(place, _)| {
-                let statement = code[place..].split(';').next().unwrap_or_default();
-                statement.contains("Command").then_some(place)
-            })
-        });
-        breaches.extend(place.map(|place| {
+        let first = naming(&file.text, &tokens, makes).into_iter().next();
+        breaches.extend(first.map(|(place, _)| {
             let line = line_of(&file.text, place);
             Breach::new(
                 file,
@@ -124,6 +121,8 @@ mod tests {
         let imported = "use std::process::{Child, Command};\nfn a() { Command::new(\"ip\"); }";
         assert_eq!(told("crates/mullion-kube/src/a.rs", imported), 1);
         assert_eq!(told("crates/mullion-kube/tests/a.rs", imported), 0);
+        let renamed = "use std::process as p;\nfn a() { p::Command::new(\"ip\"); }";
+        assert_eq!(told("crates/mullion-kube/src/a.rs", renamed), 1);
         let other = "use mullion_ssh::Command;\nuse std::process::{Child, Stdio};";
         assert_eq!(told("crates/mullion-kube/src/a.rs", other), 0);
     }

@@ -2,7 +2,7 @@
 
 use crate::files::{Breach, File, line_of};
 use crate::paths::{Glob, naming};
-use crate::rust::tokens;
+use crate::rust::{Token, macro_calls};
 use crate::sources;
 
 /// The crates that only compute.
@@ -71,45 +71,43 @@ const ASKING_METHODS: &[&str] = &[
 /// Library crates do not print, read the environment or end the process.
 pub(crate) fn quiet_libraries(files: &[File]) -> Vec<Breach> {
     let is_library = |name: &str| !PROGRAMS.contains(&name);
-    check(files, is_library, |code| {
-        let mut found = naming(code, |path, glob| banned(FOR_PROGRAMS, path, glob));
-        found.extend(calls(code, |before, name, after| {
-            before != "." && PRINTING_MACROS.contains(&name) && after == "!"
-        }));
+    check(files, is_library, |text, tokens| {
+        let mut found = naming(text, tokens, |path, glob| banned(FOR_PROGRAMS, path, glob));
+        found.extend(macro_calls(tokens, PRINTING_MACROS));
         found
     })
 }
 
 /// Pure crates touch no file, clock, process or network.
 pub(crate) fn pure_crates(files: &[File]) -> Vec<Breach> {
-    check(
-        files,
-        |name| PURE.contains(&name),
-        |code| {
-            let mut found = naming(code, |path, glob| banned(OUTSIDE, path, glob));
-            found.extend(calls(code, |before, name, after| {
-                before == "." && ASKING_METHODS.contains(&name) && after == "("
-            }));
-            found
-        },
-    )
+    let is_pure = |name: &str| PURE.contains(&name);
+    check(files, is_pure, |text, tokens| {
+        let mut found = naming(text, tokens, |path, glob| banned(OUTSIDE, path, glob));
+        let asking = tokens.windows(3).filter(|window| {
+            window[0].text == "."
+                && ASKING_METHODS.contains(&window[1].text)
+                && window[2].text == "("
+        });
+        found.extend(asking.map(|window| (window[1].place, window[1].text.to_owned())));
+        found
+    })
 }
 
 /// Runs a search over the product code of the crates that are wanted.
 fn check(
     files: &[File],
     is_wanted: impl Fn(&str) -> bool,
-    search: impl Fn(&str) -> Vec<(usize, String)>,
+    search: impl Fn(&str, &[Token<'_>]) -> Vec<(usize, String)>,
 ) -> Vec<Breach> {
     let mut breaches = Vec::new();
-    for (file, source) in sources::of_product(files) {
+    for (file, tokens) in sources::of_product(files) {
         let Some(name) = file.crate_name().filter(|name| is_wanted(name)) else {
             continue;
         };
         if !file.path.starts_with(&format!("crates/{name}/src/")) {
             continue;
         }
-        let mut found = search(&source.code);
+        let mut found = search(&file.text, &tokens);
         found.sort();
         breaches.extend(found.into_iter().map(|(place, what)| {
             Breach::new(
@@ -135,32 +133,6 @@ fn banned(list: &[&str], path: &[String], glob: Glob) -> Option<String> {
             is_at_or_below(&path, entry) || (glob == Glob::Yes && is_at_or_below(entry, &path))
         })
         .map(|entry| (*entry).to_owned())
-}
-
-/// The words for which a test of the sign before, the word and the sign after says yes.
-fn calls(code: &str, is_call: impl Fn(&str, &str, &str) -> bool) -> Vec<(usize, String)> {
-    let tokens = tokens(code);
-    let text = |index: Option<usize>| {
-        index
-            .and_then(|index| tokens.get(index))
-            .map_or("", |token| token.text)
-    };
-    (0..tokens.len())
-        .filter(|index| {
-            let after = text(Some(index + 1));
-            // `print != x` is a comparison.
-            let is_comparison = after == "!" && text(Some(index + 2)) == "=";
-            !is_comparison && is_call(text(index.checked_sub(1)), tokens[*index].text, after)
-        })
-        .map(|index| {
-            let sign = if text(Some(index + 1)) == "!" {
-                "!"
-            } else {
-                ""
-            };
-            (tokens[index].place, format!("{}{sign}", tokens[index].text))
-        })
-        .collect()
 }
 
 #[cfg(test)]

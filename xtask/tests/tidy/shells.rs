@@ -22,14 +22,16 @@ pub(crate) fn no_powershell(files: &[File]) -> Vec<Breach> {
 
 fn named(files: &[File]) -> Vec<Breach> {
     let mut breaches = Vec::new();
-    for (file, source) in sources::of_product(files) {
-        let literals = source.literals.to_ascii_lowercase();
-        for name in NAMES {
-            let places = literals.match_indices(name);
-            breaches.extend(places.map(|(place, _)| {
-                let line = line_of(&file.text, place);
-                Breach::new(file, line, format!("names `{name}`"))
-            }));
+    for (file, tokens) in sources::of_product(files) {
+        for token in tokens.iter().filter(|token| token.text.contains('"')) {
+            let literal = token.text.to_ascii_lowercase();
+            for name in NAMES {
+                let places = literal.match_indices(name);
+                breaches.extend(places.map(|(at, _)| {
+                    let line = line_of(&file.text, token.place + at);
+                    Breach::new(file, line, format!("names `{name}`"))
+                }));
+            }
         }
     }
     breaches

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use crate::files::File;
-use crate::rust::{Source, test_modules};
+use crate::rust::{Token, test_modules};
 
-/// Every Rust file that is not test code, told apart, with the test items in it left out.
-pub(crate) fn of_product(files: &[File]) -> Vec<(&File, Source)> {
+/// Every Rust file that is not test code, with its tokens, those of test items left out.
+pub(crate) fn of_product(files: &[File]) -> Vec<(&File, Vec<Token<'_>>)> {
     let rust: Vec<_> = files.iter().filter(|file| file.is_rust()).collect();
     let declared: BTreeSet<String> = rust
         .iter()
@@ -24,7 +24,11 @@ pub(crate) fn of_product(files: &[File]) -> Vec<(&File, Source)> {
     };
     rust.into_iter()
         .filter(|file| !is_test(&file.path))
-        .map(|file| (file, Source::new(&file.text).without_tests()))
+        .map(|file| {
+            let mut tokens = file.tokens();
+            tokens.retain(|token| !file.source().is_test(token.place));
+            (file, tokens)
+        })
         .collect()
 }
 
@@ -39,8 +43,7 @@ fn declared_for_tests(file: &File) -> Vec<String> {
         "lib" | "main" | "mod" => folder.to_owned(),
         _ => format!("{folder}/{stem}"),
     };
-    let modules = test_modules(&Source::new(&file.text).code);
-    modules
+    test_modules(&file.text, file.source())
         .into_iter()
         .map(|module| format!("{base}/{module}"))
         .collect()

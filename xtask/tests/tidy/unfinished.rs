@@ -1,7 +1,7 @@
 //! Nothing is left for later without saying why.
 
 use crate::files::{Breach, File, line_of};
-use crate::rust::{Source, attribute, tokens};
+use crate::rust::{Token, macro_calls};
 
 /// Macros that stand for code that is missing.
 const MACROS: &[&str] = &["todo", "unimplemented"];
@@ -13,22 +13,34 @@ const PUT_OFF: &str = "FIXME";
 pub(crate) fn finished(files: &[File]) -> Vec<Breach> {
     let mut breaches = Vec::new();
     for file in files.iter().filter(|file| file.is_rust()) {
-        let source = Source::new(&file.text);
-        let mut found = ignored_without_reason(&source);
-        let tokens = tokens(&source.code);
-        for window in tokens.windows(3) {
-            let is_call = window[1].text == "!" && window[2].text != "=";
-            if is_call && MACROS.contains(&window[0].text) {
-                found.push((window[0].place, format!("`{}!` is left", window[0].text)));
+        let tokens = file.tokens();
+        let calls = macro_calls(&tokens, MACROS).into_iter();
+        let mut found: Vec<_> = calls
+            .map(|(place, call)| (place, format!("`{call}` is left")))
+            .collect();
+        let texts: Vec<_> = tokens.iter().map(|token| token.text).collect();
+        for (index, token) in tokens.iter().enumerate() {
+            let has_reason = match texts[index..] {
+                ["#", "[", "ignore", "]", ..] | ["#", "!", "[", "ignore", "]", ..] => false,
+                ["#", "[", "ignore", "=", text, ..] | ["#", "!", "[", "ignore", "=", text, ..] => {
+                    let mut parts = text.split('"');
+                    parts.nth(1).is_some_and(|reason| !reason.trim().is_empty())
+                }
+                _ => true,
+            };
+            if !has_reason {
+                let what = "an ignored test states no reason";
+                found.push((token.place, what.to_owned()));
             }
         }
-        let comments = source.comments.match_indices(PUT_OFF);
-        found.extend(comments.map(|(place, _)| {
-            (
-                place,
-                format!("`{PUT_OFF}` is left: repair it or open an issue"),
-            )
-        }));
+        for (place, _) in file.text.match_indices(PUT_OFF) {
+            let is_in =
+                |token: &Token<'_>| (token.place..token.place + token.text.len()).contains(&place);
+            if !tokens.iter().any(is_in) {
+                let what = format!("`{PUT_OFF}` is left: repair it or open an issue");
+                found.push((place, what));
+            }
+        }
         found.sort();
         breaches.extend(
             found
@@ -37,36 +49,6 @@ pub(crate) fn finished(files: &[File]) -> Vec<Breach> {
         );
     }
     breaches
-}
-
-fn ignored_without_reason(source: &Source) -> Vec<(usize, String)> {
-    let tokens = tokens(&source.code);
-    let mut found = Vec::new();
-    for index in 0..tokens.len() {
-        let Some(attribute) = attribute(&tokens, index) else {
-            continue;
-        };
-        let texts: Vec<_> = attribute.tokens.iter().map(|token| token.text).collect();
-        let has_reason = match texts[..] {
-            ["ignore"] => false,
-            // The reason's text stands between its quotes, in the literals.
-            ["ignore", "=", ..] => {
-                let start = attribute.tokens[0].place;
-                let end = tokens
-                    .get(attribute.next - 1)
-                    .map_or(source.literals.len(), |token| token.place);
-                !source.literals[start..end].trim().is_empty()
-            }
-            _ => true,
-        };
-        if !has_reason {
-            found.push((
-                attribute.start,
-                "an ignored test states no reason".to_owned(),
-            ));
-        }
-    }
-    found
 }
 
 #[cfg(test)]

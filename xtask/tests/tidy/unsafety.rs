@@ -1,7 +1,6 @@
 //! Unsafe code stands where Windows is called, and nowhere else.
 
 use crate::files::{Breach, File, line_of};
-use crate::rust::{Source, tokens};
 
 /// The adapter that calls Windows.
 const ADAPTER: &str = "crates/mullion-agent/src/system/windows";
@@ -20,8 +19,7 @@ pub(crate) fn in_its_place(files: &[File]) -> Vec<Breach> {
         if !file.is_rust() || is_adapter(&file.path) {
             continue;
         }
-        let source = Source::new(&file.text);
-        for token in tokens(&source.code) {
+        for token in file.tokens() {
             if WORDS.contains(&token.text) {
                 let line = line_of(&file.text, token.place);
                 let what = format!("`{}` is for `{ADAPTER}` alone", token.text);
