@@ -159,6 +159,11 @@ pub(super) fn way_out_lacks(
     Ok((!is_passed).then(|| format!("the firewall drops what passes through {bridge}")))
 }
 
+/// Whether the network's chain for packets that pass is there.
+pub(super) fn has_pass_chain(bridge: &str) -> Result<bool, DriverError> {
+    has_chain(&chain_name(bridge))
+}
+
 /// Removes the rules that let packets pass; `by_older` where an older version made the network.
 pub(super) fn remove_passes(bridge: &str, by_older: bool) -> Result<(), DriverError> {
     // Without the program there are no rules of its making.

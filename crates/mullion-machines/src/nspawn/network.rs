@@ -243,7 +243,8 @@ pub(super) fn make(wish: &NetworkWish) -> Result<(), DriverError> {
     let by_older = tables.are_older(is_labelled);
     let kernel = Kernel::here()?;
     // Before anything that shows a network here.
-    kernel.forget_former(&clusters(&links, tables.any().then_some(&wish.cluster)))?;
+    let has_rules = tables.any() || firewall::has_pass_chain(&bridge)?;
+    kernel.forget_former(&clusters(&links, has_rules.then_some(&wish.cluster)))?;
     // Before the bridge: no machine is reachable for a moment, and no network is there that this cannot be asked of.
     firewall::set_access(&bridge, wish.access)?;
     if own.is_none() {
@@ -290,8 +291,9 @@ fn take_away(cluster: &ClusterName, links: &[Link], kernel: &Kernel) -> Result<(
     let bridge = names::bridge(cluster);
     let has_bridge = links.iter().any(|link| belongs(link, cluster));
     let tables = Tables::of(&bridge)?;
+    // Somebody may have removed everything else by hand.
+    let is_here = has_bridge || tables.any() || firewall::has_pass_chain(&bridge)?;
     firewall::remove_passes(&bridge, tables.are_older(has_bridge))?;
-    let is_here = has_bridge || tables.any();
     kernel.forget_former(&clusters(links, is_here.then_some(cluster)))?;
     if is_here {
         kernel.adopt()?;
