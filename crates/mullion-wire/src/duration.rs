@@ -11,8 +11,7 @@ pub fn shown(duration: Duration) -> String {
         0 => return "0 s".into(),
         1..100 => return format!("{ms} ms"),
         100..10_000 => {
-            // Never more than the duration, as the larger units.
-            let tenths = ms / 100;
+            let tenths = (ms + 50) / 100;
             return match tenths % 10 {
                 0 => format!("{} s", tenths / 10),
                 tenth => format!("{}.{tenth} s", tenths / 10),
@@ -47,7 +46,9 @@ mod tests {
             (40, "40 ms"),
             (400, "0.4 s"),
             (1_000, "1 s"),
-            (9_999, "9.9 s"),
+            (440, "0.4 s"),
+            (9_877, "9.9 s"),
+            (9_999, "10 s"),
             (12_400, "12 s"),
             (59_999, "59 s"),
             (60_000, "1 min"),

@@ -487,7 +487,7 @@ mod tests {
         };
         assert_eq!(
             got(&row),
-            "1 min 01 s  program kubelet 1.36.4 for linux: FAILED"
+            " 1 min 1 s  program kubelet 1.36.4 for linux: FAILED"
         );
         assert_eq!(
             trouble(&row, "error"),

@@ -333,9 +333,9 @@ mod tests {
         run 20260107-085730123-4f2a: mullion up
         cluster `demo`, began 2026-01-07T08:57:30Z, failed after 9.9 s: 1 of 3 steps done
 
-        STEP        STAGE     STATE   BEGAN   TOOK   TRIES
-        start/lin1  machines  done    +0.9 s  2.0 s  1
-        reach/lin1  machines  failed  +2.9 s  7.0 s  1
+        STEP        STAGE     STATE   BEGAN   TOOK  TRIES
+        start/lin1  machines  done    +0.9 s  2 s   1
+        reach/lin1  machines  failed  +2.9 s  7 s   1
 
         reach/lin1 (reach lin1): lin1 does not answer
           because: no route
