@@ -1,60 +1,37 @@
 //! The registry below `HKEY_LOCAL_MACHINE`.
 
-use windows::Win32::Foundation::{
-    ERROR_FILE_NOT_FOUND, ERROR_MORE_DATA, ERROR_NO_MORE_ITEMS, ERROR_PATH_NOT_FOUND, ERROR_SUCCESS,
-};
+use windows::Win32::Foundation::{ERROR_FILE_NOT_FOUND, ERROR_MORE_DATA, ERROR_PATH_NOT_FOUND};
 use windows::Win32::System::Registry::{
     HKEY, HKEY_LOCAL_MACHINE, KEY_QUERY_VALUE, KEY_READ, KEY_SET_VALUE, KEY_WOW64_64KEY,
-    REG_OPTION_NON_VOLATILE, REG_SAM_FLAGS, REG_VALUE_TYPE, RegCloseKey, RegCreateKeyExW,
-    RegDeleteKeyExW, RegDeleteValueW, RegEnumKeyExW, RegOpenKeyExW, RegQueryInfoKeyW,
-    RegQueryValueExW, RegSetValueExW,
+    REG_SAM_FLAGS, RegDeleteKeyExW, RegQueryInfoKeyW,
 };
-use windows::core::{PCWSTR, PWSTR};
+use windows_registry::{Key, LOCAL_MACHINE, OpenOptions, Type};
 
 use super::super::registry::{Value, below_machine};
 use super::super::{Removed, SystemError};
-use super::call::{Wide, outcome};
+use super::call::{Wide, failed, is, outcome};
 
-/// The longest name that a key has, and its zero.
-const LONGEST_NAME: usize = 256;
-
-/// A key that is open.
-struct Key(HKEY);
-
-impl Drop for Key {
-    fn drop(&mut self) {
-        // Nothing is lost with a handle that does not close.
-        let _ = unsafe { RegCloseKey(self.0) };
-    }
+fn below(key: &str) -> Result<&str, SystemError> {
+    below_machine(key).ok_or_else(|| {
+        SystemError::Nonsense(format!("`{key}` is not a key of the machine's registry"))
+    })
 }
 
-fn below(key: &str) -> Result<Wide, SystemError> {
-    match below_machine(key) {
-        Some(below) => Ok(Wide::new(below)),
-        None => Err(SystemError::Nonsense(format!(
-            "`{key}` is not a key of the machine's registry"
-        ))),
-    }
+fn options(access: REG_SAM_FLAGS) -> OpenOptions<'static> {
+    let mut options = LOCAL_MACHINE.options();
+    options.access((access | KEY_WOW64_64KEY).0);
+    options
 }
 
 /// Opens a key; none where there is none.
 fn open(key: &str, access: REG_SAM_FLAGS) -> Result<Option<Key>, SystemError> {
-    let wide = below(key)?;
-    let mut handle = HKEY::default();
-    let code = unsafe {
-        RegOpenKeyExW(
-            HKEY_LOCAL_MACHINE,
-            wide.as_ptr(),
-            None,
-            access | KEY_WOW64_64KEY,
-            &raw mut handle,
-        )
-    };
-    if code == ERROR_FILE_NOT_FOUND || code == ERROR_PATH_NOT_FOUND {
-        return Ok(None);
+    match options(access).open(below(key)?) {
+        Ok(open) => Ok(Some(open)),
+        Err(error) if is(&error, ERROR_FILE_NOT_FOUND) || is(&error, ERROR_PATH_NOT_FOUND) => {
+            Ok(None)
+        }
+        Err(error) => Err(failed(format!("RegOpenKeyEx {key}"))(error)),
     }
-    outcome(format!("RegOpenKeyEx {key}"), code)?;
-    Ok(Some(Key(handle)))
 }
 
 pub(super) fn has_key(key: &str) -> Result<bool, SystemError> {
@@ -66,33 +43,20 @@ pub(super) fn value(key: &str, name: &str) -> Result<Option<Value>, SystemError>
         return Ok(None);
     };
     let wide = Wide::new(name);
-    let mut bytes = vec![0; 512];
+    let mut room = vec![0; 512];
     loop {
-        let mut kind = REG_VALUE_TYPE::default();
-        let mut size = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
-        let code = unsafe {
-            RegQueryValueExW(
-                open.0,
-                wide.as_ptr(),
-                None,
-                Some(&raw mut kind),
-                Some(bytes.as_mut_ptr()),
-                Some(&raw mut size),
-            )
-        };
-        if code == ERROR_FILE_NOT_FOUND {
-            return Ok(None);
+        // `get_value` reads the length and the bytes in two calls: a value that changes between them has a wrong length.
+        match unsafe { open.raw_get_bytes(wide.as_ptr(), &mut room) } {
+            Ok((kind, bytes)) => {
+                return Ok(Some(Value {
+                    kind: kind.into(),
+                    bytes: bytes.to_vec(),
+                }));
+            }
+            Err(error) if is(&error, ERROR_FILE_NOT_FOUND) => return Ok(None),
+            Err(error) if is(&error, ERROR_MORE_DATA) => room.resize(room.len() * 2, 0),
+            Err(error) => return Err(failed(format!("RegQueryValueEx {key} {name}"))(error)),
         }
-        if code == ERROR_MORE_DATA {
-            bytes.resize((size as usize).max(bytes.len() * 2), 0);
-            continue;
-        }
-        outcome(format!("RegQueryValueEx {key} {name}"), code)?;
-        bytes.truncate(size as usize);
-        return Ok(Some(Value {
-            kind: kind.0,
-            bytes,
-        }));
     }
 }
 
@@ -108,57 +72,36 @@ pub(super) fn number(key: &str, name: &str) -> Option<u32> {
 }
 
 pub(super) fn set_value(key: &str, name: &str, value: &Value) -> Result<(), SystemError> {
-    let wide = below(key)?;
-    let mut handle = HKEY::default();
-    let code = unsafe {
-        RegCreateKeyExW(
-            HKEY_LOCAL_MACHINE,
-            wide.as_ptr(),
-            None,
-            PCWSTR::null(),
-            REG_OPTION_NON_VOLATILE,
-            KEY_SET_VALUE | KEY_WOW64_64KEY,
-            None,
-            &raw mut handle,
-            None,
-        )
-    };
-    outcome(format!("RegCreateKeyEx {key}"), code)?;
-    let open = Key(handle);
-    let wide = Wide::new(name);
-    let code = unsafe {
-        RegSetValueExW(
-            open.0,
-            wide.as_ptr(),
-            None,
-            REG_VALUE_TYPE(value.kind),
-            Some(&value.bytes),
-        )
-    };
-    outcome(format!("RegSetValueEx {key} {name}"), code)
+    let mut options = options(KEY_SET_VALUE);
+    let created = options.create().open(below(key)?);
+    let open = created.map_err(failed(format!("RegCreateKeyEx {key}")))?;
+    // `Type::Other` passes the number on as it is. With the named types a debug build panics at text without its last
+    // zero, which others write and which is put back as it was.
+    open.set_bytes(name, Type::Other(value.kind), &value.bytes)
+        .map_err(failed(format!("RegSetValueEx {key} {name}")))
 }
 
 pub(super) fn remove_value(key: &str, name: &str) -> Result<Removed, SystemError> {
     let Some(open) = open(key, KEY_SET_VALUE)? else {
         return Ok(Removed::Nothing);
     };
-    let wide = Wide::new(name);
-    let code = unsafe { RegDeleteValueW(open.0, wide.as_ptr()) };
-    if code == ERROR_FILE_NOT_FOUND {
-        return Ok(Removed::Nothing);
+    match open.remove_value(name) {
+        Ok(()) => Ok(Removed::Gone),
+        Err(error) if is(&error, ERROR_FILE_NOT_FOUND) => Ok(Removed::Nothing),
+        Err(error) => Err(failed(format!("RegDeleteValue {key} {name}"))(error)),
     }
-    outcome(format!("RegDeleteValue {key} {name}"), code)?;
-    Ok(Removed::Gone)
 }
 
 pub(super) fn remove_empty_key(key: &str) -> Result<Removed, SystemError> {
     let Some(open) = open(key, KEY_READ)? else {
         return Ok(Removed::Nothing);
     };
+    // The crate's iterators end at an error as they do after the last name, and its `remove_tree` deletes subkeys: with
+    // either, a key that is not empty could go.
     let (mut keys, mut values) = (0, 0);
     let code = unsafe {
         RegQueryInfoKeyW(
-            open.0,
+            HKEY(open.as_raw()),
             None,
             None,
             None,
@@ -177,7 +120,7 @@ pub(super) fn remove_empty_key(key: &str) -> Result<Removed, SystemError> {
         return Ok(Removed::Nothing);
     }
     drop(open);
-    let wide = below(key)?;
+    let wide = Wide::new(below(key)?);
     let code =
         unsafe { RegDeleteKeyExW(HKEY_LOCAL_MACHINE, wide.as_ptr(), KEY_WOW64_64KEY.0, None) };
     if code == ERROR_FILE_NOT_FOUND {
@@ -189,29 +132,7 @@ pub(super) fn remove_empty_key(key: &str) -> Result<Removed, SystemError> {
 
 /// The names of the keys below a key; none where it cannot be read.
 pub(super) fn keys_below(key: &str) -> Vec<String> {
-    let mut names = Vec::new();
-    let Ok(Some(open)) = open(key, KEY_READ) else {
-        return names;
-    };
-    for index in 0.. {
-        let mut name = [0_u16; LONGEST_NAME];
-        let mut length = u32::try_from(name.len()).unwrap_or(u32::MAX);
-        let code = unsafe {
-            RegEnumKeyExW(
-                open.0,
-                index,
-                Some(PWSTR(name.as_mut_ptr())),
-                &raw mut length,
-                None,
-                None,
-                None,
-                None,
-            )
-        };
-        if code == ERROR_NO_MORE_ITEMS || code != ERROR_SUCCESS {
-            break;
-        }
-        names.push(String::from_utf16_lossy(&name[..length as usize]));
-    }
-    names
+    let open = open(key, KEY_READ).ok().flatten();
+    let names = open.as_ref().and_then(|open| open.keys().ok());
+    names.into_iter().flatten().collect()
 }

@@ -9,21 +9,21 @@ use windows::Win32::Foundation::{
     ERROR_SERVICE_DOES_NOT_EXIST, ERROR_SERVICE_MARKED_FOR_DELETE, ERROR_SERVICE_NOT_ACTIVE,
 };
 use windows::Win32::System::Services::{
-    ChangeServiceConfig2W, ChangeServiceConfigW, CloseServiceHandle, ControlService,
-    CreateServiceW, DeleteService, ENUM_SERVICE_STATUSW, ENUM_SERVICE_TYPE, EnumDependentServicesW,
-    OpenSCManagerW, OpenServiceW, QUERY_SERVICE_CONFIGW, QueryServiceConfigW, QueryServiceStatusEx,
-    SC_ACTION, SC_ACTION_TYPE, SC_HANDLE, SC_MANAGER_ALL_ACCESS, SC_MANAGER_CONNECT,
-    SC_STATUS_PROCESS_INFO, SERVICE_ACTIVE, SERVICE_ALL_ACCESS, SERVICE_AUTO_START,
-    SERVICE_BOOT_START, SERVICE_CONFIG, SERVICE_CONFIG_DELAYED_AUTO_START_INFO,
-    SERVICE_CONFIG_FAILURE_ACTIONS, SERVICE_CONFIG_FAILURE_ACTIONS_FLAG, SERVICE_CONTROL_STOP,
-    SERVICE_DELAYED_AUTO_START_INFO, SERVICE_DEMAND_START, SERVICE_DISABLED, SERVICE_ERROR,
-    SERVICE_ERROR_NORMAL, SERVICE_FAILURE_ACTIONS_FLAG, SERVICE_FAILURE_ACTIONSW,
-    SERVICE_NO_CHANGE, SERVICE_QUERY_CONFIG, SERVICE_QUERY_STATUS, SERVICE_RUNNING,
-    SERVICE_START_PENDING, SERVICE_START_TYPE, SERVICE_STATUS, SERVICE_STATUS_CURRENT_STATE,
-    SERVICE_STATUS_HANDLE, SERVICE_STATUS_PROCESS, SERVICE_STOP_PENDING, SERVICE_STOPPED,
-    SERVICE_SYSTEM_START, SERVICE_WIN32_OWN_PROCESS, SetServiceStatus, StartServiceW,
+    ChangeServiceConfig2W, ChangeServiceConfigW, ControlService, CreateServiceW, DeleteService,
+    ENUM_SERVICE_STATUSW, ENUM_SERVICE_TYPE, EnumDependentServicesW, OpenSCManagerW, OpenServiceW,
+    QUERY_SERVICE_CONFIGW, QueryServiceConfigW, QueryServiceStatusEx, SC_ACTION, SC_ACTION_TYPE,
+    SC_HANDLE, SC_MANAGER_ALL_ACCESS, SC_MANAGER_CONNECT, SC_STATUS_PROCESS_INFO, SERVICE_ACTIVE,
+    SERVICE_ALL_ACCESS, SERVICE_AUTO_START, SERVICE_BOOT_START, SERVICE_CONFIG,
+    SERVICE_CONFIG_DELAYED_AUTO_START_INFO, SERVICE_CONFIG_FAILURE_ACTIONS,
+    SERVICE_CONFIG_FAILURE_ACTIONS_FLAG, SERVICE_CONTROL_STOP, SERVICE_DELAYED_AUTO_START_INFO,
+    SERVICE_DEMAND_START, SERVICE_DISABLED, SERVICE_ERROR, SERVICE_ERROR_NORMAL,
+    SERVICE_FAILURE_ACTIONS_FLAG, SERVICE_FAILURE_ACTIONSW, SERVICE_NO_CHANGE,
+    SERVICE_QUERY_CONFIG, SERVICE_QUERY_STATUS, SERVICE_RUNNING, SERVICE_START_PENDING,
+    SERVICE_START_TYPE, SERVICE_STATUS, SERVICE_STATUS_CURRENT_STATE, SERVICE_STATUS_HANDLE,
+    SERVICE_STATUS_PROCESS, SERVICE_STOP_PENDING, SERVICE_STOPPED, SERVICE_SYSTEM_START,
+    SERVICE_WIN32_OWN_PROCESS, SetServiceStatus, StartServiceW,
 };
-use windows::core::{Error, PCWSTR, PWSTR};
+use windows::core::{Error, Owned, PCWSTR, PWSTR};
 
 use super::super::{Account, Removed, SystemError};
 use super::call::{Wide, failed, is, is_absent, text};
@@ -46,25 +46,16 @@ const REMOVAL: Duration = Duration::from_secs(30);
 /// Why a service that was removed is still known.
 const HELD: &str = "it is removed, and goes when the last program lets it go that holds it";
 
-/// A service, or the manager itself.
-struct Handle(SC_HANDLE);
-
-impl Drop for Handle {
-    fn drop(&mut self) {
-        // Nothing is lost with a handle that does not close.
-        let _ = unsafe { CloseServiceHandle(self.0) };
+fn manager(access: u32) -> Result<Owned<SC_HANDLE>, SystemError> {
+    unsafe {
+        OpenSCManagerW(PCWSTR::null(), PCWSTR::null(), access).map(|handle| Owned::new(handle))
     }
-}
-
-fn manager(access: u32) -> Result<Handle, SystemError> {
-    unsafe { OpenSCManagerW(PCWSTR::null(), PCWSTR::null(), access) }
-        .map(Handle)
-        .map_err(failed("OpenSCManager"))
+    .map_err(failed("OpenSCManager"))
 }
 
 /// A service that is known.
 pub(super) struct Control {
-    handle: Handle,
+    handle: Owned<SC_HANDLE>,
     name: String,
 }
 
@@ -92,9 +83,9 @@ impl Control {
     fn open(name: &str, access: u32) -> Result<Option<Self>, SystemError> {
         let manager = manager(SC_MANAGER_CONNECT)?;
         let wide = Wide::new(name);
-        match unsafe { OpenServiceW(manager.0, wide.as_ptr(), access) } {
+        match unsafe { OpenServiceW(*manager, wide.as_ptr(), access) } {
             Ok(handle) => Ok(Some(Self {
-                handle: Handle(handle),
+                handle: unsafe { Owned::new(handle) },
                 name: name.to_owned(),
             })),
             Err(error) if is(&error, ERROR_SERVICE_DOES_NOT_EXIST) => Ok(None),
@@ -115,7 +106,7 @@ impl Control {
         let depends = Wide::list(definition.depends_on.iter().map(String::as_str));
         let handle = unsafe {
             CreateServiceW(
-                manager.0,
+                *manager,
                 wide.as_ptr(),
                 display.as_ptr(),
                 SERVICE_ALL_ACCESS,
@@ -132,7 +123,7 @@ impl Control {
         }
         .map_err(failed(format!("CreateService {name}")))?;
         Ok(Self {
-            handle: Handle(handle),
+            handle: unsafe { Owned::new(handle) },
             name: name.to_owned(),
         })
     }
@@ -151,7 +142,7 @@ impl Control {
         let account = Wide::new(account.name());
         unsafe {
             ChangeServiceConfigW(
-                self.handle.0,
+                *self.handle,
                 ENUM_SERVICE_TYPE(SERVICE_NO_CHANGE),
                 start_type(definition.start),
                 SERVICE_ERROR(SERVICE_NO_CHANGE),
@@ -172,7 +163,7 @@ impl Control {
         let none = PCWSTR::null();
         unsafe {
             ChangeServiceConfigW(
-                self.handle.0,
+                *self.handle,
                 ENUM_SERVICE_TYPE(SERVICE_NO_CHANGE),
                 start_type(start),
                 SERVICE_ERROR(SERVICE_NO_CHANGE),
@@ -191,7 +182,7 @@ impl Control {
     /// Tells Windows one more thing about it; `false` where this Windows does not take it.
     fn tell<T>(&self, level: SERVICE_CONFIG, what: &T) -> Result<bool, SystemError> {
         let told = unsafe {
-            ChangeServiceConfig2W(self.handle.0, level, Some(std::ptr::from_ref(what).cast()))
+            ChangeServiceConfig2W(*self.handle, level, Some(std::ptr::from_ref(what).cast()))
         };
         match told {
             Ok(()) => Ok(true),
@@ -270,11 +261,11 @@ impl Control {
     pub(super) fn config(&self) -> Result<Config, SystemError> {
         let mut needed = 0;
         // Asked with no room first, it tells how much it needs.
-        let _ = unsafe { QueryServiceConfigW(self.handle.0, None, 0, &raw mut needed) };
+        let _ = unsafe { QueryServiceConfigW(*self.handle, None, 0, &raw mut needed) };
         // Of eight bytes each, so that what is put there stands where it may.
         let mut room = vec![0_u64; (needed as usize).div_ceil(8).max(1)];
         let config = room.as_mut_ptr().cast::<QUERY_SERVICE_CONFIGW>();
-        unsafe { QueryServiceConfigW(self.handle.0, Some(config), needed, &raw mut needed) }
+        unsafe { QueryServiceConfigW(*self.handle, Some(config), needed, &raw mut needed) }
             .map_err(self.failed("QueryServiceConfig"))?;
         let config = unsafe { &*config };
         Ok(Config {
@@ -292,7 +283,7 @@ impl Control {
     pub(super) fn status(&self) -> Result<SERVICE_STATUS_PROCESS, SystemError> {
         let mut room = [0; size_of::<SERVICE_STATUS_PROCESS>()];
         let (level, mut needed) = (SC_STATUS_PROCESS_INFO, 0);
-        unsafe { QueryServiceStatusEx(self.handle.0, level, Some(&mut room), &raw mut needed) }
+        unsafe { QueryServiceStatusEx(*self.handle, level, Some(&mut room), &raw mut needed) }
             .map_err(self.failed("QueryServiceStatusEx"))?;
         // The room is of bytes, which may stand where no structure may.
         Ok(unsafe {
@@ -334,7 +325,7 @@ impl Control {
     }
 
     pub(super) fn start(&self, patience: Patience) -> Result<(), SystemError> {
-        match unsafe { StartServiceW(self.handle.0, None) } {
+        match unsafe { StartServiceW(*self.handle, None) } {
             Err(error) if !is(&error, ERROR_SERVICE_ALREADY_RUNNING) => {
                 return Err(self.failed("StartService")(error));
             }
@@ -358,7 +349,7 @@ impl Control {
         }
         let processes = Processes::of_service(self.status()?.dwProcessId, &self.config()?.command)?;
         let mut status = SERVICE_STATUS::default();
-        let told = unsafe { ControlService(self.handle.0, SERVICE_CONTROL_STOP, &raw mut status) };
+        let told = unsafe { ControlService(*self.handle, SERVICE_CONTROL_STOP, &raw mut status) };
         if let Err(error) = told
             && !is(&error, ERROR_SERVICE_NOT_ACTIVE)
         {
@@ -415,7 +406,10 @@ impl Control {
         if let Ok(Some(service)) = Self::open(&self.name, SET_STATUS) {
             // Whether it is taken shows in the look at the service.
             let _ = unsafe {
-                SetServiceStatus(SERVICE_STATUS_HANDLE(service.handle.0.0), &raw const status)
+                SetServiceStatus(
+                    SERVICE_STATUS_HANDLE((*service.handle).0),
+                    &raw const status,
+                )
             };
         }
         self.wait("stopped", SERVICE_STOPPED, SERVICE_STOP_PENDING, deadline)
@@ -428,7 +422,7 @@ impl Control {
                      size,
                      needed: &mut u32,
                      count: &mut u32| unsafe {
-            EnumDependentServicesW(self.handle.0, SERVICE_ACTIVE, room, size, needed, count)
+            EnumDependentServicesW(*self.handle, SERVICE_ACTIVE, room, size, needed, count)
         };
         match asked(None, 0, &mut needed, &mut count) {
             Ok(()) => return Ok(Vec::new()),
@@ -448,7 +442,7 @@ impl Control {
 
     /// Removes it, and waits until nobody knows it, or for as long as is sensible while somebody holds it.
     pub(super) fn remove(self) -> Result<Removed, SystemError> {
-        match unsafe { DeleteService(self.handle.0) } {
+        match unsafe { DeleteService(*self.handle) } {
             // Somebody else, or an agent that was killed, has removed it, and it is still held.
             Err(error) if !is(&error, ERROR_SERVICE_MARKED_FOR_DELETE) => {
                 return Err(self.failed("DeleteService")(error));

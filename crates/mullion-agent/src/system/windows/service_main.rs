@@ -2,38 +2,34 @@
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use windows::Win32::Foundation::{
-    ERROR_CALL_NOT_IMPLEMENTED, ERROR_FAILED_SERVICE_CONTROLLER_CONNECT,
-    ERROR_SERVICE_SPECIFIC_ERROR, NO_ERROR,
+use windows::Win32::Foundation::{E_INVALIDARG, ERROR_FAILED_SERVICE_CONTROLLER_CONNECT};
+use windows::core::Error;
+use windows_service::service::{
+    ServiceControl, ServiceControlAccept, ServiceExitCode, ServiceState, ServiceStatus, ServiceType,
 };
-use windows::Win32::System::Services::{
-    RegisterServiceCtrlHandlerExW, SERVICE_ACCEPT_SHUTDOWN, SERVICE_ACCEPT_STOP,
-    SERVICE_CONTROL_INTERROGATE, SERVICE_CONTROL_SHUTDOWN, SERVICE_CONTROL_STOP, SERVICE_RUNNING,
-    SERVICE_STATUS, SERVICE_STATUS_CURRENT_STATE, SERVICE_STATUS_HANDLE, SERVICE_STOPPED,
-    SERVICE_TABLE_ENTRYW, SERVICE_WIN32_OWN_PROCESS, SetServiceStatus, StartServiceCtrlDispatcherW,
+use windows_service::service_control_handler::{
+    ServiceControlHandlerResult, ServiceStatusHandle, register,
 };
-use windows::core::PWSTR;
+use windows_service::service_dispatcher;
 
 use super::super::{ServiceEnd, ServiceWork, SystemError};
-use super::call::{Wide, failed, is};
+use super::call::{failed, is};
 
 /// The one service of this process. Windows calls back with nothing in hand.
-static SERVICE: OnceLock<(Wide, ServiceWork)> = OnceLock::new();
+static SERVICE: OnceLock<(String, ServiceWork)> = OnceLock::new();
 static IS_TOLD_TO_STOP: AtomicBool = AtomicBool::new(false);
 
 /// Is a service until it is told to stop or its work ends. Where nobody started it as one, the work is done all the
 /// same, until somebody ends the process.
 pub(super) fn run(name: &str, work: ServiceWork) -> Result<(), SystemError> {
-    let (name, _) = SERVICE.get_or_init(|| (Wide::new(name), work));
-    let table = [
-        SERVICE_TABLE_ENTRYW {
-            lpServiceName: PWSTR(name.as_ptr().0.cast_mut()),
-            lpServiceProc: Some(main),
-        },
-        SERVICE_TABLE_ENTRYW::default(),
-    ];
-    match unsafe { StartServiceCtrlDispatcherW(table.as_ptr()) } {
+    let (name, _) = SERVICE.get_or_init(|| (name.to_owned(), work));
+    let started = service_dispatcher::start(name, main).map_err(|error| match error {
+        windows_service::Error::Winapi(error) => Error::from(error),
+        other => Error::new(E_INVALIDARG, other.to_string()),
+    });
+    match started {
         Err(error) if is(&error, ERROR_FAILED_SERVICE_CONTROLLER_CONNECT) => {
             work_on();
             Ok(())
@@ -52,55 +48,51 @@ fn work_on() -> ServiceEnd {
         .map_or(ServiceEnd::Failed, |(_, work)| work(&is_told_to_stop))
 }
 
-unsafe extern "system" fn main(_count: u32, _words: *mut PWSTR) {
+extern "system" fn main(_count: u32, _words: *mut *mut u16) {
     let Some((name, _)) = SERVICE.get() else {
         return;
     };
-    let handler = unsafe { RegisterServiceCtrlHandlerExW(name.as_ptr(), Some(hear), None) };
+    // `register` frees its handler at every stop and shutdown, and Windows may send a second one. A plain function owns
+    // no memory, so nothing is freed twice: a closure that captures something must not stand here.
     // Without a handle nobody can be told anything; the service control manager gives the service up by itself.
-    let Ok(handle) = handler else {
+    let Ok(handle) = register(name, hear) else {
         return;
     };
-    tell(handle, SERVICE_RUNNING, ServiceEnd::Told);
+    tell(handle, ServiceState::Running, ServiceEnd::Told);
     let end = work_on();
-    tell(handle, SERVICE_STOPPED, end);
+    tell(handle, ServiceState::Stopped, end);
 }
 
-unsafe extern "system" fn hear(
-    control: u32,
-    _kind: u32,
-    _data: *mut std::ffi::c_void,
-    _context: *mut std::ffi::c_void,
-) -> u32 {
+fn hear(control: ServiceControl) -> ServiceControlHandlerResult {
     match control {
-        SERVICE_CONTROL_STOP | SERVICE_CONTROL_SHUTDOWN => {
+        ServiceControl::Stop | ServiceControl::Shutdown => {
             IS_TOLD_TO_STOP.store(true, Ordering::SeqCst);
-            NO_ERROR.0
+            ServiceControlHandlerResult::NoError
         }
-        SERVICE_CONTROL_INTERROGATE => NO_ERROR.0,
-        _ => ERROR_CALL_NOT_IMPLEMENTED.0,
+        ServiceControl::Interrogate => ServiceControlHandlerResult::NoError,
+        _ => ServiceControlHandlerResult::NotImplemented,
     }
 }
 
-fn tell(handle: SERVICE_STATUS_HANDLE, state: SERVICE_STATUS_CURRENT_STATE, end: ServiceEnd) {
-    let has_failed = end == ServiceEnd::Failed;
-    let status = SERVICE_STATUS {
-        dwServiceType: SERVICE_WIN32_OWN_PROCESS,
-        dwCurrentState: state,
-        dwControlsAccepted: if state == SERVICE_RUNNING {
-            SERVICE_ACCEPT_STOP | SERVICE_ACCEPT_SHUTDOWN
+fn tell(handle: ServiceStatusHandle, state: ServiceState, end: ServiceEnd) {
+    let status = ServiceStatus {
+        service_type: ServiceType::OWN_PROCESS,
+        current_state: state,
+        controls_accepted: if state == ServiceState::Running {
+            ServiceControlAccept::STOP | ServiceControlAccept::SHUTDOWN
         } else {
-            0
+            ServiceControlAccept::empty()
         },
         // A failure, so that Windows does what the definition says about those.
-        dwWin32ExitCode: if has_failed {
-            ERROR_SERVICE_SPECIFIC_ERROR.0
+        exit_code: if end == ServiceEnd::Failed {
+            ServiceExitCode::ServiceSpecific(1)
         } else {
-            NO_ERROR.0
+            ServiceExitCode::NO_ERROR
         },
-        dwServiceSpecificExitCode: u32::from(has_failed),
-        ..SERVICE_STATUS::default()
+        checkpoint: 0,
+        wait_hint: Duration::ZERO,
+        process_id: None,
     };
     // Nobody else could be told.
-    let _ = unsafe { SetServiceStatus(handle, &raw const status) };
+    let _ = handle.set_service_status(status);
 }
