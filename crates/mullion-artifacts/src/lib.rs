@@ -68,7 +68,7 @@ pub use distribution::{Distribution, Variant};
 pub use error::{SupplyError, Tried};
 pub use fetch::FetchError;
 pub use go::{Go, GoVersion, GoVersionError, Misfit, NEWEST as NEWEST_GO, toolchain};
-pub use image::{archive_names, layers_of};
+pub use image::archive_names;
 pub use item::Item;
 pub use key::{PublicKey, PublicKeyError};
 pub use ledger::Ledger;

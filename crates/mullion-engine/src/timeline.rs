@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use mullion_plan::{STAGES, Stage};
-use mullion_wire::text::without_controls;
+use mullion_wire::text::markup;
 
 use crate::record::{RunRecord, RunState, StepRecord, StepState};
 use crate::report::RunOutcome;
@@ -39,7 +39,7 @@ pub fn html(record: &RunRecord) -> String {
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width\">\n\
          <title>{0}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<h1>{0}</h1>\n",
-        escaped(&title)
+        markup(&title)
     );
     head(&mut out, record);
     if record.steps.is_empty() {
@@ -65,16 +65,16 @@ fn head(out: &mut String, record: &RunRecord) {
         out,
         "<p><code>{}</code></p>\n<p><b>{}</b> after {}: {done} of {} steps done</p>\n\
          <p class=\"soft\">began {:.0}, mullion {}, plan {}</p>\n",
-        escaped(&record.command),
+        markup(&record.command),
         state(record.state),
         shown_ms(length(record)),
         record.planned,
         record.started,
-        escaped(&record.mullion),
-        escaped(&record.plan),
+        markup(&record.mullion),
+        markup(&record.plan),
     );
     if let Some(mark) = stand_in_mark(&record.stand_ins) {
-        let _ = writeln!(out, "<p>{}</p>", escaped(&mark));
+        let _ = writeln!(out, "<p>{}</p>", markup(&mark));
     }
     if let Some(number) = record.not_started.filter(|number| *number > 0) {
         let _ = writeln!(out, "<p class=\"soft\">{number} steps were not begun</p>");
@@ -115,7 +115,7 @@ fn stages(out: &mut String, record: &RunRecord) {
                 out,
                 "<tr><td>{}</td><td class=\"number\">{steps}</td><td class=\"number\">{}</td>\
                  <td class=\"number\">{}</td></tr>",
-                escaped(row.title),
+                markup(row.title),
                 shown_ms(end - begin),
                 shown_ms(*sum),
             );
@@ -143,8 +143,8 @@ fn troubles(out: &mut String, record: &RunRecord) {
             let _ = writeln!(
                 out,
                 "<p><b>{}</b> <span class=\"soft\">{}, {}</span></p>",
-                escaped(&step.tag.title),
-                escaped(step.tag.id.as_str()),
+                markup(&step.tag.title),
+                markup(step.tag.id.as_str()),
                 tries(step.attempts),
             );
             if let Some(error) = &step.error {
@@ -155,19 +155,19 @@ fn troubles(out: &mut String, record: &RunRecord) {
 }
 
 fn failure(out: &mut String, error: &Failure) {
-    let _ = writeln!(out, "<p>{}</p>", escaped(&error.words));
+    let _ = writeln!(out, "<p>{}</p>", markup(&error.words));
     for cause in &error.causes {
-        let _ = writeln!(out, "<p class=\"soft\">because: {}</p>", escaped(cause));
+        let _ = writeln!(out, "<p class=\"soft\">because: {}</p>", markup(cause));
     }
     for hint in &error.hints {
-        let _ = writeln!(out, "<p>hint: {}</p>", escaped(hint));
+        let _ = writeln!(out, "<p>hint: {}</p>", markup(hint));
     }
     if !error.tail.is_empty() {
-        let _ = writeln!(out, "<pre>{}</pre>", escaped(&error.tail.join("\n")));
+        let _ = writeln!(out, "<pre>{}</pre>", markup(&error.tail.join("\n")));
     }
     if let Some(log) = &error.log {
         let log = log.display().to_string();
-        let _ = writeln!(out, "<p class=\"soft\">all of it: {}</p>", escaped(&log));
+        let _ = writeln!(out, "<p class=\"soft\">all of it: {}</p>", markup(&log));
     }
 }
 
@@ -181,8 +181,8 @@ fn blocked(out: &mut String, record: &RunRecord) {
         let _ = writeln!(
             out,
             "<tr><td>{}</td><td>{}</td></tr>",
-            escaped(&step.tag.title),
-            escaped(&by.join(", "))
+            markup(&step.tag.title),
+            markup(&by.join(", "))
         );
     }
     out.push_str("</table>\n");
@@ -209,23 +209,6 @@ fn length(record: &RunRecord) -> i64 {
 
 fn shown_ms(number: i64) -> String {
     shown(Duration::from_millis(u64::try_from(number).unwrap_or(0)))
-}
-
-/// The text, safe inside of an element or an attribute.
-fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    // Control sequences of a terminal and letters that reorder others: a browser obeys the latter.
-    for letter in without_controls(text).chars() {
-        match letter {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            letter => out.push(letter),
-        }
-    }
-    out
 }
 
 #[cfg(test)]

@@ -64,10 +64,7 @@ fn silent_agent(machine: &MachineName, words: Option<String>) -> StepError {
 
 impl Adapter<'_> {
     pub(super) fn group(&self, machine: &MachineName) -> Option<&Group> {
-        let groups = self.cluster().groups.iter();
-        let mut groups =
-            groups.filter(|group| group.machines().any(|other| other.name == *machine));
-        groups.next()
+        self.cluster().machine(machine).map(|machine| machine.group)
     }
 
     /// The driver that carries a machine: the file's, or for one that the file no longer has, whichever knows it.

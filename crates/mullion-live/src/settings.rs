@@ -112,13 +112,9 @@ impl Adapter<'_> {
     }
 
     pub(super) fn duty(&self, machine: &MachineName) -> Result<Duty, StepError> {
-        let mut machines = self.cluster().machines();
-        machines
-            .find(|wanted| wanted.name == *machine)
-            .map(|wanted| wanted.group.duty)
-            .ok_or_else(|| {
-                StepError::new(ErrorClass::Refused, format!("{machine} is not in the file"))
-            })
+        self.group(machine).map(|group| group.duty).ok_or_else(|| {
+            StepError::new(ErrorClass::Refused, format!("{machine} is not in the file"))
+        })
     }
 
     /// What the documents of groups and object sets come to, whatever machines there are: the first machine of a group

@@ -175,15 +175,8 @@ impl<'a> Setting<'a> {
             })
     }
 
-    /// The group of a machine, by the machine's name: group and number.
     fn group_of(&self, name: &MachineName) -> Option<&'a Group> {
-        self.cluster().groups.iter().find(|group| {
-            let number = name.as_str().strip_prefix(group.name.as_str());
-            let number = number.and_then(|number| number.parse().ok());
-            number.is_some_and(|number| {
-                group.numbers.contains(&number) && group.name.machine(number) == *name
-            })
-        })
+        self.cluster().machine(name).map(|machine| machine.group)
     }
 
     /// The seats of the file's machines whose place is known, by name.

@@ -518,6 +518,22 @@ impl Cluster {
         self.groups.iter().flat_map(Group::machines)
     }
 
+    /// The machine of that name, with its group.
+    pub fn machine(&self, name: &MachineName) -> Option<Machine<'_>> {
+        // By the name's own number: a cluster may have thousands of machines.
+        self.groups.iter().find_map(|group| {
+            let number = name.as_str().strip_prefix(group.name.as_str())?;
+            let number = number.parse().ok()?;
+            let index = group.numbers.iter().position(|one| *one == number)?;
+            let is_it = group.name.machine(number) == *name;
+            is_it.then(|| Machine {
+                name: name.clone(),
+                index,
+                group,
+            })
+        })
+    }
+
     /// Its networks; that of machines only where any is made.
     pub fn networks(&self) -> Settled {
         let is_made = |group: &Group| group.carrier.is_made() && !group.numbers.is_empty();

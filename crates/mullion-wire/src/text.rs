@@ -58,6 +58,23 @@ pub fn one_line(text: &str) -> Cow<'_, str> {
     }
 }
 
+/// The text as [`without_controls`] gives it, safe inside an element or an attribute of HTML or SVG. A browser obeys
+/// letters that reorder others, too.
+pub fn markup(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for letter in without_controls(text).chars() {
+        match letter {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            letter => out.push(letter),
+        }
+    }
+    out
+}
+
 /// The text with everything visible that a terminal would obey or hide.
 ///
 /// Text without such letters stays as it is. Any other is written as `$'…'` with the escapes of a shell: `\n`,

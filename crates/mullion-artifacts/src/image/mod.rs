@@ -17,7 +17,6 @@ use mullion_catalog::{ArtifactRef, ImageBuild};
 
 use crate::build::BuildError;
 use crate::error::SupplyError;
-use crate::item::Item;
 use crate::job::Job;
 use crate::record::{Draft, Origin};
 use crate::store::Entry;
@@ -70,18 +69,4 @@ fn write(
     fs::remove_file(&layer_file).map_err(failed)?;
     let draft = Draft::new(entry.item.clone(), file, Origin::Made);
     Ok(entry.keep(&new, draft.finish(sha256, size))?)
-}
-
-/// The layers that images of these artifacts share, as items of the cache: a bundle carries them along.
-pub fn layers_of<'a>(artifacts: impl IntoIterator<Item = &'a ArtifactRef>) -> Vec<Item> {
-    let mut items: Vec<_> = artifacts
-        .into_iter()
-        .filter_map(|artifact| match &artifact.build {
-            Some(mullion_catalog::Build::Image(build)) => base::item(&build.needs),
-            _ => None,
-        })
-        .collect();
-    items.sort();
-    items.dedup();
-    items
 }

@@ -6,9 +6,10 @@ use std::time::Duration;
 use mullion_plan::Stage;
 use mullion_spec::value::MachineName;
 
-use super::{escaped, length, shown_ms, span, tries};
+use super::{length, shown_ms, span, tries};
 use crate::record::{RunRecord, StepRecord, StepState};
 use mullion_wire::duration::shown;
+use mullion_wire::text::markup;
 
 const NAMES: i64 = 150;
 const WIDTH: i64 = 1000;
@@ -81,7 +82,7 @@ pub(super) fn draw(out: &mut String, record: &RunRecord) {
             out,
             "<text{weight} x=\"0\" y=\"{}\">{}</text>",
             y + BAR - 4,
-            escaped(&name)
+            markup(&name)
         );
         for track in &row.tracks {
             for step in track {
@@ -123,7 +124,7 @@ fn bar(out: &mut String, record: &RunRecord, step: &StepRecord, y: i64, x: impl 
         x(begin),
         y + 1,
         BAR - 2,
-        escaped(&story)
+        markup(&story)
     );
     for earlier in &step.tries {
         let at = x((earlier.at.as_millisecond() - record.started.as_millisecond()).max(0));

@@ -12,7 +12,7 @@ use mullion_plan::{
 
 impl State {
     pub(super) fn look(&self, cluster: &Cluster) -> Observed {
-        let is_named = |name: &MachineName| cluster.machines().any(|machine| machine.name == *name);
+        let is_named = |name: &MachineName| cluster.machine(name).is_some();
         let is_seen = |name: &MachineName, unit: &Unit| {
             // A machine of the user's is known from the file, or by its agent as long as it answers.
             unit.made || is_named(name) || (unit.is_reachable() && unit.inside.agent.is_some())

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use mullion_plan::{Plan, STAGES, Stage, Step};
-use mullion_wire::text::one_line;
+use mullion_wire::text::{markup, one_line};
 
 const BOX_WIDTH: usize = 190;
 const BOX_HEIGHT: usize = 34;
@@ -283,11 +283,7 @@ fn shortened(title: &str) -> String {
 }
 
 fn escaped(text: &str) -> String {
-    one_line(text)
-        .replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-        .replace('"', "&quot;")
+    markup(&one_line(text))
 }
 
 #[cfg(test)]

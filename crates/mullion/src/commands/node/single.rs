@@ -179,7 +179,7 @@ fn may_be_started_anew(
 fn may_be_reset(model: &Model, observed: &Observed, machine: &MachineName) -> Result<(), Failure> {
     is_there(observed, machine)?;
     let cluster = model.cluster();
-    let duty = cluster.machines().find(|known| known.name == *machine);
+    let duty = cluster.machine(machine);
     let duty = duty.map(|known| known.group.duty);
     let usage = |words: String| Failure::new(Class::Usage, words);
     if duty == Some(Duty::LoadBalancer) {
