@@ -82,8 +82,6 @@ pub const STAGES: [StageRow; 13] = [
         stage: Stage::Prepare,
         word: "prepare",
         title: "Prepare the machines",
-        waits: "the look at the machine, the artifacts of its system where no template holds them, and one \
-                control plane of a running cluster after another",
     },
     StageRow {
         stage: Stage::ControlPlane,
