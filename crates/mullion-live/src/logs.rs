@@ -88,7 +88,7 @@ impl Adapter<'_> {
         first(&answers, PATIENCE)
     }
 
-    /// All that is needed to ask a machine's kubelet without these adapter.
+    /// All that is needed to ask a machine's kubelet without this adapter.
     fn kubelet_question(
         &self,
         machine: &MachineName,

@@ -41,11 +41,7 @@ pub fn replace(
         let _ = fs_err::remove_file(draft);
         return replaced;
     }
-    match path.parent().map_or(Ok(()), sync_folder) {
-        // The user may write into the folder and not read it. The file is there.
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
-        synced => synced,
-    }
+    path.parent().map_or(Ok(()), sync_folder)
 }
 
 /// Writes a new file that only its owner can read, and returns its path: [`draft_of`] that path. The caller links or
@@ -55,7 +51,11 @@ pub fn private_draft(
     put: impl FnOnce(&mut File) -> io::Result<()>,
 ) -> io::Result<PathBuf> {
     let draft = draft_of(path);
-    write_draft(&draft, PRIVATE, put).map(|()| draft)
+    if let Err(error) = write_draft(&draft, PRIVATE, put) {
+        let _ = fs_err::remove_file(&draft);
+        return Err(error);
+    }
+    Ok(draft)
 }
 
 fn write_draft(
@@ -100,7 +100,7 @@ pub fn private_folder(folder: &Path) -> io::Result<()> {
         })
 }
 
-/// Waits until the names in a folder are on the disk.
+/// Waits until the names in a folder are on the disk, where that can be asked for.
 pub fn sync_folder(folder: &Path) -> io::Result<()> {
     // The parent of a relative path may be empty: that is the working folder.
     let folder = if folder.as_os_str().is_empty() {
@@ -108,7 +108,16 @@ pub fn sync_folder(folder: &Path) -> io::Result<()> {
     } else {
         folder
     };
-    File::open(folder)?.sync_all()
+    match File::open(folder).and_then(|folder| folder.sync_all()) {
+        // The user may write into the folder and not read it, or its file system syncs no folders, as that of VirtualBox.
+        Err(error) if is_no_loss(&error) => Ok(()),
+        synced => synced,
+    }
+}
+
+fn is_no_loss(error: &io::Error) -> bool {
+    use io::ErrorKind::{InvalidInput, PermissionDenied, Unsupported};
+    matches!(error.kind(), PermissionDenied | InvalidInput | Unsupported)
 }
 
 #[cfg(test)]
@@ -166,5 +175,16 @@ mod tests {
         let names = fs_err::read_dir(folder.path().join("a/b")).unwrap();
         assert_eq!(names.count(), 1, "no draft is left");
         assert_ne!(draft_of(&path), draft_of(&path));
+    }
+
+    #[test]
+    fn a_draft_that_cannot_be_written_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let half = |file: &mut File| {
+            file.write_all(b"half a key")?;
+            Err(io::Error::other("no room"))
+        };
+        assert!(private_draft(&folder.path().join("key"), half).is_err());
+        assert_eq!(fs_err::read_dir(folder.path()).unwrap().count(), 0);
     }
 }

@@ -1,4 +1,4 @@
-//! What commands that touch the world share: everything that was read, put together for the engine's adapter.
+//! What commands that touch the world share: everything that was read, put together for the adapter.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{ErrorKind, Read as _};

@@ -293,7 +293,6 @@ fn take_away(cluster: &ClusterName, links: &[Link], kernel: &Kernel) -> Result<(
     let tables = Tables::of(&bridge)?;
     // Somebody may have removed everything else by hand.
     let is_here = has_bridge || tables.any() || firewall::has_pass_chain(&bridge)?;
-    firewall::remove_passes(&bridge, tables.are_older(has_bridge))?;
     kernel.forget_former(&clusters(links, is_here.then_some(cluster)))?;
     if is_here {
         kernel.adopt()?;
@@ -301,6 +300,8 @@ fn take_away(cluster: &ClusterName, links: &[Link], kernel: &Kernel) -> Result<(
     let others = links.iter().filter_map(Link::cluster);
     let others = others.filter(|other| other != cluster).collect();
     kernel.put_back(cluster, &others, forwarding(links, cluster)?)?;
+    // After the settings: the chain may be all that shows a network here.
+    firewall::remove_passes(&bridge, tables.are_older(has_bridge))?;
     if tables.way_out {
         firewall::remove_way_out(&bridge)?;
     }

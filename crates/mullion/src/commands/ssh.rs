@@ -144,7 +144,7 @@ fn refused(machine: &MachineName, error: &TransportError) -> Failure {
     }
 }
 
-/// A command as `ssh` takes it, which puts blanks between its words and adapter them to a shell: a single word is meant
+/// A command as `ssh` takes it, which puts blanks between its words and hands them to a shell: a single word is meant
 /// for that shell, several are the words of one program.
 fn remote(words: &[OsString], shell: &Shell) -> Vec<OsString> {
     match (words, shell) {

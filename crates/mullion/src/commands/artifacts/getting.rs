@@ -27,7 +27,7 @@ pub(super) enum Heard {
     Ended(Item, Duration, Option<Box<SupplyError>>),
 }
 
-/// Gets everything, and adapter what is heard to `tell`; comes back when nothing goes on any more.
+/// Gets everything, and hands what is heard to `tell`; comes back when nothing goes on any more.
 ///
 /// Images wait for programs, of which some are made. After `off` was set nothing new is begun.
 pub(super) fn get_all(
