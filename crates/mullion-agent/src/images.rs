@@ -40,17 +40,14 @@ pub(crate) fn missing(
 
 /// Imports what containerd lacks, and removes each archive once its images are there.
 pub(crate) fn import(work: &mut Work<'_, '_>, archives: &[ImageArchive]) -> Result<(), AgentError> {
-    check_interrupted(work)?;
+    check_interrupted(work, archives)?;
     let lacking = lacking(work, archives)?;
     // Several images may be asked for from one archive.
     let mut imported = BTreeSet::new();
     for (index, archive) in archives.iter().enumerate() {
         let sha256 = &archive.sha256;
         if lacking.contains(&archive) && imported.insert(sha256) {
-            // The file may name several images with one archive.
-            let same = archives.iter().filter(|one| one.sha256 == *sha256);
-            let named = same.filter_map(|one| one.reference.as_deref()).collect();
-            import_one(work, archive, &named)?;
+            import_one(work, archive, &named_with(archives, sha256))?;
             forget_others(work, archives, sha256)?;
         }
         // Also where an import was cut off just before this.
@@ -63,6 +60,12 @@ pub(crate) fn import(work: &mut Work<'_, '_>, archives: &[ImageArchive]) -> Resu
         }
     }
     Ok(())
+}
+
+/// The images that the file names with an archive: it may name several with one.
+fn named_with<'a>(archives: &'a [ImageArchive], sha256: &Sha256Digest) -> BTreeSet<&'a str> {
+    let same = archives.iter().filter(|one| one.sha256 == *sha256);
+    same.filter_map(|one| one.reference.as_deref()).collect()
 }
 
 /// Forgets the archives that are not asked for any more: an image of the one that was just imported may have replaced
@@ -119,8 +122,11 @@ fn import_one(
     let imported = work.state.images.entry(sha256.clone()).or_default();
     // One that was cut off may have brought them already.
     let before = imported.before.get_or_insert(before).clone();
-    // An earlier import may have replaced some. The file may name them with the archive since.
-    protected.append(&mut imported.protected);
+    // An earlier import may have replaced some, which were removed. One that is there again came from somewhere else, and
+    // has the digest of that. The file may name some with the archive since.
+    for (image, digest) in std::mem::take(&mut imported.protected) {
+        protected.entry(image).or_insert(digest);
+    }
     protected.retain(|image, _| !named.contains(image.as_str()));
     imported.protected = protected;
     work.save()?;
@@ -171,13 +177,24 @@ fn import_one(
     Ok(())
 }
 
-/// Checks what the imports replaced that were cut off before their check.
-fn check_interrupted(work: &mut Work<'_, '_>) -> Result<(), AgentError> {
+/// Checks what the imports replaced that were cut off before their check. What the file names with an archive by now, the
+/// archive may have replaced.
+fn check_interrupted(work: &mut Work<'_, '_>, archives: &[ImageArchive]) -> Result<(), AgentError> {
     let images = work.state.images.iter();
     let interrupted = images.filter(|(_, one)| one.before.is_some() && !one.protected.is_empty());
     let interrupted: Vec<_> = interrupted.map(|(sha256, _)| sha256.clone()).collect();
     for sha256 in interrupted {
+        let named = named_with(archives, &sha256);
+        if let Some(one) = work.state.images.get_mut(&sha256) {
+            one.protected
+                .retain(|image, _| !named.contains(image.as_str()));
+        }
         check_replaced(work, &sha256, sha256.as_str())?;
+        // Later changes are not the archive's.
+        if let Some(one) = work.state.images.get_mut(&sha256) {
+            one.protected.clear();
+        }
+        work.save()?;
     }
     Ok(())
 }

@@ -247,6 +247,32 @@ fn promise_10_an_import_replaces_no_image_that_the_file_does_not_name_with_the_a
 }
 
 #[test]
+fn an_image_that_was_pulled_anew_after_a_cut_off_import_is_blamed_on_the_archive_once_at_most() {
+    const CONTENT: &str = "app:1";
+    for kill in 1.. {
+        let (machine, request) = hiding(CONTENT, &[CONTENT]);
+        machine.kill_at(kill);
+        ask(&machine, &request);
+        let was_killed = machine.is_dead();
+        machine.revive();
+        let pull = || {
+            let mut lines = names(&machine);
+            lines.retain(|line| name_of(line) != PAUSE);
+            lines.push(format!("{PAUSE}=newer"));
+            machine.put_file(IMAGES, lines.join("\n").as_bytes(), 0o600);
+            bring(&machine, &[CONTENT.into()]);
+        };
+        pull();
+        ask(&machine, &request);
+        pull();
+        ask_well(&machine, &request);
+        if !was_killed {
+            break;
+        }
+    }
+}
+
+#[test]
 fn promise_10_an_import_that_was_cut_off_replaces_no_image_either() {
     for kill in 1.. {
         let (machine, request) = hiding(HIDING, &["app:1"]);

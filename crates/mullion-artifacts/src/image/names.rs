@@ -172,6 +172,10 @@ fn check_entry<R: Read>(entry: &mut TarEntry<'_, R>) -> io::Result<()> {
         if is_read && record.value_bytes().is_empty() {
             return refuse("a pax record without a value");
         }
+        // Go reads `-0` as a number, and the `tar` crate takes the header's own size in its place.
+        if key == b"size" && !record.value_bytes().iter().all(u8::is_ascii_digit) {
+            return refuse("a size that is no plain number");
+        }
         if !keys.insert(key.to_owned()) {
             return refuse("a pax record twice");
         }

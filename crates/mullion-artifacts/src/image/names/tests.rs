@@ -241,6 +241,7 @@ fn promise_10_no_header_of_a_tar_archive_hides_a_name() {
         ),
         (&[("path", "")], "index.json", "no plain name"),
         (&[("size", "")], "entry", "without a value"),
+        (&[("size", "-0")], "entry", "no plain number"),
         (
             &[("comment", "a\n9 path=a"), ("path", "index.json")],
             "entry",
