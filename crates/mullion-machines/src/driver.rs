@@ -4,7 +4,7 @@
 //! traits, so that whoever only looks cannot change: [`Look`] has no verb that writes, [`Driver`] has the
 //! rest. What a driver can do at all is a value, [`Capabilities`]; nobody asks which driver it is.
 //!
-//! What holds for every driver, and [`crate::conform`] checks:
+//! What holds for every driver, and the suite in `mullion-testkit` checks:
 //!
 //! - **Labels.** Everything that a driver makes carries the cluster's name, on the thing itself. [`Look::find`]
 //!   works from the labels alone: with every state folder gone, for machines that no file names any more, after

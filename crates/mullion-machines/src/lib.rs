@@ -6,8 +6,8 @@
 //!         set_dns
 //! ```
 //!
-//! The contract stands in [`driver`], and [`conform`] holds every driver to it: the one in memory, the one for
-//! machines that exist already, and those that make machines. Nobody asks which driver it is: what one can do
+//! The contract stands in [`driver`], and a suite in `mullion-testkit` holds every driver to it: the one in memory, the
+//! one for machines that exist already, and those that make machines. Nobody asks which driver it is: what one can do
 //! is a value, [`Capabilities`], and [`maker`] is the one table from a driver's name in the file to its code.
 //!
 //! What holds always:

@@ -1,7 +1,7 @@
 //! The ports: how the world is looked at, and how it is changed.
 //!
 //! Two small traits, so that whoever only looks cannot change: [`Discover`] has no verb that writes.
-//! The contracts stand on the methods; [`crate::conform`] holds any pair of implementations to them.
+//! The contracts stand on the methods; a suite in `mullion-testkit` holds any pair of implementations to them.
 
 use mullion_spec::cluster::Cluster;
 

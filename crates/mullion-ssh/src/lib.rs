@@ -7,8 +7,8 @@
 //!          └─ private runtime; every public call blocks
 //! ```
 //!
-//! [`Transport`] and [`ReadTransport`] are the ports, with their contracts; [`Session`] is SSH behind them, and
-//! [`memory::Memory`] a machine in memory with faults. [`conform`] holds both to the contracts. [`TransportError`] says
+//! [`Transport`] and [`ReadTransport`] are the ports, with their contracts; [`Session`] is SSH behind them. The suite in
+//! `mullion-testkit` holds it, and a machine in memory with faults, to the contracts. [`TransportError`] says
 //! what failed, [`TransportError::class`] what kind of failure it is, and [`TransportError::step_class`] whether a step
 //! is tried again. For the system's own `ssh` program there are [`openssh_arguments`] and [`known_hosts`].
 //!

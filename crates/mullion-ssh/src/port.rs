@@ -1,6 +1,6 @@
 //! The two ports to a machine: one that only looks, and one that changes.
 //!
-//! Contracts that hold for every implementation ([`crate::conform`] watches them):
+//! Contracts that hold for every implementation (the suite in `mullion-testkit` watches them):
 //!
 //! - **Exit status is a value.** A command that ended by itself gives an [`Exit`], whatever its status. A signal, a
 //!   deadline and a lost connection are errors of their own, and never an [`Exit`].
