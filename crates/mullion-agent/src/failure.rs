@@ -3,9 +3,8 @@
 use std::error::Error;
 use std::time::Duration;
 
-use mullion_wire::{Event, RequestError, Sha256Digest};
+use mullion_wire::{Event, RequestError, Sha256Digest, mask_output};
 
-use crate::mask::mask;
 use crate::system::{Ended, Kind, Starved, System, SystemError};
 
 /// What helps a machine whose memory ran out.
@@ -484,7 +483,7 @@ fn given_up(path: &str, kind: Kind) -> String {
 }
 
 fn masked(text: &str) -> String {
-    mask(text).into_owned()
+    mask_output(text).into_owned()
 }
 
 #[cfg(test)]

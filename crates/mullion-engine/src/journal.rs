@@ -16,11 +16,11 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use jiff::Timestamp;
 use mullion_rights::{private_folder, sync_folder};
+use mullion_wire::Mask;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::retry_on_intr;
 
 use crate::line::{JOURNAL_VERSION, Line, Opening, masked};
-use crate::mask::Mask;
 use crate::private::{new_private_file, new_private_folder};
 use crate::run_id::RunId;
 use crate::runs::{JOURNAL, KEPT, LOG, RUNS, Runs};

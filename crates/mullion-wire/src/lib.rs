@@ -23,6 +23,7 @@ mod blueprint;
 mod digest;
 pub mod duration;
 mod known;
+mod mask;
 mod message;
 mod patience;
 mod secret;
@@ -36,6 +37,7 @@ pub use blueprint::{
 };
 pub use digest::{DigestError, Sha256Digest, Sha256Reader};
 pub use known::{KNOWN_FILES, KnownFile, KnownFiles};
+pub use mask::{MASKED, Mask, MaskedLines, mask_output};
 pub use message::{
     Certificate, Certificates, Disk, Event, Facts, ImageArchive, Kubeadm, KubeadmDone,
     KubeadmPhase, Mark, Request, RequestError, UserCommand, read_event, read_patience,

@@ -212,7 +212,7 @@ fn what_kubeadm_writes_is_heard_without_its_secrets() {
         .iter()
         .map(|event| write_line(event).unwrap())
         .collect();
-    assert!(said.contains("--token (hidden)"), "{said}");
+    assert!(said.contains("--token [masked]"), "{said}");
     assert!(!said.contains(SECRET), "{said}");
 }
 
@@ -226,7 +226,7 @@ fn a_failed_join_tells_kubeadms_and_kubelets_last_lines_without_secrets() {
         "{words}"
     );
     assert!(
-        words.contains("the server is not there; token (hidden)"),
+        words.contains("the server is not there; token [masked]"),
         "{words}"
     );
     assert!(words.contains("kubelet: line 10 of kubelet"), "{words}");

@@ -7,11 +7,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use mullion_engine::{
-    Alive, Cancel, Event, FailureClass, Journal, Mask, Opening, Outcome, RunOutcome, RunRecord,
-    Sink, Unwatched, run,
+    Alive, Cancel, Event, FailureClass, Journal, Opening, Outcome, RunOutcome, RunRecord, Sink,
+    Unwatched, run,
 };
 use mullion_plan::{Action, Plan, Stage, StepError, StepId};
 use mullion_plan::{ErrorClass, Perform as _, Place, plan as planned};
+use mullion_wire::Mask;
 
 use crate::simulation::{noon, options};
 use crate::sketch::Sketch;

@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use mullion_engine::{
-    Cancel, Holder, Journal, KEPT, KEPT_FAILURES, Lock, LockError, Mask, Opening, RealClock, RunId,
+    Cancel, Holder, Journal, KEPT, KEPT_FAILURES, Lock, LockError, Opening, RealClock, RunId,
     RunOutcome, RunState, Runs, RunsError, StepState, Unwatched, run, timings,
 };
 use mullion_plan::{MachineKinds, News, Plan, Took};
 use mullion_spec::value::ClusterName;
+use mullion_wire::Mask;
 
 use crate::simulation::{noon, options};
 use crate::stage_hand::{StageHand, refused, run_with, starts};

@@ -8,12 +8,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use jiff::Timestamp;
 use mullion_engine::{
-    Alive, Journal, Mask, Memory, Opening, Options, Outcome, Report, RunOutcome, RunRecord,
-    RunState, StepState, Unwatched, VirtualClock, run,
+    Alive, Journal, Memory, Opening, Options, Outcome, Report, RunOutcome, RunRecord, RunState,
+    StepState, Unwatched, VirtualClock, run,
 };
 use mullion_plan::{Plan, Rest, StepId, plan_down};
 use mullion_testkit::ports::without_what_stays;
 use mullion_testkit::{Dice, Fault, World};
+use mullion_wire::Mask;
 
 use crate::sketch::{Sketch, ids};
 use crate::witness::{Kill, Witness};

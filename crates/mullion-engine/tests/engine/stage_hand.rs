@@ -4,10 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard};
 
 use jiff::Timestamp;
-use mullion_engine::{
-    Cancel, Clock, Event, Journal, Mask, Memory, Opening, Options, Report, Watch, run,
-};
+use mullion_engine::{Cancel, Clock, Event, Journal, Memory, Opening, Options, Report, Watch, run};
 use mullion_plan::{Action, Attend, ErrorClass, Perform, Plan, Stage, Step, StepError, StepId};
+use mullion_wire::Mask;
 
 pub(crate) type Done = Result<(), StepError>;
 

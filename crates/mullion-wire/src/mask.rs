@@ -1,12 +1,15 @@
 //! Keeps secrets out of what is written down and shown.
 //!
-//! Whoever makes a secret registers it. Two kinds are known by their form besides, since they are made by
-//! programs that print them: bootstrap tokens and private keys.
+//! Two places mask, and they cannot hide the same. A run ([`Mask`]) hides what was registered and what has the form of a
+//! bootstrap token or a private key; the digests of its plan stay. The agent ([`mask_output`]) knows no secret by its
+//! words, and hides besides what kubeadm and package managers write: values of flags, certificate keys, passwords in
+//! addresses. It leaves private keys to the run: the run hides their lines by the line that they begin with.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::ops::Range;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 /// What stands where a secret was.
 pub const MASKED: &str = "[masked]";
@@ -27,6 +30,31 @@ const KEYS_IN_BASE64: [&str; 4] = [
     "LS0tLS1CRUdJTiBFQyBQUklWQVRFIEtFW",        // EC PRIVATE KEY
     "LS0tLS1CRUdJTiBPUEVOU1NIIFBSSVZBVEUgS0VZ", // OPENSSH PRIVATE KEY
 ];
+
+/// The word after one of these is a secret, whatever it looks like.
+const BEFORE_SECRETS: &[&str] = &[
+    "--token",
+    "--discovery-token",
+    "--tls-bootstrap-token",
+    "--certificate-key",
+    "--password",
+    "token:",
+    "password:",
+    "certificateKey:",
+    "client-key-data:",
+];
+
+/// Finds the secrets of one form in a text: their places, in their order.
+type Rule = fn(&str) -> Vec<Range<usize>>;
+
+/// The line of a program without secrets: bootstrap tokens, certificate keys, passwords in addresses.
+///
+/// Digests (`sha256:…`) stay: they are public, and people need them. A digest without that word has the form of a
+/// certificate key, and is hidden.
+pub fn mask_output(line: &str) -> Cow<'_, str> {
+    let rules = [after_flags, users_of_addresses, tokens, certificate_keys];
+    hide(Cow::Borrowed(line), &rules)
+}
 
 /// The secrets of a run. Copies are one set.
 #[derive(Clone, Default)]
@@ -75,12 +103,8 @@ impl Mask {
             text = Cow::Owned(text.replace(secret.as_str(), MASKED));
         }
         drop(secrets);
-        for rule in [private_keys, keys_in_base64, tokens] {
-            if let Some(masked) = rule(&text) {
-                text = Cow::Owned(masked);
-            }
-        }
-        text
+        let rules = [|text: &str| private_keys(text).0, keys_in_base64, tokens];
+        hide(text, &rules)
     }
 
     /// The lines without secrets; a key may go over several of them.
@@ -92,35 +116,54 @@ impl Mask {
         self.apply(&text).split('\n').map(str::to_owned).collect()
     }
 
-    fn read(&self) -> std::sync::RwLockReadGuard<'_, BTreeSet<String>> {
+    fn read(&self) -> RwLockReadGuard<'_, BTreeSet<String>> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Masks a text that comes line by line, of which a key may take several.
 #[derive(Debug, Default)]
-pub(crate) struct LineByLine {
+pub struct MaskedLines {
     is_in_key: bool,
 }
 
-impl LineByLine {
+impl MaskedLines {
     /// The line without secrets.
-    pub(crate) fn apply(&mut self, mask: &Mask, line: &str) -> String {
-        if self.is_in_key {
-            match line.find(KEY_ENDS) {
-                Some(end) => {
-                    self.is_in_key = false;
-                    let after = line[end + KEY_ENDS.len()..]
-                        .find(KEY_IS)
-                        .map_or("", |at| &line[end + KEY_ENDS.len() + at + KEY_IS.len()..]);
-                    return format!("{MASKED}{}", mask.apply(after));
-                }
-                None => return MASKED.to_owned(),
-            }
-        }
-        self.is_in_key = opens_key(line);
-        mask.apply(line).into_owned()
+    pub fn apply(&mut self, mask: &Mask, line: &str) -> String {
+        let (hidden, shown) = match (self.is_in_key, key_end(line)) {
+            (true, None) => return MASKED.to_owned(),
+            (true, Some(end)) => (MASKED, &line[end..]),
+            (false, _) => ("", line),
+        };
+        self.is_in_key = private_keys(shown).1;
+        format!("{hidden}{}", mask.apply(shown))
     }
+}
+
+/// The text with each place that one of the rules finds hidden.
+fn hide<'a>(mut text: Cow<'a, str>, rules: &[Rule]) -> Cow<'a, str> {
+    for rule in rules {
+        let places = rule(&text);
+        if places.is_empty() {
+            continue;
+        }
+        let mut out = String::with_capacity(text.len());
+        let mut shown = 0;
+        for place in places {
+            out.push_str(&text[shown..place.start]);
+            out.push_str(MASKED);
+            shown = place.end;
+        }
+        out.push_str(&text[shown..]);
+        text = Cow::Owned(out);
+    }
+    text
+}
+
+/// Where a part of the text stands in it.
+fn place_of(part: &str, text: &str) -> Range<usize> {
+    let start = part.as_ptr() as usize - text.as_ptr() as usize;
+    start..start + part.len()
 }
 
 /// Where a private key begins: the place of its first dash, and of what follows its first line.
@@ -144,73 +187,54 @@ fn key_start(text: &str) -> Option<(usize, usize)> {
     None
 }
 
-fn opens_key(line: &str) -> bool {
-    let mut rest = line;
-    while let Some((_, body)) = key_start(rest) {
-        match rest[body..].find(KEY_ENDS) {
-            Some(end) => rest = &rest[body + end + KEY_ENDS.len()..],
-            None => return true,
-        }
-    }
-    false
+/// Where the line that ends a private key ends; a line of another kind that was cut off ends it too.
+fn key_end(text: &str) -> Option<usize> {
+    let end = text.find(KEY_ENDS)? + KEY_ENDS.len();
+    let after = text[end..].find(KEY_IS);
+    Some(after.map_or(text.len(), |at| end + at + KEY_IS.len()))
 }
 
-/// From the beginning of each private key to its end; to the end of the text where it has none.
-fn private_keys(text: &str) -> Option<String> {
-    let (first, _) = key_start(text)?;
-    let mut out = text[..first].to_owned();
-    let mut rest = &text[first..];
-    while let Some((start, body)) = key_start(rest) {
-        out.push_str(&rest[..start]);
-        out.push_str(MASKED);
-        rest = match rest[body..].find(KEY_ENDS) {
-            Some(end) => {
-                let end = body + end + KEY_ENDS.len();
-                let after = rest[end..]
-                    .find(KEY_IS)
-                    .map_or(end, |at| end + at + KEY_IS.len());
-                &rest[after..]
-            }
-            None => "",
+/// From the beginning of each private key to its end; to the end of the text where it has none, which is said too.
+fn private_keys(text: &str) -> (Vec<Range<usize>>, bool) {
+    let mut places = Vec::new();
+    let mut from = 0;
+    while let Some((start, body)) = key_start(&text[from..]) {
+        let Some(end) = key_end(&text[from + body..]) else {
+            places.push(from + start..text.len());
+            return (places, true);
         };
+        places.push(from + start..from + body + end);
+        from += body + end;
     }
-    out.push_str(rest);
-    Some(out)
+    (places, false)
 }
 
-fn keys_in_base64(text: &str) -> Option<String> {
-    let next = |text: &str| {
-        KEYS_IN_BASE64
-            .iter()
-            .filter_map(|prefix| text.find(prefix))
-            .min()
-    };
-    next(text)?;
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(start) = next(rest) {
-        out.push_str(&rest[..start]);
-        out.push_str(MASKED);
-        let is_base64 = |byte: u8| byte.is_ascii_alphanumeric() || b"+/=".contains(&byte);
-        let end = rest.bytes().skip(start).position(|byte| !is_base64(byte));
-        rest = end.map_or("", |length| &rest[start + length..]);
+fn keys_in_base64(text: &str) -> Vec<Range<usize>> {
+    let is_base64 = |byte: u8| byte.is_ascii_alphanumeric() || b"+/=".contains(&byte);
+    let mut places = Vec::new();
+    let mut from = 0;
+    let next = |rest: &str| KEYS_IN_BASE64.iter().filter_map(|key| rest.find(key)).min();
+    while let Some(at) = next(&text[from..]) {
+        let start = from + at;
+        let length = text[start..].bytes().take_while(|byte| is_base64(*byte));
+        from = start + length.count();
+        places.push(start..from);
     }
-    out.push_str(rest);
-    Some(out)
+    places
 }
 
 /// The lengths of a bootstrap token's two parts.
 const TOKEN: (usize, usize) = (6, 16);
 
 /// Bootstrap tokens: six letters or digits, a dot, sixteen more, and no letter or digit around.
-fn tokens(text: &str) -> Option<String> {
+fn tokens(text: &str) -> Vec<Range<usize>> {
     let bytes = text.as_bytes();
     let is_part = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let is_word = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
-    let mut out = String::new();
-    let mut kept = 0;
+    let mut places: Vec<Range<usize>> = Vec::new();
     for (dot, _) in text.match_indices('.') {
-        let Some(start) = dot.checked_sub(TOKEN.0).filter(|start| *start >= kept) else {
+        let past = places.last().map_or(0, |last| last.end);
+        let Some(start) = dot.checked_sub(TOKEN.0).filter(|start| *start >= past) else {
             continue;
         };
         let end = dot + 1 + TOKEN.1;
@@ -221,16 +245,49 @@ fn tokens(text: &str) -> Option<String> {
             && !is_word(start.checked_sub(1).and_then(|before| bytes.get(before)))
             && !is_word(bytes.get(end));
         if is_token {
-            out.push_str(&text[kept..start]);
-            out.push_str(MASKED);
-            kept = end;
+            places.push(start..end);
         }
     }
-    if kept == 0 {
-        return None;
+    places
+}
+
+/// The values of flags and fields that hold secrets.
+fn after_flags(text: &str) -> Vec<Range<usize>> {
+    let mut places = Vec::new();
+    let mut is_next_secret = false;
+    for word in text.split_ascii_whitespace() {
+        if std::mem::take(&mut is_next_secret) {
+            places.push(place_of(word, text));
+            continue;
+        }
+        is_next_secret = BEFORE_SECRETS.contains(&word.trim_start_matches(['"', '\'']));
+        if let Some((flag, value)) = word.split_once('=')
+            && BEFORE_SECRETS.contains(&flag)
+            && !value.is_empty()
+        {
+            places.push(place_of(value, text));
+        }
     }
-    out.push_str(&text[kept..]);
-    Some(out)
+    places
+}
+
+/// The user and password in each `http://user:password@host`.
+fn users_of_addresses(text: &str) -> Vec<Range<usize>> {
+    let user = |word| {
+        let (_, address): (_, &str) = str::split_once(word, "://")?;
+        let host = address.split(['/', '?', '#']).next()?;
+        Some(place_of(host.rsplit_once('@')?.0, text))
+    };
+    text.split_ascii_whitespace().filter_map(user).collect()
+}
+
+/// Words of 64 hexadecimal digits, other than digests that say so.
+fn certificate_keys(text: &str) -> Vec<Range<usize>> {
+    text.split(|letter: char| !letter.is_ascii_alphanumeric())
+        .filter(|word| word.len() == 64 && word.bytes().all(|byte| byte.is_ascii_hexdigit()))
+        .map(|word| place_of(word, text))
+        .filter(|place| !text[..place.start].ends_with("sha256:"))
+        .collect()
 }
 
 fn base64(bytes: &[u8]) -> String {
@@ -254,6 +311,8 @@ fn base64(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const KEY: &str = "f8902e114ef118304e561c3ecd4d0b543adc226b7a07f675f56564185ffe0c07";
 
     #[test]
     fn what_was_registered_is_masked_everywhere_and_in_base64() {
@@ -347,7 +406,7 @@ mod tests {
 
     #[test]
     fn a_key_that_comes_line_by_line_is_masked() {
-        let (mask, mut lines) = (Mask::new(), LineByLine::default());
+        let (mask, mut lines) = (Mask::new(), MaskedLines::default());
         let told: Vec<_> = [
             "before",
             "-----BEGIN RSA PRIVATE KEY-----",
@@ -374,5 +433,74 @@ mod tests {
             mask.apply("read AAAABBBBCCCCDDDDEEEE here"),
             "read [masked] here"
         );
+    }
+    #[test]
+    fn a_bootstrap_token_of_output_is_hidden_wherever_it_stands() {
+        for (line, masked) in [
+            ("abcdef.0123456789abcdef", "[masked]"),
+            (
+                "  kubeadm join 10.0.0.1:6443 --token abcdef.0123456789abcdef \\",
+                "  kubeadm join 10.0.0.1:6443 --token [masked] \\",
+            ),
+            (
+                "secret \"abcdef.0123456789abcdef\", made",
+                "secret \"[masked]\", made",
+            ),
+            ("--token=short", "--token=[masked]"),
+            ("token: \"odd one\"", "token: [masked] one\""),
+        ] {
+            assert_eq!(mask_output(line), masked);
+        }
+    }
+
+    #[test]
+    fn a_certificate_key_is_hidden_alone_on_its_line_and_behind_its_flag() {
+        assert_eq!(mask_output(KEY), "[masked]");
+        assert_eq!(
+            mask_output(&format!("\t--control-plane --certificate-key {KEY}")),
+            "\t--control-plane --certificate-key [masked]"
+        );
+        assert_eq!(
+            mask_output("--certificate-key abc"),
+            "--certificate-key [masked]"
+        );
+    }
+
+    #[test]
+    fn digests_and_ordinary_words_stay() {
+        for line in [
+            format!("--discovery-token-ca-cert-hash sha256:{KEY}"),
+            "[init] Using Kubernetes version: v1.36.4".to_owned(),
+            "kube-apiserver.yaml 127.0.0.1:10248 registry.k8s.io/pause:3.10.2".to_owned(),
+            "plugin.0123456789abcdefg abcdef.0123456789ABCDEF".to_owned(),
+            "größer → ünïcode".to_owned(),
+            String::new(),
+        ] {
+            assert!(matches!(mask_output(&line), Cow::Borrowed(_)), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_password_in_an_address_is_hidden() {
+        assert_eq!(
+            mask_output("Err:1 http://me:pass@proxy.example:3128/debian bookworm"),
+            "Err:1 http://[masked]@proxy.example:3128/debian bookworm"
+        );
+        assert_eq!(mask_output("http://host/a@b"), "http://host/a@b");
+    }
+
+    #[test]
+    fn several_secrets_of_a_line_are_all_hidden() {
+        assert_eq!(
+            mask_output("abcdef.0123456789abcdef,abcdef.0123456789abcdef end"),
+            "[masked],[masked] end"
+        );
+    }
+
+    #[test]
+    fn a_run_shows_digests_and_an_agent_leaves_private_keys_to_the_run() {
+        assert_eq!(Mask::new().apply(KEY), KEY);
+        let begins = "-----BEGIN EC PRIVATE KEY-----";
+        assert_eq!(mask_output(begins), begins);
     }
 }
