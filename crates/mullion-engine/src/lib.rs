@@ -62,7 +62,7 @@ pub use board::{Board, BoardRow, Current};
 pub use cancel::{Cancel, Cancelled};
 pub use clock::{Clock, RealClock, VirtualClock};
 pub use dice::Dice;
-pub use journal::{Journal, JournalError, Memory, Sink};
+pub use journal::{Journal, JournalError, Sink};
 pub use line::{JOURNAL_VERSION, Opening};
 pub use lock::{Holder, Lock, LockError};
 pub use options::{Options, Workers, patience_under, places};

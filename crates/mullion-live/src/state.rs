@@ -324,11 +324,6 @@ impl ClusterState {
         Ok(replace_private(&path, |file| write(file)).map(|()| path)?)
     }
 
-    /// Where snapshots of etcd are kept.
-    pub fn snapshots_folder(&self) -> &Path {
-        &self.snapshots
-    }
-
     /// The snapshots of etcd that are kept, the oldest first.
     pub fn snapshots(&self) -> Result<Vec<PathBuf>, StateError> {
         let entries = match fs_err::read_dir(&self.snapshots) {
