@@ -267,7 +267,7 @@ fn a_join_runs_once_and_refuses_another_cluster() {
     let machine = node();
     ask_well(&machine, &join());
     assert_eq!(ask_well(&machine, &join()).0, 0);
-    let pem = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCmJ5ZQotLS0tLUVORCBDRVJUSUZJQ0FURS0tLS0tCg==";
+    let pem = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCllubGwKLS0tLS1FTkQgQ0VSVElGSUNBVEUtLS0tLQo=";
     let other = join_with(&format!("certificate-authority-data: {pem}\n"));
     let words = ask_badly(&machine, &other);
     assert!(
