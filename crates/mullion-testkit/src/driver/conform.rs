@@ -2,7 +2,7 @@
 //!
 //! What a driver says that it cannot do is held to another promise: it is refused, and nothing changes.
 
-use crate::ports::Breach;
+use crate::ports::{Breach, require};
 use ipnet::IpNet;
 use mullion_plan::{Attend, ClusterUid, Identity, News, Power, Trouble, Unattended};
 use mullion_spec::value::{ClusterName, MachineName};
@@ -665,18 +665,5 @@ fn told(contract: &'static str) -> impl Fn(DriverError) -> Breach {
             words.push_str(line);
         }
         Breach { contract, words }
-    }
-}
-
-fn require(
-    holds: bool,
-    contract: &'static str,
-    words: impl FnOnce() -> String,
-) -> Result<(), Breach> {
-    if holds {
-        Ok(())
-    } else {
-        let words = words();
-        Err(Breach { contract, words })
     }
 }

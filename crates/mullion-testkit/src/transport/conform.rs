@@ -10,7 +10,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::ports::Breach;
+use crate::ports::{Breach, require};
 use mullion_plan::{Attend, News, Unattended};
 use mullion_wire::Sha256Digest;
 
@@ -432,18 +432,6 @@ fn breach(contract: &'static str, words: impl Display) -> Breach {
     Breach {
         contract,
         words: words.to_string(),
-    }
-}
-
-fn require(
-    holds: bool,
-    contract: &'static str,
-    words: impl FnOnce() -> String,
-) -> Result<(), Breach> {
-    if holds {
-        Ok(())
-    } else {
-        Err(breach(contract, words()))
     }
 }
 
