@@ -20,6 +20,7 @@
 
 mod attended;
 mod blueprint;
+mod causes;
 mod digest;
 pub mod duration;
 mod known;
@@ -35,6 +36,7 @@ pub use attended::{Attended, AttendedFile, AttendedLog, AttendedProgram, Awaited
 pub use blueprint::{
     Blueprint, Content, File, Firewall, Folder, OpenPort, Package, Protocol, Service, ServiceState,
 };
+pub use causes::error_chain;
 pub use digest::{DigestError, Sha256Digest, Sha256Reader};
 pub use known::{KNOWN_FILES, KnownFile, KnownFiles};
 pub use mask::{MASKED, Mask, MaskedLines, mask_output};
