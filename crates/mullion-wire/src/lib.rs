@@ -37,7 +37,7 @@ pub use blueprint::{
     Blueprint, Content, File, Firewall, Folder, OpenPort, Package, Protocol, Service, ServiceState,
 };
 pub use causes::error_chain;
-pub use digest::{DigestError, Sha256Digest, Sha256Reader};
+pub use digest::{DigestError, Hashing, Sha256Digest};
 pub use known::{KNOWN_FILES, KnownFile, KnownFiles};
 pub use mask::{MASKED, Mask, MaskedLines, mask_output};
 pub use message::{
