@@ -39,14 +39,6 @@ pub enum DriverError {
         /// What differs.
         what: &'static str,
     },
-    /// The machine runs, and must not.
-    #[error("machine `{machine}` of cluster `{cluster}` still runs")]
-    Running {
-        /// The cluster.
-        cluster: ClusterName,
-        /// The machine.
-        machine: MachineName,
-    },
     /// The machine ended right after its start.
     #[error("machine `{machine}` of cluster `{cluster}` ended while it started")]
     Ended {
