@@ -39,7 +39,7 @@ pub use blueprint::{
 pub use causes::error_chain;
 pub use digest::{DigestError, Hashing, Sha256Digest};
 pub use known::{KNOWN_FILES, KnownFile, KnownFiles};
-pub use mask::{MASKED, Mask, MaskedLines, mask_output};
+pub use mask::{MASKED, Mask, MaskedLines, login_of_address, mask_output};
 pub use message::{
     Certificate, Certificates, Disk, Event, Facts, ImageArchive, Kubeadm, KubeadmDone,
     KubeadmPhase, Mark, Request, RequestError, UserCommand, read_event, read_patience,

@@ -54,7 +54,7 @@ type Rule = fn(&str) -> Vec<Range<usize>>;
 /// Digests (`sha256:…`) stay: they are public, and people need them. A digest without that word has the form of a
 /// certificate key, and is hidden.
 pub fn mask_output(line: &str) -> Cow<'_, str> {
-    let rules = [after_flags, users_of_addresses, tokens, certificate_keys];
+    let rules = [after_flags, logins_of_addresses, tokens, certificate_keys];
     hide(Cow::Borrowed(line), &rules)
 }
 
@@ -273,14 +273,18 @@ fn after_flags(text: &str) -> Vec<Range<usize>> {
     places
 }
 
-/// The user and password in each `http://user:password@host`.
-fn users_of_addresses(text: &str) -> Vec<Range<usize>> {
-    let user = |word| {
-        let (_, address): (_, &str) = str::split_once(word, "://")?;
-        let host = address.split(['/', '?', '#']).next()?;
-        Some(place_of(host.rsplit_once('@')?.0, text))
-    };
-    text.split_ascii_whitespace().filter_map(user).collect()
+/// The user and password in each address.
+fn logins_of_addresses(text: &str) -> Vec<Range<usize>> {
+    let words = text.split_ascii_whitespace();
+    let logins = words.filter_map(|word| Some(&word[login_of_address(word)?]));
+    logins.map(|login| place_of(login, text)).collect()
+}
+
+/// Where the user and password stand in `http://user:password@host`.
+pub fn login_of_address(address: &str) -> Option<Range<usize>> {
+    let (_, rest) = address.split_once("://")?;
+    let host = rest.split(['/', '?', '#']).next()?;
+    Some(place_of(host.rsplit_once('@')?.0, address))
 }
 
 /// Words of 64 hexadecimal digits, other than digests that say so.
