@@ -4,6 +4,7 @@ use std::error::Error;
 use std::fmt::{self, Display, Formatter};
 
 use mullion_plan::ErrorClass;
+use mullion_wire::duration::shown;
 use mullion_wire::error_chain;
 use mullion_wire::text::{one_line, without_controls};
 
@@ -239,7 +240,7 @@ impl KubeError {
     pub(crate) fn late(doing: impl Into<String>, patience: std::time::Duration) -> Self {
         Self::Silent {
             doing: doing.into(),
-            cause: Cause::words(format!("no answer within {} s", patience.as_secs_f32())),
+            cause: Cause::words(format!("no answer within {}", shown(patience))),
         }
     }
 
