@@ -1,11 +1,9 @@
 //! Why a request was not fulfilled, and what a person can do about it.
 
-use std::error::Error;
 use std::time::Duration;
 
-use mullion_wire::{Event, RequestError, Sha256Digest};
+use mullion_wire::{Event, RequestError, Sha256Digest, error_chain, mask_output};
 
-use crate::mask::mask;
 use crate::system::{Ended, Kind, Starved, System, SystemError};
 
 /// What helps a machine whose memory ran out.
@@ -456,13 +454,7 @@ impl AgentError {
 
     /// What failed, and then its causes, without secrets.
     pub(crate) fn chain(&self) -> Vec<String> {
-        let mut chain = Vec::new();
-        let mut error: Option<&dyn Error> = Some(self);
-        while let Some(told) = error {
-            chain.push(masked(&told.to_string()));
-            error = told.source();
-        }
-        chain
+        error_chain(self).iter().map(|told| masked(told)).collect()
     }
 }
 
@@ -484,7 +476,7 @@ fn given_up(path: &str, kind: Kind) -> String {
 }
 
 fn masked(text: &str) -> String {
-    mask(text).into_owned()
+    mask_output(text).into_owned()
 }
 
 #[cfg(test)]

@@ -1,8 +1,7 @@
 //! What fuzzing calls: readers of what others wrote, each with what must hold of its answer. A refusal says why.
 
-use mullion_wire::Attended;
+use mullion_wire::{Attended, mask_output};
 
-use crate::mask::mask;
 use crate::pem::{authority_digest, certificates, expiry};
 use crate::state::State;
 pub use crate::system::linux::fuzz::linux_programs;
@@ -36,7 +35,7 @@ pub fn certificate(bytes: &[u8]) -> Result<(), String> {
 /// A line that a program wrote.
 pub fn line(bytes: &[u8]) -> Result<(), String> {
     let text = String::from_utf8_lossy(bytes);
-    let once = mask(&text).into_owned();
-    assert_eq!(mask(&once), once, "what is masked stays so");
+    let once = mask_output(&text).into_owned();
+    assert_eq!(mask_output(&once), once, "what is masked stays so");
     Ok(())
 }

@@ -51,7 +51,6 @@ pub mod fuzz;
 mod images;
 mod kubeadm;
 mod logs;
-mod mask;
 mod pem;
 mod report;
 mod resume;

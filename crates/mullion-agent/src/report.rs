@@ -2,9 +2,7 @@
 
 use std::io::Write;
 
-use mullion_wire::{Event, write_line};
-
-use crate::mask::mask;
+use mullion_wire::{Event, mask_output, write_line};
 
 /// Tells the controller what happens, and counts what was changed.
 ///
@@ -22,20 +20,20 @@ impl<'a> Report<'a> {
 
     /// Says what is being done.
     pub(crate) fn doing(&mut self, words: impl AsRef<str>) {
-        let words = mask(words.as_ref()).into_owned();
+        let words = mask_output(words.as_ref()).into_owned();
         self.tell(&Event::Doing { words });
     }
 
     /// Says that something was changed.
     pub(crate) fn changed(&mut self, what: impl AsRef<str>) {
         self.changed += 1;
-        let what = mask(what.as_ref()).into_owned();
+        let what = mask_output(what.as_ref()).into_owned();
         self.tell(&Event::Changed { what });
     }
 
     /// Passes on a line of a program.
     pub(crate) fn output(&mut self, line: &str) {
-        let line = mask(line).into_owned();
+        let line = mask_output(line).into_owned();
         self.tell(&Event::Output { line });
     }
 

@@ -19,6 +19,7 @@ mod answers;
 mod error;
 #[cfg(unix)]
 pub mod linux;
+#[cfg(any(test, feature = "memory"))]
 pub mod memory;
 pub mod only_windows;
 mod pour;

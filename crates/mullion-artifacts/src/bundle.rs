@@ -29,6 +29,7 @@ use fs_err as fs;
 use mullion_plan::{Attend, News, Unit};
 use mullion_rights::Opened;
 use mullion_tar::{TarEntries, TarEntry, TarReader};
+use mullion_wire::Hashing;
 use serde::{Deserialize, Serialize};
 
 pub use self::error::BundleError;
@@ -37,7 +38,7 @@ use self::seal::Seal;
 pub use self::seal::Signer;
 pub(crate) use self::take::{take, take_if};
 pub use self::write::write;
-use crate::digest::{Asking, Hashing, is_stop};
+use crate::digest::{Asking, is_stop};
 use crate::item::{Item, plain};
 use crate::key::PublicKey;
 use crate::ledger::Ledger;
@@ -256,7 +257,7 @@ fn copy_checked<W: io::Write>(
         next: 0,
     };
     io::copy(&mut reader, &mut writer).map_err(|error| bundle.io(error))?;
-    let (writer, found, size) = writer.finish().map_err(|error| bundle.io(error))?;
+    let (writer, found, size) = writer.finish();
     if size < record.size {
         return Err(bundle.cut_off(&record.item));
     }

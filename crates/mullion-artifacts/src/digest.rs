@@ -1,6 +1,6 @@
 //! Hashing files, with somebody to ask whether to go on.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::path::Path;
 
 use fs_err as fs;
@@ -59,46 +59,5 @@ impl<R: Read> Read for Asking<'_, R> {
         let read = self.inner.read(buffer)?;
         self.done += read as u64;
         Ok(read)
-    }
-}
-
-/// A writer that hashes what goes through it.
-pub(crate) struct Hashing<W> {
-    inner: W,
-    hash: sha2::Sha256,
-    length: u64,
-}
-
-impl<W: Write> Hashing<W> {
-    pub(crate) fn new(inner: W) -> Self {
-        Self {
-            inner,
-            hash: sha2::Digest::new(),
-            length: 0,
-        }
-    }
-
-    pub(crate) fn finish(self) -> io::Result<(W, Sha256Digest, u64)> {
-        use std::fmt::Write as _;
-        let mut text = String::with_capacity(64);
-        for byte in sha2::Digest::finalize(self.hash) {
-            // Writing to a String cannot fail.
-            let _ = write!(text, "{byte:02x}");
-        }
-        let digest = text.parse().map_err(io::Error::other)?;
-        Ok((self.inner, digest, self.length))
-    }
-}
-
-impl<W: Write> Write for Hashing<W> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.inner.write(bytes)?;
-        sha2::Digest::update(&mut self.hash, &bytes[..written]);
-        self.length += written as u64;
-        Ok(written)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.inner.flush()
     }
 }

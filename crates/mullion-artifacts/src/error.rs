@@ -4,8 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use mullion_plan::{ErrorClass, MAKE_ROOM, StepError, is_disk_full};
-
-use mullion_wire::Sha256Digest;
+use mullion_wire::{Sha256Digest, error_chain};
 
 use crate::build::BuildError;
 use crate::bundle::BundleError;
@@ -130,16 +129,9 @@ pub struct Tried {
 
 impl Tried {
     pub(crate) fn new(source: &'static str, error: &FetchError) -> Self {
-        let mut words = error.to_string();
-        let mut inner = std::error::Error::source(error);
-        while let Some(cause) = inner {
-            words.push_str(": ");
-            words.push_str(&cause.to_string());
-            inner = cause.source();
-        }
         Self {
             source,
-            words,
+            words: error_chain(error).join(": "),
             may_change: error.is_transient(),
         }
     }

@@ -9,7 +9,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use mullion_plan::Attend;
-use mullion_program::{Limit, end_group};
+use mullion_program::end_group;
+use mullion_wire::duration::shown;
 use mullion_wire::text::one_line;
 use rustix::process::Signal;
 
@@ -55,12 +56,12 @@ pub enum ToolError {
         stdout: Box<[u8]>,
     },
     /// It did not end in time, and was ended.
-    #[error("`{tool}` did not end within {limit} and was ended")]
+    #[error("`{tool}` did not end within {} and was ended", shown(*.limit))]
     TooSlow {
         /// Its name.
         tool: String,
         /// The time that it had.
-        limit: Limit,
+        limit: Duration,
     },
     /// It was called off, and has ended.
     #[error("`{tool}` was called off")]
@@ -230,7 +231,7 @@ fn run_to(
             end_group(&mut child, GRACE);
             return Err(ToolError::TooSlow {
                 tool: tool.to_owned(),
-                limit: Limit(limit),
+                limit,
             });
         }
         if ended.is_none() {
@@ -365,7 +366,7 @@ mod tests {
         .unwrap_err();
         assert_eq!(
             error.to_string(),
-            "`hangs` did not end within 200ms and was ended"
+            "`hangs` did not end within 0.2 s and was ended"
         );
         assert!(begun.elapsed() < Duration::from_secs(10));
     }

@@ -427,16 +427,6 @@ impl Store {
         Ok(verdicts)
     }
 
-    /// Removes an item. One that is not there is no failure.
-    pub fn remove(&self, item: &Item, attendant: &dyn Attend) -> Result<(), StoreError> {
-        let entry = self.lock(item, attendant)?;
-        match fs::remove_dir_all(&entry.folder) {
-            Ok(()) => Ok(()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            Err(error) => Err(self.broken(error)),
-        }
-    }
-
     /// Puts a file that the caller made into the cache, and gives its place there.
     pub fn put(
         &self,

@@ -221,11 +221,6 @@ pub enum RegistryWhen {
 }
 
 impl WindowsRelease {
-    /// One of its editions.
-    pub fn edition(&self, edition: Edition) -> &WindowsEdition {
-        self.edition.get(edition)
-    }
-
     /// Its editions.
     pub fn editions(&self) -> impl Iterator<Item = (Edition, &WindowsEdition)> {
         self.edition.iter()
@@ -299,9 +294,11 @@ mod tests {
 
     #[test]
     fn an_edition_has_its_images_and_key() {
-        let edition = Catalog::builtin()
-            .windows(WindowsVersion::V2022)
-            .edition(Edition::Datacenter);
+        let release = Catalog::builtin().windows(WindowsVersion::V2022);
+        let (_, edition) = release
+            .editions()
+            .find(|(edition, _)| *edition == Edition::Datacenter)
+            .unwrap();
         assert_eq!(
             edition.core_image,
             "Windows Server 2022 SERVERDATACENTERCORE"

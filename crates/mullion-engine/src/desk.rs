@@ -7,13 +7,13 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use mullion_plan::{Attend, ErrorClass, News, Step, StepError};
+use mullion_wire::MaskedLines;
 
 use crate::cancel::{Cancel, Cancelled};
 use crate::clock::{Clock, millis};
 use crate::gates::Gate;
 use crate::journal::Journal;
 use crate::line::{End, Line};
-use crate::mask::LineByLine;
 use crate::options::Options;
 use crate::policy::{History, Tried, Verdict};
 use crate::report::{Fate, Outcome};
@@ -298,7 +298,7 @@ pub(crate) struct Ear<'a> {
 #[derive(Default)]
 struct Heard {
     log: Option<PathBuf>,
-    lines: LineByLine,
+    lines: MaskedLines,
     last_amount: Option<Duration>,
     /// Whether anything was heard at all.
     is_something: bool,

@@ -12,15 +12,15 @@ use std::fmt::Debug;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use jiff::Timestamp;
 use mullion_rights::{private_folder, sync_folder};
+use mullion_wire::Mask;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::retry_on_intr;
 
 use crate::line::{JOURNAL_VERSION, Line, Opening, masked};
-use crate::mask::Mask;
 use crate::private::{new_private_file, new_private_folder};
 use crate::run_id::RunId;
 use crate::runs::{JOURNAL, KEPT, LOG, RUNS, Runs};
@@ -108,18 +108,6 @@ impl Journal {
         // What is old and cannot be removed is in nobody's way.
         let _ = Runs::of(state).prune(KEPT);
         Ok(journal)
-    }
-
-    /// A journal that leaves nothing behind, and its memory.
-    pub fn in_memory(
-        opening: Opening,
-        mask: Mask,
-        now: Timestamp,
-    ) -> Result<(Self, Memory), JournalError> {
-        let memory = Memory::default();
-        let sink = Box::new(memory.clone());
-        let journal = Self::on(opening, mask, now, sink)?;
-        Ok((journal, memory))
     }
 
     /// A journal whose lines go somewhere else.
@@ -248,51 +236,6 @@ impl Sink for FileSink {
     fn sync(&self) -> io::Result<()> {
         // Outside of the turn: many who sync at once are served by one write to the disk.
         self.file.sync_data()
-    }
-}
-
-/// What an in-memory journal holds. Copies are one.
-#[derive(Debug, Clone, Default)]
-pub struct Memory(Arc<Mutex<Held>>);
-
-#[derive(Debug, Default)]
-struct Held {
-    text: String,
-    synced: usize,
-}
-
-impl Memory {
-    /// Every line so far.
-    pub fn text(&self) -> String {
-        lock(&self.0).text.clone()
-    }
-
-    /// What is left when the computer loses its power now.
-    pub fn synced(&self) -> String {
-        self.synced_after(0)
-    }
-
-    /// The same, without its first bytes: for who has read those.
-    pub fn synced_after(&self, bytes: usize) -> String {
-        let held = lock(&self.0);
-        held.text
-            .get(bytes..held.synced)
-            .unwrap_or_default()
-            .to_owned()
-    }
-}
-
-impl Sink for Memory {
-    fn append(&self, line: &[u8]) -> io::Result<()> {
-        let line = std::str::from_utf8(line).map_err(io::Error::other)?;
-        lock(&self.0).text.push_str(line);
-        Ok(())
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        let mut held = lock(&self.0);
-        held.synced = held.text.len();
-        Ok(())
     }
 }
 

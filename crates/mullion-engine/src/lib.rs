@@ -20,7 +20,7 @@
 //! - a step that fails for good stops only what waits for it, and that is told as blocked by it, not as failed;
 //! - the time is asked for, and waited for, through [`Clock`] alone; with [`Workers::One`] and [`VirtualClock`] the same
 //!   seed gives the same run;
-//! - what is written down or told holds none of the secrets that [`Mask`] knows.
+//! - what is written down or told holds none of the secrets that its [`Mask`](mullion_wire::Mask) knows.
 //!
 //! # Current limitations
 //!
@@ -43,7 +43,6 @@ mod journal;
 pub mod limits;
 mod line;
 mod lock;
-mod mask;
 mod options;
 pub mod policy;
 mod private;
@@ -63,10 +62,9 @@ pub use board::{Board, BoardRow, Current};
 pub use cancel::{Cancel, Cancelled};
 pub use clock::{Clock, RealClock, VirtualClock};
 pub use dice::Dice;
-pub use journal::{Journal, JournalError, Memory, Sink};
+pub use journal::{Journal, JournalError, Sink};
 pub use line::{JOURNAL_VERSION, Opening};
 pub use lock::{Holder, Lock, LockError};
-pub use mask::{MASKED, Mask};
 pub use options::{Options, Workers, patience_under, places};
 pub use record::{BlockedRecord, RecordError, RunRecord, RunState, StepRecord, StepState, Try};
 pub use report::{Cause, MachineReport, Outcome, Report, RunOutcome, StageReport, StepReport};

@@ -144,7 +144,7 @@ const OURS: &[&str] = &[
 ];
 
 /// The line as text without secrets, its end included.
-pub(crate) fn masked(line: &Line, mask: &crate::mask::Mask) -> Result<String, serde_json::Error> {
+pub(crate) fn masked(line: &Line, mask: &mullion_wire::Mask) -> Result<String, serde_json::Error> {
     let mut value = serde_json::to_value(line)?;
     hide(&mut value, mask);
     let mut text = value.to_string();
@@ -152,7 +152,7 @@ pub(crate) fn masked(line: &Line, mask: &crate::mask::Mask) -> Result<String, se
     Ok(text)
 }
 
-fn hide(value: &mut serde_json::Value, mask: &crate::mask::Mask) {
+fn hide(value: &mut serde_json::Value, mask: &mullion_wire::Mask) {
     match value {
         serde_json::Value::String(text) => {
             if let std::borrow::Cow::Owned(masked) = mask.apply(text) {

@@ -70,14 +70,6 @@ impl Options {
         self.policy.patience = hundredths;
         self
     }
-
-    /// One step after another, by that seed.
-    #[must_use]
-    pub fn one_by_one(mut self, seed: u64) -> Self {
-        self.workers = Workers::One;
-        self.seed = seed;
-        self
-    }
 }
 
 /// How patient a run is on a computer with that load, in hundredths of what the tables say.

@@ -169,13 +169,6 @@ impl RunRecord {
         Ok(reader.record)
     }
 
-    /// The steps that were under way when the run ended, or are now.
-    pub fn under_way(&self) -> impl Iterator<Item = &StepRecord> {
-        self.steps
-            .iter()
-            .filter(|step| step.state == StepState::UnderWay)
-    }
-
     /// The steps that failed.
     pub fn failed(&self) -> impl Iterator<Item = &StepRecord> {
         self.steps

@@ -240,26 +240,12 @@ impl Report {
         done(self.steps.iter())
     }
 
-    /// The steps that were begun, whatever came of them.
-    pub fn begun(&self) -> BTreeSet<StepId> {
-        let begun = self.steps.iter().filter(|step| step.attempts > 0);
-        begun.map(|step| step.tag.id.clone()).collect()
-    }
-
     /// The steps that were not begun because of a failure, with those that failed.
     pub fn blocked(&self) -> impl Iterator<Item = (&StepTag, &[StepId])> {
         self.steps.iter().filter_map(|step| match &step.outcome {
             Outcome::Blocked { by } => Some((&step.tag, by.as_slice())),
             _ => None,
         })
-    }
-
-    /// What came of that step.
-    pub fn outcome_of(&self, id: &StepId) -> Option<&Outcome> {
-        let mut steps = self.steps.iter();
-        steps
-            .find(|step| step.tag.id == *id)
-            .map(|step| &step.outcome)
     }
 }
 

@@ -4,11 +4,10 @@ use std::path::PathBuf;
 
 use mullion_plan::{ErrorClass, Stage, Step, StepError, StepId};
 use mullion_spec::value::MachineName;
+use mullion_wire::Mask;
 use mullion_wire::text::one_line;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
-
-use crate::mask::Mask;
 
 /// What a step is called, and where it belongs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -4,6 +4,8 @@ use std::error::Error;
 use std::fmt::{self, Display, Formatter};
 
 use mullion_plan::ErrorClass;
+use mullion_wire::duration::shown;
+use mullion_wire::error_chain;
 use mullion_wire::text::{one_line, without_controls};
 
 use crate::kubeconfig::KubeconfigError;
@@ -238,7 +240,7 @@ impl KubeError {
     pub(crate) fn late(doing: impl Into<String>, patience: std::time::Duration) -> Self {
         Self::Silent {
             doing: doing.into(),
-            cause: Cause::words(format!("no answer within {} s", patience.as_secs_f32())),
+            cause: Cause::words(format!("no answer within {}", shown(patience))),
         }
     }
 
@@ -254,14 +256,7 @@ impl KubeError {
 
     /// The error and the causes behind it, in one line.
     pub(crate) fn in_one_line(&self) -> String {
-        let mut line = self.to_string();
-        let mut inner = self.source();
-        while let Some(cause) = inner {
-            line.push_str(": ");
-            line.push_str(&cause.to_string());
-            inner = cause.source();
-        }
-        line
+        error_chain(self).join(": ")
     }
 }
 
@@ -321,12 +316,7 @@ impl Cause {
 
     /// The error and its causes.
     pub(crate) fn of(error: &(dyn Error + 'static)) -> Self {
-        let mut texts = vec![error.to_string()];
-        let mut inner = error.source();
-        while let Some(cause) = inner {
-            texts.push(cause.to_string());
-            inner = cause.source();
-        }
+        let texts = error_chain(error);
         let mut chain: Option<Self> = None;
         for index in (0..texts.len()).rev() {
             let mut words = texts[index].as_str();

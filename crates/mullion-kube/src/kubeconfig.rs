@@ -268,30 +268,6 @@ pub fn merge(existing: Option<&str>, ours: &str, context: &str) -> Result<String
     Ok(write(&Value::Object(whole)))
 }
 
-/// Takes our context of that name, its cluster and its user out of a user's kubeconfig. `None` when nothing of
-/// ours is in it.
-pub fn unmerge(existing: &str, context: &str) -> Result<Option<String>, KubeconfigError> {
-    if existing.trim().is_empty() {
-        return Ok(None);
-    }
-    let mut whole = parse(existing)?;
-    let mut is_changed = false;
-    for (list, body, _) in LISTS {
-        let mut entries = entries(&whole, list)?.to_vec();
-        let count = entries.len();
-        entries.retain(|entry| !(has_name(entry, context) && is_marked(entry.get(body))));
-        if entries.len() < count {
-            whole.insert(list.into(), entries.into());
-            is_changed = true;
-        }
-    }
-    let current = whole.get("current-context").and_then(text_of);
-    if is_changed && current.as_deref() == Some(context) {
-        whole.insert("current-context".into(), "".into());
-    }
-    Ok(is_changed.then(|| write(&Value::Object(whole))))
-}
-
 /// The discovery file of a join: the cluster's authority and endpoint, and the token as the user for the kubelet's
 /// first certificate. With the authority in it, nobody waits for a signed `cluster-info`.
 pub(crate) fn discovery(server: &str, authority_data: &str, token: &Secret) -> Secret {

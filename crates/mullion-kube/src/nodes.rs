@@ -87,22 +87,9 @@ impl Session {
         marks: &Marks<'_>,
         owner: &Owner,
     ) -> Result<Look, KubeError> {
-        let mut attempt = 1;
-        loop {
-            let Some(node) = self.find_node(name).await? else {
-                return Ok(unknown(name));
-            };
-            let Some(change) = marking(&node, marks, owner)? else {
-                return Ok(Look::So(()));
-            };
-            let doing = format!("set labels and taints of node {name}");
-            match self.change_node(name, doing, &change).await {
-                Err(KubeError::Conflict { .. }) if attempt < ATTEMPTS => attempt += 1,
-                Err(error) if error.code() == Some(404) => return Ok(unknown(name)),
-                Err(error) => return Err(error),
-                Ok(()) => return Ok(Look::So(())),
-            }
-        }
+        let doing = format!("set labels and taints of node {name}");
+        let lacks = |node: &Node| marking(node, marks, owner);
+        self.change_where(name, &doing, lacks).await
     }
 
     /// Adds labels and taints that are not there, and nothing else.
@@ -112,16 +99,27 @@ impl Session {
         labels: &BTreeMap<String, String>,
         taints: &BTreeSet<Taint>,
     ) -> Result<Look, KubeError> {
+        let doing = format!("give node {name} the labels and taints of its role");
+        let lacks = |node: &Node| Ok(role(node, labels, taints));
+        self.change_where(name, &doing, lacks).await
+    }
+
+    /// Gives a node what it lacks, and looks again where somebody else changed it meanwhile.
+    async fn change_where(
+        &self,
+        name: &str,
+        doing: &str,
+        lacks: impl Fn(&Node) -> Result<Option<Value>, KubeError> + Send,
+    ) -> Result<Look, KubeError> {
         let mut attempt = 1;
         loop {
             let Some(node) = self.find_node(name).await? else {
                 return Ok(unknown(name));
             };
-            let Some(change) = role(&node, labels, taints) else {
+            let Some(change) = lacks(&node)? else {
                 return Ok(Look::So(()));
             };
-            let doing = format!("give node {name} the labels and taints of its role");
-            match self.change_node(name, doing, &change).await {
+            match self.change_node(name, doing.to_owned(), &change).await {
                 Err(KubeError::Conflict { .. }) if attempt < ATTEMPTS => attempt += 1,
                 Err(error) if error.code() == Some(404) => return Ok(unknown(name)),
                 Err(error) => return Err(error),

@@ -9,44 +9,25 @@ use mullion_plan::{ErrorClass, StepError};
 use mullion_spec::value::MachineName;
 use serde::{Deserialize, Serialize};
 
-use super::state::{ClusterState, StateError, write_text};
+use super::state::{ClusterState, StateError};
 use super::{Adapter, lock};
 
 /// The file that holds them.
 pub(super) const ADDRESSES: &str = "addresses.json";
-
-/// The form of [`Kept`].
-const VERSION: u32 = 1;
 
 /// Lines such as `host0 10.99.0.11/24`, by machine.
 type Lines = BTreeMap<MachineName, Vec<String>>;
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Kept {
-    version: u32,
     machines: Lines,
 }
 
 impl ClusterState {
     /// The addresses that each machine's agent told last.
     pub fn addresses(&self) -> Result<BTreeMap<MachineName, Vec<String>>, StateError> {
-        let Some(text) = self.read(ADDRESSES)? else {
-            return Ok(Lines::new());
-        };
-        let path = self.folder().join(ADDRESSES);
-        let damaged = |error: serde_json::Error| StateError::Damaged {
-            path: path.clone(),
-            source: error.into(),
-        };
-        let value: serde_json::Value = serde_json::from_str(&text).map_err(damaged)?;
-        if let Some(version) = value.get("version").filter(|version| **version != VERSION) {
-            return Err(StateError::Newer {
-                path,
-                version: version.to_string(),
-            });
-        }
-        let kept: Kept = serde_json::from_value(value).map_err(damaged)?;
-        Ok(kept.machines)
+        let kept = self.read_versioned(ADDRESSES)?;
+        Ok(kept.map(|kept: Kept| kept.machines).unwrap_or_default())
     }
 
     /// Keeps the addresses that each machine's agent told last.
@@ -54,12 +35,7 @@ impl ClusterState {
         &self,
         machines: BTreeMap<MachineName, Vec<String>>,
     ) -> Result<(), StateError> {
-        let kept = Kept {
-            version: VERSION,
-            machines,
-        };
-        let text = serde_json::to_string(&kept).map_err(std::io::Error::from)?;
-        Ok(write_text(&self.folder().join(ADDRESSES), &text)?)
+        self.keep_versioned(ADDRESSES, Kept { machines })
     }
 }
 

@@ -77,8 +77,9 @@ fn another(
 
 #[cfg(test)]
 mod tests {
-    use mullion_plan::{Inside, MachineFacts, Place, Power};
+    use mullion_plan::{Inside, MachineFacts};
     use mullion_spec::words::Driver;
+    use mullion_testkit::running_machine;
 
     use super::*;
 
@@ -108,25 +109,12 @@ mod tests {
     }
 
     fn seat(joined: Option<&Secret>) -> MachineFacts {
-        MachineFacts {
-            ours: true,
-            made: true,
-            whole: true,
-            driver: Driver::Ssh,
-            place: Place::Here,
-            power: Power::On,
-            size: None,
-            template: None,
-            address: None,
-            inside: Some(Inside {
-                control_plane: true,
-                joined: joined.and_then(leads_to),
-                ..Inside::default()
-            }),
-            autostart: None,
-            claimed_by: None,
-            trouble: None,
-        }
+        let inside = Inside {
+            control_plane: true,
+            joined: joined.and_then(leads_to),
+            ..Inside::default()
+        };
+        running_machine(Driver::Ssh, Some(inside))
     }
 
     fn world<const N: usize>(seats: [(&str, Option<&Secret>); N]) -> Observed {

@@ -3,8 +3,6 @@
 //! Linux tells by a script before anything is laid down. Windows tells by its agent: one that is there already is asked
 //! when the machine is inspected, a new one as soon as it was brought, and where the machine is not fit it goes again.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use mullion_plan::{Attend, ErrorClass, Prior, StepError};
 use mullion_spec::cluster::Group;
 use mullion_spec::value::MachineName;
@@ -12,6 +10,7 @@ use mullion_spec::words::Os;
 use mullion_ssh::{Command, Transport as _};
 use mullion_wire::Facts;
 
+use super::look::now;
 use super::talk::{Told, lost};
 use super::{Adapter, inspect, inspect_windows};
 
@@ -89,11 +88,6 @@ impl Body {
         }
         faults
     }
-}
-
-fn now() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    now.unwrap_or_default().as_secs()
 }
 
 fn verdict(machine: &MachineName, faults: Vec<String>) -> Result<(), StepError> {

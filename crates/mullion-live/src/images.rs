@@ -16,7 +16,7 @@ use mullion_spec::words::Os;
 use mullion_ssh::quoted;
 use mullion_template::Source;
 use mullion_wire::text::visible;
-use mullion_wire::{Facts, ImageArchive, Request, Sha256Digest, Sha256Reader};
+use mullion_wire::{Facts, Hashing, ImageArchive, Request, Sha256Digest};
 
 use super::machine::{Label, failed};
 use super::talk::Told;
@@ -223,14 +223,12 @@ fn look_at(
 
 /// Reads the digest and the names of an archive in one pass over its bytes.
 fn content_of(whole: impl io::Read) -> io::Result<ArchiveContent> {
-    let mut whole = Sha256Reader::new(whole);
+    let mut whole = Hashing::new(whole);
     let names = archive_names(&mut whole);
     // The names may end before the file does.
     io::copy(&mut whole, &mut io::sink())?;
-    Ok(ArchiveContent {
-        digest: whole.digest(),
-        names,
-    })
+    let (_, digest, _) = whole.finish();
+    Ok(ArchiveContent { digest, names })
 }
 
 impl super::UserArchive {

@@ -6,17 +6,13 @@ use ipnet::Ipv4Net;
 use mullion_spec::networks::Settled;
 use serde::{Deserialize, Serialize};
 
-use super::state::{ClusterState, StateError, write_text};
+use super::state::{ClusterState, StateError};
 
 /// The file that holds them.
 pub(super) const NETWORKS: &str = "networks.json";
 
-/// The form of [`Networks`].
-const VERSION: u32 = 1;
-
 #[derive(Debug, Serialize, Deserialize)]
 struct Networks {
-    version: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     machines: Option<Ipv4Net>,
     pods: Ipv4Net,
@@ -26,23 +22,8 @@ struct Networks {
 impl ClusterState {
     /// The networks of the cluster; none where no run wrote them, as in earlier versions.
     pub fn networks(&self) -> Result<Option<Settled>, StateError> {
-        let Some(text) = self.read(NETWORKS)? else {
-            return Ok(None);
-        };
-        let path = self.folder().join(NETWORKS);
-        let damaged = |error: serde_json::Error| StateError::Damaged {
-            path: path.clone(),
-            source: error.into(),
-        };
-        let value: serde_json::Value = serde_json::from_str(&text).map_err(damaged)?;
-        if let Some(version) = value.get("version").filter(|version| **version != VERSION) {
-            return Err(StateError::Newer {
-                path,
-                version: version.to_string(),
-            });
-        }
-        let networks: Networks = serde_json::from_value(value).map_err(damaged)?;
-        Ok(Some(Settled {
+        let kept = self.read_versioned(NETWORKS)?;
+        Ok(kept.map(|networks: Networks| Settled {
             machines: networks.machines,
             pods: Some(networks.pods),
             services: Some(networks.services),
@@ -57,13 +38,11 @@ impl ClusterState {
         services: Ipv4Net,
     ) -> Result<(), StateError> {
         let networks = Networks {
-            version: VERSION,
             machines,
             pods,
             services,
         };
-        let text = serde_json::to_string(&networks).map_err(std::io::Error::from)?;
-        Ok(write_text(&self.folder().join(NETWORKS), &text)?)
+        self.keep_versioned(NETWORKS, networks)
     }
 }
 

@@ -14,7 +14,9 @@ use mullion_spec::value::{ClusterName, MachineName};
 use mullion_spec::words::Os;
 use mullion_ssh::Key;
 use mullion_wire::Secret;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// The folder of one cluster.
 #[derive(Debug, Clone)]
@@ -56,13 +58,20 @@ impl Taken {
     }
 }
 
-/// The form of [`Proofs`].
-const PROOFS_VERSION: u32 = 1;
+/// The form of the files that say a version: [`ClusterState::keep_versioned`] writes it.
+const VERSION: u32 = 1;
+
+/// The content of a file, beside the version of its form.
+#[derive(Debug, Serialize, Deserialize)]
+struct Versioned<T> {
+    version: u32,
+    #[serde(flatten)]
+    content: T,
+}
 
 /// The suites that passed since the last change.
 #[derive(Debug, Serialize, Deserialize)]
 struct Proofs {
-    version: u32,
     passed: BTreeSet<String>,
 }
 
@@ -246,23 +255,9 @@ impl ClusterState {
 
     /// The user's machines on which something of ours may lie, whatever the file says now.
     pub fn taken(&self) -> Result<BTreeMap<MachineName, Taken>, StateError> {
-        let Some(text) = self.read(TAKEN)? else {
-            return Ok(BTreeMap::new());
-        };
-        let path = self.folder.join(TAKEN);
-        let damaged = |error: serde_json::Error| StateError::Damaged {
-            path: path.clone(),
-            source: error.into(),
-        };
-        let value: serde_json::Value = serde_json::from_str(&text).map_err(damaged)?;
         // A machine of this name would have an object.
-        if let Some(version) = value.get("version").filter(|version| !version.is_object()) {
-            return Err(StateError::Newer {
-                path,
-                version: version.to_string(),
-            });
-        }
-        serde_json::from_value(value).map_err(damaged)
+        let taken = self.read_json(TAKEN, |version| !version.is_object())?;
+        Ok(taken.unwrap_or_default())
     }
 
     /// Those of them that the file no longer has: only they are logged in to as an earlier file said.
@@ -276,41 +271,19 @@ impl ClusterState {
 
     /// Keeps which machines were taken.
     pub fn keep_taken(&self, taken: &BTreeMap<MachineName, Taken>) -> Result<(), StateError> {
-        let text = serde_json::to_string(taken).map_err(std::io::Error::from)?;
-        Ok(write_text(&self.folder.join(TAKEN), &text)?)
+        self.keep_json(TAKEN, taken)
     }
 
     /// The suites that passed since the last change from here; none where no change from here was written down.
     pub fn proofs(&self) -> Result<Option<BTreeSet<String>>, StateError> {
-        let Some(text) = self.read(PROOFS)? else {
-            return Ok(None);
-        };
-        let path = self.folder.join(PROOFS);
-        let damaged = |error: serde_json::Error| StateError::Damaged {
-            path: path.clone(),
-            source: error.into(),
-        };
-        let value: serde_json::Value = serde_json::from_str(&text).map_err(damaged)?;
-        match value.get("version") {
-            Some(version) if *version != PROOFS_VERSION => Err(StateError::Newer {
-                path,
-                version: version.to_string(),
-            }),
-            _ => {
-                let proofs: Proofs = serde_json::from_value(value).map_err(damaged)?;
-                Ok(Some(proofs.passed))
-            }
-        }
+        let proofs = self.read_versioned(PROOFS)?;
+        Ok(proofs.map(|proofs: Proofs| proofs.passed))
     }
 
     /// Keeps which suites passed since the last change.
     pub fn keep_proofs(&self, passed: &BTreeSet<String>) -> Result<(), StateError> {
-        let proofs = Proofs {
-            version: PROOFS_VERSION,
-            passed: passed.clone(),
-        };
-        let text = serde_json::to_string(&proofs).map_err(std::io::Error::from)?;
-        Ok(write_text(&self.folder.join(PROOFS), &text)?)
+        let passed = passed.clone();
+        self.keep_versioned(PROOFS, Proofs { passed })
     }
 
     /// Keeps a snapshot of etcd under that name, which is there whole or not at all. `write` fails where the snapshot is
@@ -322,11 +295,6 @@ impl ClusterState {
     ) -> Result<PathBuf, StateError> {
         let path = self.snapshots.join(name);
         Ok(replace_private(&path, |file| write(file)).map(|()| path)?)
-    }
-
-    /// Where snapshots of etcd are kept.
-    pub fn snapshots_folder(&self) -> &Path {
-        &self.snapshots
     }
 
     /// The snapshots of etcd that are kept, the oldest first.
@@ -406,6 +374,54 @@ impl ClusterState {
         Ok(Some(text))
     }
 
+    /// The content of a file of JSON; nothing where it is not there. `is_newer` judges the version that it says.
+    fn read_json<T: DeserializeOwned>(
+        &self,
+        name: &str,
+        is_newer: impl FnOnce(&Value) -> bool,
+    ) -> Result<Option<T>, StateError> {
+        let Some(text) = self.read(name)? else {
+            return Ok(None);
+        };
+        let path = self.folder.join(name);
+        let damaged = |error: serde_json::Error| StateError::Damaged {
+            path: path.clone(),
+            source: error.into(),
+        };
+        let value: Value = serde_json::from_str(&text).map_err(damaged)?;
+        if let Some(version) = value.get("version").filter(|version| is_newer(version)) {
+            return Err(StateError::Newer {
+                path,
+                version: version.to_string(),
+            });
+        }
+        serde_json::from_value(value).map(Some).map_err(damaged)
+    }
+
+    fn keep_json(&self, name: &str, content: &impl Serialize) -> Result<(), StateError> {
+        let text = serde_json::to_string(content).map_err(std::io::Error::from)?;
+        Ok(write_text(&self.folder.join(name), &text)?)
+    }
+
+    /// The content of a file that says its version; nothing where it is not there.
+    pub(super) fn read_versioned<T: DeserializeOwned>(
+        &self,
+        name: &str,
+    ) -> Result<Option<T>, StateError> {
+        let read = self.read_json(name, |version| *version != VERSION)?;
+        Ok(read.map(|read: Versioned<T>| read.content))
+    }
+
+    /// Keeps something beside the version of its form.
+    pub(super) fn keep_versioned(
+        &self,
+        name: &str,
+        content: impl Serialize,
+    ) -> Result<(), StateError> {
+        let version = VERSION;
+        self.keep_json(name, &Versioned { version, content })
+    }
+
     /// Whether everything that is kept can be read.
     pub fn check(&self) -> Result<(), StateError> {
         self.file()?;
@@ -440,7 +456,7 @@ fn is_snapshot(name: &str) -> bool {
 }
 
 /// Writes a text that its owner alone can read, whole or not at all.
-pub(super) fn write_text(path: &Path, text: &str) -> std::io::Result<()> {
+fn write_text(path: &Path, text: &str) -> std::io::Result<()> {
     replace_private(path, |out| out.write_all(text.as_bytes()))
 }
 

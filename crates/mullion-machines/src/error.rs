@@ -1,10 +1,12 @@
 //! Why a driver could not do what it was asked.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use ipnet::Ipv4Net;
 use mullion_plan::{ErrorClass, MAKE_ROOM, Obstacle, Trouble, is_disk_full};
 use mullion_spec::value::{ClusterName, MachineName};
+use mullion_wire::duration::shown;
 
 /// Why a driver could not do what it was asked.
 #[derive(Debug, thiserror::Error)]
@@ -39,14 +41,6 @@ pub enum DriverError {
         /// What differs.
         what: &'static str,
     },
-    /// The machine runs, and must not.
-    #[error("machine `{machine}` of cluster `{cluster}` still runs")]
-    Running {
-        /// The cluster.
-        cluster: ClusterName,
-        /// The machine.
-        machine: MachineName,
-    },
     /// The machine ended right after its start.
     #[error("machine `{machine}` of cluster `{cluster}` ended while it started")]
     Ended {
@@ -59,8 +53,8 @@ pub enum DriverError {
     },
     /// The machine's first process did not appear in time, and what carries the machine still lived.
     #[error(
-        "machine `{machine}` of cluster `{cluster}` did not start within {} s: this computer is slow",
-        limit.as_secs()
+        "machine `{machine}` of cluster `{cluster}` did not start within {}: this computer is slow",
+        shown(*limit)
     )]
     Slow {
         /// The cluster.
@@ -167,12 +161,12 @@ pub enum DriverError {
         tail: String,
     },
     /// A program of this computer did not end in time.
-    #[error("`{command}` did not end within {limit} and was ended")]
+    #[error("`{command}` did not end within {} and was ended", shown(*.limit))]
     TooSlow {
         /// The command.
         command: String,
         /// The time that it had.
-        limit: mullion_program::Limit,
+        limit: Duration,
     },
     /// A program of this computer said what we do not understand.
     #[error("`{command}` said what we do not understand")]
@@ -356,7 +350,7 @@ mod tests {
         };
         assert_eq!(slow.class(), ErrorClass::NotYet);
         assert_eq!(slow.tail(), ["systemd starts"]);
-        assert!(slow.to_string().contains("within 60 s"), "{slow}");
+        assert!(slow.to_string().contains("within 1 min"), "{slow}");
         assert!(hint(slow).contains("--patience"));
     }
 }

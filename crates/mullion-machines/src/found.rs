@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use ipnet::{IpNet, Ipv4Net};
-use mullion_plan::{HostFacts, Identity, MachineFacts, Place, Power, Size, TemplateId, Trouble};
+use mullion_plan::{Identity, MachineFacts, Place, Power, Size, TemplateId, Trouble};
 use mullion_spec::value::{ClusterName, MachineName};
 use mullion_spec::words::{self, MachineAccess};
 
@@ -30,19 +30,6 @@ pub struct Found {
     pub clusters: BTreeSet<ClusterName>,
     /// Folders among those of clusters whose names no cluster can have. They may hold machines.
     pub strange_clusters: BTreeSet<String>,
-}
-
-impl Found {
-    /// The facts of the computer, as planning takes them.
-    pub fn host_facts(&self) -> HostFacts {
-        HostFacts {
-            network: self.network,
-            network_lacks: self.network_lacks.clone(),
-            network_access: self.network_access,
-            foreign: self.foreign.clone(),
-            trouble: self.network_trouble.clone(),
-        }
-    }
 }
 
 /// What was seen of one machine, from outside.

@@ -8,7 +8,6 @@
 //!
 //! What leaves the process group on purpose, as a daemon does, lives on. It is not waited for. Linux only.
 
-use std::fmt::{self, Display, Formatter};
 use std::io::{self, Read, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -39,7 +38,7 @@ pub enum Ended {
     /// By itself, or by a signal of somebody else.
     Exited(Exited),
     /// It was ended at its limit.
-    TooSlow(Limit),
+    TooSlow(Duration),
     /// It was ended because the caller cancelled.
     Cancelled,
 }
@@ -55,20 +54,6 @@ pub struct Exited {
     pub stderr: Vec<u8>,
     /// Whether it wrote more than is kept: then `stdout` is not all of it.
     pub is_cut: bool,
-}
-
-/// A time that a program has; prints as people write it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limit(pub Duration);
-
-impl Display for Limit {
-    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
-        match self.0.as_secs() {
-            0 => write!(out, "{}ms", self.0.as_millis()),
-            seconds if seconds % 60 == 0 => write!(out, "{}m", seconds / 60),
-            seconds => write!(out, "{seconds}s"),
-        }
-    }
 }
 
 /// Runs a program to its end or to its limit. It reads `input`, then the end of its standard input.
@@ -114,7 +99,7 @@ pub fn run_unless(
             break Some(Ended::Cancelled);
         }
         if Instant::now() >= end {
-            break Some(Ended::TooSlow(Limit(limit)));
+            break Some(Ended::TooSlow(limit));
         }
         thread::sleep(pause);
         pause = (pause * 2).min(PAUSES.1);
@@ -226,7 +211,7 @@ mod tests {
         let begun = Instant::now();
         let ended = ended(&script, b"", Duration::from_millis(200));
         assert!(
-            matches!(ended, Ended::TooSlow(limit) if limit.to_string() == "200ms"),
+            matches!(ended, Ended::TooSlow(limit) if limit == Duration::from_millis(200)),
             "{ended:?}"
         );
         assert!(

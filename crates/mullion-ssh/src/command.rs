@@ -3,7 +3,7 @@
 use std::fmt::{self, Debug, Display, Formatter};
 use std::time::Duration;
 
-use mullion_wire::{Secret, Sha256Digest};
+use mullion_wire::Sha256Digest;
 
 use crate::quote::joined;
 
@@ -74,12 +74,6 @@ impl Command {
     pub fn stdin(mut self, bytes: impl Into<Vec<u8>>) -> Self {
         self.stdin = Stdin::Bytes(bytes.into());
         self
-    }
-
-    /// With a secret to read.
-    #[must_use]
-    pub fn secret(self, secret: &Secret) -> Self {
-        self.stdin(secret.reveal())
     }
 
     /// With a time in which it must end.
@@ -172,7 +166,7 @@ mod tests {
 
     #[test]
     fn what_a_command_reads_is_never_shown() {
-        let command = Command::new("cat").secret(&Secret::new("hunter2"));
+        let command = Command::new("cat").stdin("hunter2");
         assert!(!format!("{command:?} {command}").contains("hunter2"));
     }
 

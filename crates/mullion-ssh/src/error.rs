@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use mullion_wire::Sha256Digest;
+use mullion_wire::duration::shown;
 use mullion_wire::text::one_line;
 
 /// What a library below us said. Its own types stay hidden: they change with each of its releases.
@@ -32,7 +33,7 @@ pub enum TransportError {
         source: Cause,
     },
     /// It took too long while a connection was made.
-    #[error("{place} did not answer within {} s while {doing}", .after.as_secs())]
+    #[error("{place} did not answer within {} while {doing}", shown(*.after))]
     TimedOut {
         /// The machine.
         place: String,
@@ -202,7 +203,7 @@ pub enum TransportError {
         signal: String,
     },
     /// A command did not end in its time.
-    #[error("`{command}` at {place} did not end within {} s", .after.as_secs_f64())]
+    #[error("`{command}` at {place} did not end within {}", shown(*.after))]
     Deadline {
         /// The machine.
         place: String,

@@ -47,7 +47,7 @@ mod error;
 #[doc(hidden)]
 pub mod fuzz;
 mod keys;
-pub mod limits;
+mod limits;
 mod lines;
 mod login;
 mod openssh;
@@ -62,6 +62,7 @@ pub use class::Class;
 pub use command::{Command, Exit, Output, Put, Stdin, Stream, Upload};
 pub use error::{Cause, TransportError};
 pub use keys::{KeyPair, fingerprint, generate_key, public_key};
+pub use limits::LINE as LONGEST_LINE;
 pub use lines::Lines;
 pub use login::{Key, Login, Sudo};
 pub use openssh::{known_hosts, known_hosts_line, openssh_arguments};

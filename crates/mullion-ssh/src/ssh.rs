@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 
 use crate::error::TransportError;
 use crate::limits;
-use crate::login::{Key, Login};
+use crate::login::Login;
 use link::Link;
 pub use replace::ASIDE;
 pub use session::Session;
@@ -67,31 +67,6 @@ impl Ssh {
     pub fn connect(&self, login: &Login) -> Result<Session, TransportError> {
         let link = self.engine.wait(link::connect(&self.engine, login))?;
         Ok(Session::new(self.engine.clone(), link, login))
-    }
-
-    /// The host key that a machine shows, as an OpenSSH line. Nothing is proven by it: whoever answers there could be
-    /// somebody else. Somebody has to compare it.
-    pub fn scan_host_key(
-        &self,
-        address: &str,
-        port: u16,
-        jump: Option<&Login>,
-    ) -> Result<String, TransportError> {
-        let nobody = Key::Agent {
-            socket: "none".into(),
-        };
-        let mut login = Login::new("nobody", address, nobody).port(port);
-        login.jump = jump.cloned().map(Box::new);
-        match self.engine.wait(link::connect(&self.engine, &login)) {
-            Err(TransportError::UnknownHost { offered, .. }) => Ok(offered),
-            Err(error) => Err(error),
-            // Not reached: without a pin no connection is ever made.
-            Ok(_) => Err(TransportError::UnknownHost {
-                place: login.place(),
-                fingerprint: String::new(),
-                offered: String::new(),
-            }),
-        }
     }
 }
 

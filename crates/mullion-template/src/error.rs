@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 use std::process::ExitStatus;
+use std::time::Duration;
 
 use mullion_plan::{ErrorClass, MAKE_ROOM, is_disk_full};
-use mullion_program::Limit;
 use mullion_wire::Sha256Digest;
+use mullion_wire::duration::shown;
 
 /// Why a template could not be made, found or removed.
 #[derive(Debug, thiserror::Error)]
@@ -71,12 +72,12 @@ pub enum TemplateError {
         cause: std::io::Error,
     },
     /// A program did not do its work in time.
-    #[error("timed out after {limit} waiting for {what}: {tail}")]
+    #[error("timed out after {} waiting for {what}: {tail}", shown(*.limit))]
     TooSlow {
         /// What was waited for.
         what: String,
         /// The time that it had.
-        limit: Limit,
+        limit: Duration,
         /// The last lines that the program wrote.
         tail: String,
     },
@@ -213,7 +214,7 @@ mod tests {
         assert_eq!(missing.class(), ErrorClass::Refused);
         let slow = TemplateError::TooSlow {
             what: "containerd to answer".into(),
-            limit: Limit(std::time::Duration::from_mins(1)),
+            limit: Duration::from_mins(1),
             tail: "it said nothing".into(),
         };
         assert!(slow.hint().unwrap().contains("--patience"));

@@ -13,7 +13,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use mullion_plan::Attend;
-use mullion_program::{Ended, Limit, SYSTEM_PATH, end_group, run};
+use mullion_program::{Ended, SYSTEM_PATH, end_group, run};
 use mullion_wire::Patience;
 use mullion_wire::text::one_line;
 
@@ -249,7 +249,7 @@ impl Containerd {
 fn too_slow(what: impl Into<String>, limit: Duration, tail: String) -> TemplateError {
     TemplateError::TooSlow {
         what: what.into(),
-        limit: Limit(limit),
+        limit,
         tail: if tail.is_empty() { last(&[]) } else { tail },
     }
 }

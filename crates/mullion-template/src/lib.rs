@@ -255,23 +255,6 @@ impl Templates {
         Ok(path)
     }
 
-    /// Removes a template, and whatever is left of a build of it. One that is not there is success.
-    ///
-    /// Machines that lie over it stop working: whoever calls this knows that there are none.
-    pub fn remove(
-        &self,
-        id: &TemplateId,
-        attendant: &dyn mullion_plan::Attend,
-    ) -> Result<(), TemplateError> {
-        let _rights = as_root();
-        if !self.place.is_dir() {
-            return Ok(());
-        }
-        let lock = lock::Lock::wait(&self.place, &self.folder_name(id), attendant)?;
-        self.sweep(&lock)?;
-        remove_whole(&self.path(id))
-    }
-
     /// Removes every template but those, of whatever form, and the folder itself where nothing stays in it. Gives the
     /// folders that stay because they are not templates that this user made: without a template's record, or another
     /// user's.
@@ -440,12 +423,16 @@ mod tests {
         fs_err::write(path.join(RECORD), serde_json::to_vec(&record).unwrap()).unwrap();
     }
 
+    fn build(templates: &Templates, id: &TemplateId) {
+        let mut make = |folder: &Path| Ok(fs_err::create_dir(folder)?);
+        templates.build(id, &Unattended, &mut make).unwrap();
+    }
+
     #[test]
     fn a_place_that_is_not_there_holds_no_templates() {
         let folder = tempfile::tempdir().unwrap();
         let templates = Templates::new(folder.path().join("none"));
         assert!(templates.find().unwrap().is_empty());
-        templates.remove(&id("a"), &Unattended).unwrap();
     }
 
     #[test]
@@ -482,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn removing_takes_the_template_and_every_dead_build_and_nothing_else() {
+    fn a_build_sweeps_every_dead_build_and_nothing_else() {
         let folder = tempfile::tempdir().unwrap();
         let templates = Templates::new(folder.path());
         whole(&templates, &id("a"));
@@ -491,13 +478,14 @@ mod tests {
             let name = format!("{}{PARTIAL}77", templates.folder_name(&id(dead)));
             fs_err::create_dir_all(folder.path().join(name).join("root")).unwrap();
         }
-        templates.remove(&id("a"), &Unattended).unwrap();
-        templates.remove(&id("a"), &Unattended).unwrap();
-        let left: Vec<_> = fs_err::read_dir(folder.path())
+        build(&templates, &id("d"));
+        let mut left: Vec<_> = fs_err::read_dir(folder.path())
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
             .collect();
-        assert_eq!(left, [templates.folder_name(&id("b"))]);
+        left.sort();
+        let whole = ["a", "b", "d"].map(|name| templates.folder_name(&id(name)));
+        assert_eq!(left, whole);
     }
 
     #[test]
@@ -614,10 +602,10 @@ mod tests {
         let partial = folder.path().join(format!("{busy}{PARTIAL}77"));
         fs_err::create_dir_all(&partial).unwrap();
         let lock = lock::Lock::try_now(folder.path(), &busy).unwrap().unwrap();
-        templates.remove(&id("a"), &Unattended).unwrap();
+        build(&templates, &id("b"));
         assert!(partial.is_dir());
         drop(lock);
-        templates.remove(&id("a"), &Unattended).unwrap();
+        build(&templates, &id("c"));
         assert!(!partial.exists());
     }
 

@@ -223,7 +223,10 @@ mod tests {
         let templates = five(folder.path());
         let half = partial_name(&templates.folder_name(&id("a", 1)));
         fs_err::rename(templates.path(&id("a", 1)), folder.path().join(&half)).unwrap();
-        templates.remove(&id("b", 1), &Unattended).unwrap();
+        let mut make = |folder: &Path| Ok(fs_err::create_dir(folder)?);
+        templates
+            .build(&id("c", 1), &Unattended, &mut make)
+            .unwrap();
         assert!(!folder.path().join(half).exists());
     }
 }

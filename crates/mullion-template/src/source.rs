@@ -4,7 +4,7 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use mullion_rights::Opened;
-use mullion_wire::Sha256Digest;
+use mullion_wire::{Hashing, Sha256Digest};
 
 use crate::error::TemplateError;
 
@@ -81,8 +81,9 @@ impl Source {
     }
 
     /// Reads on to the end and sees that everything that was read is what it should be.
-    pub(crate) fn check(&self, reader: Hashing<impl Read>) -> Result<(), TemplateError> {
-        let found = reader.finish()?;
+    pub(crate) fn check(&self, mut reader: Hashing<impl Read>) -> Result<(), TemplateError> {
+        io::copy(&mut reader, &mut io::sink())?;
+        let (_, found, _) = reader.finish();
         match &self.sha256 {
             Some(expected) if *expected != found && self.is_users() => {
                 Err(TemplateError::Rewritten(self.path.clone()))
@@ -111,41 +112,6 @@ impl From<PathBuf> for Source {
 impl From<&Path> for Source {
     fn from(path: &Path) -> Self {
         path.to_owned().into()
-    }
-}
-
-/// A reader that hashes what goes through it.
-pub(crate) struct Hashing<R> {
-    inner: R,
-    hash: sha2::Sha256,
-}
-
-impl<R: Read> Hashing<R> {
-    pub(crate) fn new(inner: R) -> Self {
-        Self {
-            inner,
-            hash: sha2::Digest::new(),
-        }
-    }
-
-    /// The digest of everything, the rest that nobody read included.
-    fn finish(mut self) -> io::Result<Sha256Digest> {
-        use std::fmt::Write as _;
-        io::copy(&mut self, &mut io::sink())?;
-        let mut text = String::with_capacity(64);
-        for byte in sha2::Digest::finalize(self.hash) {
-            // Writing to a String cannot fail.
-            let _ = write!(text, "{byte:02x}");
-        }
-        text.parse().map_err(io::Error::other)
-    }
-}
-
-impl<R: Read> Read for Hashing<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.inner.read(buffer)?;
-        sha2::Digest::update(&mut self.hash, &buffer[..read]);
-        Ok(read)
     }
 }
 

@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 
 use mullion_plan::{Attend, News, Unit};
 use mullion_tar::{TarEntry, TarReader};
+use mullion_wire::Hashing;
 use tar::EntryType;
 
 use crate::error::TemplateError;
-use crate::source::{Hashing, Source};
+use crate::source::Source;
 use crate::tree::{Traits, Tree, apply};
 
 /// How many entries are unpacked between two words to the attendant.

@@ -97,7 +97,7 @@ fn a_template_is_made_whole_and_leaves_nothing_else_behind() {
     assert_eq!(templates.find().unwrap(), BTreeSet::from([wish.id.clone()]));
     assert_eq!(files(place.path()), [path]);
 
-    templates.remove(&wish.id, &Unattended).unwrap();
+    templates.purge(&BTreeSet::new(), &Unattended).unwrap();
     assert!(files(place.path()).is_empty());
     assert_eq!(traces(), before);
 }

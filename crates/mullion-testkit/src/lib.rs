@@ -13,9 +13,11 @@
 //! - The world in memory applies a blueprint by its fingerprint: it does not apply files or services.
 
 pub mod driver;
+mod machine;
 pub mod ports;
 pub mod transport;
 mod world;
 
+pub use machine::running_machine;
 pub use mullion_engine::Dice;
 pub use world::{Blow, Fault, Outcome, Until, World, run};

@@ -142,7 +142,8 @@ fn look<P: Discover>(port: &P, wanted: &Wanted<'_>) -> Result<Observed, Breach> 
     })
 }
 
-fn require(
+/// An error where a contract does not hold.
+pub(crate) fn require(
     holds: bool,
     contract: &'static str,
     words: impl FnOnce() -> String,

@@ -1,7 +1,7 @@
 //! SHA-256 digests of files and documents.
 
 use std::fmt::{self, Display, Formatter, Write as _};
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -89,30 +89,53 @@ impl Display for Sha256Digest {
     }
 }
 
-/// A reader that takes the digest of everything that is read through it.
-pub struct Sha256Reader<R> {
-    inner: R,
+/// A reader or writer that takes the digest of everything that goes through it.
+pub struct Hashing<T> {
+    inner: T,
     hash: Sha256,
+    length: u64,
 }
 
-impl<R: Read> Sha256Reader<R> {
-    /// Reads from a reader.
-    pub fn new(inner: R) -> Self {
+impl<T> Hashing<T> {
+    /// Reads from there, or writes to there.
+    pub fn new(inner: T) -> Self {
         let hash = Sha256::new();
-        Self { inner, hash }
+        Self {
+            inner,
+            hash,
+            length: 0,
+        }
     }
 
-    /// The digest of what was read.
-    pub fn digest(self) -> Sha256Digest {
-        Sha256Digest::from_hash(&self.hash.finalize())
+    /// What is behind it, and the digest and length of what went through.
+    pub fn finish(self) -> (T, Sha256Digest, u64) {
+        let digest = Sha256Digest::from_hash(&self.hash.finalize());
+        (self.inner, digest, self.length)
+    }
+
+    fn take(&mut self, bytes: &[u8]) {
+        self.hash.update(bytes);
+        self.length += bytes.len() as u64;
     }
 }
 
-impl<R: Read> Read for Sha256Reader<R> {
+impl<R: Read> Read for Hashing<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let read = self.inner.read(into)?;
-        self.hash.update(&into[..read]);
+        self.take(&into[..read]);
         Ok(read)
+    }
+}
+
+impl<W: Write> Write for Hashing<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.inner.write(bytes)?;
+        self.take(&bytes[..written]);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
     }
 }
 
@@ -127,10 +150,10 @@ mod tests {
         let (digest, length) = Sha256Digest::of_reader(&b"abc"[..]).unwrap();
         assert_eq!((digest.as_str(), length), (OF_ABC, 3));
         assert_eq!(Sha256Digest::of(b"abc"), OF_ABC.parse().unwrap());
-        let mut reader = Sha256Reader::new(&b"abc"[..]);
-        let mut read = String::new();
-        reader.read_to_string(&mut read).unwrap();
-        assert_eq!((read.as_str(), reader.digest()), ("abc", digest));
+        let (mut reader, mut writer) = (Hashing::new(&b"abc"[..]), Hashing::new(Vec::new()));
+        io::copy(&mut reader, &mut writer).unwrap();
+        assert_eq!(reader.finish(), (&b""[..], digest.clone(), 3));
+        assert_eq!(writer.finish(), (b"abc".to_vec(), digest, 3));
     }
 
     #[test]

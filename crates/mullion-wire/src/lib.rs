@@ -20,9 +20,11 @@
 
 mod attended;
 mod blueprint;
+mod causes;
 mod digest;
 pub mod duration;
 mod known;
+mod mask;
 mod message;
 mod patience;
 mod secret;
@@ -34,8 +36,10 @@ pub use attended::{Attended, AttendedFile, AttendedLog, AttendedProgram, Awaited
 pub use blueprint::{
     Blueprint, Content, File, Firewall, Folder, OpenPort, Package, Protocol, Service, ServiceState,
 };
-pub use digest::{DigestError, Sha256Digest, Sha256Reader};
+pub use causes::error_chain;
+pub use digest::{DigestError, Hashing, Sha256Digest};
 pub use known::{KNOWN_FILES, KnownFile, KnownFiles};
+pub use mask::{MASKED, Mask, MaskedLines, login_of_address, mask_output};
 pub use message::{
     Certificate, Certificates, Disk, Event, Facts, ImageArchive, Kubeadm, KubeadmDone,
     KubeadmPhase, Mark, Request, RequestError, UserCommand, read_event, read_patience,

@@ -10,11 +10,12 @@ use std::time::Duration;
 use jiff::Timestamp;
 use mullion_catalog::Catalog;
 use mullion_engine::{
-    Cancel, Cancelled, Event, Holder, Journal, Lock, LockError, Mask, Opening, Options, RealClock,
+    Cancel, Cancelled, Event, Holder, Journal, Lock, LockError, Opening, Options, RealClock,
     Report, RunOutcome, Runs, Watch, patience_under, places, run, timings,
 };
 use mullion_live::Adapter;
 use mullion_plan::{MachineKinds, Plan};
+use mullion_wire::Mask;
 
 use crate::arguments::Patience;
 use crate::commands::artifacts::tell_notices;

@@ -4,6 +4,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
+use mullion_wire::error_chain;
 use mullion_wire::text::without_controls;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -67,12 +68,7 @@ impl Failure {
     /// Adds a cause and the causes behind it.
     #[must_use]
     pub fn because(mut self, cause: &dyn std::error::Error) -> Self {
-        self.causes.push(cause.to_string());
-        let mut inner = cause.source();
-        while let Some(cause) = inner {
-            self.causes.push(cause.to_string());
-            inner = cause.source();
-        }
+        self.causes.extend(error_chain(cause));
         self
     }
 

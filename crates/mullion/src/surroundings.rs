@@ -54,7 +54,7 @@ pub fn of(cluster: &ClusterName, environment: &Environment) -> Result<Surroundin
 }
 
 /// Variables that name a proxy for downloads.
-const PROXIES: [&str; 6] = [
+pub const PROXIES: [&str; 6] = [
     "ALL_PROXY",
     "HTTPS_PROXY",
     "HTTP_PROXY",

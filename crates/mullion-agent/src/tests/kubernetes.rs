@@ -212,7 +212,7 @@ fn what_kubeadm_writes_is_heard_without_its_secrets() {
         .iter()
         .map(|event| write_line(event).unwrap())
         .collect();
-    assert!(said.contains("--token (hidden)"), "{said}");
+    assert!(said.contains("--token [masked]"), "{said}");
     assert!(!said.contains(SECRET), "{said}");
 }
 
@@ -226,7 +226,7 @@ fn a_failed_join_tells_kubeadms_and_kubelets_last_lines_without_secrets() {
         "{words}"
     );
     assert!(
-        words.contains("the server is not there; token (hidden)"),
+        words.contains("the server is not there; token [masked]"),
         "{words}"
     );
     assert!(words.contains("kubelet: line 10 of kubelet"), "{words}");
@@ -267,7 +267,7 @@ fn a_join_runs_once_and_refuses_another_cluster() {
     let machine = node();
     ask_well(&machine, &join());
     assert_eq!(ask_well(&machine, &join()).0, 0);
-    let pem = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCmJ5ZQotLS0tLUVORCBDRVJUSUZJQ0FURS0tLS0tCg==";
+    let pem = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCllubGwKLS0tLS1FTkQgQ0VSVElGSUNBVEUtLS0tLQo=";
     let other = join_with(&format!("certificate-authority-data: {pem}\n"));
     let words = ask_badly(&machine, &other);
     assert!(

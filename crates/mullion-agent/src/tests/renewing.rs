@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use base64::prelude::{BASE64_STANDARD, Engine as _};
 use mullion_wire::{Certificates, Event, Facts, Kubeadm, Request};
 
 use super::fixtures::*;
@@ -44,24 +45,6 @@ fn der(tag: u8, content: &[u8]) -> Vec<u8> {
     [&[tag, length], content].concat()
 }
 
-fn base64(bytes: &[u8]) -> String {
-    const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::new();
-    for part in bytes.chunks(3) {
-        let at = |place: usize| u32::from(part.get(place).copied().unwrap_or_default());
-        let bits = (at(0) << 16) | (at(1) << 8) | at(2);
-        for place in 0..4 {
-            let letter = LETTERS[(bits >> (18 - 6 * place)) as usize & 63];
-            text.push(if place > part.len() {
-                '='
-            } else {
-                letter.into()
-            });
-        }
-    }
-    text
-}
-
 /// A certificate that ends then, without what nobody reads: key, extensions, signature.
 fn certificate(ends: &str) -> String {
     let times = [&der(0x17, b"261118120000Z"), &der(0x17, ends.as_bytes())];
@@ -71,7 +54,7 @@ fn certificate(ends: &str) -> String {
     let (algorithm, issuer, subject) = (der(0x30, &[]), der(0x30, &[]), der(0x30, &[]));
     let fields = [version, serial, algorithm, issuer, validity, subject].concat();
     let bytes = der(0x30, &der(0x30, &fields));
-    let data = base64(&bytes);
+    let data = BASE64_STANDARD.encode(bytes);
     format!("-----BEGIN CERTIFICATE-----\n{data}\n-----END CERTIFICATE-----\n")
 }
 
@@ -79,7 +62,7 @@ fn certificate(ends: &str) -> String {
 fn content(file: &str, ends: &str) -> String {
     let pem = certificate(ends);
     if file.rsplit_once('.').unwrap().1 == "conf" {
-        let data = base64(pem.as_bytes());
+        let data = BASE64_STANDARD.encode(pem);
         format!("users:\n- name: x\n  user:\n    client-certificate-data: {data}\n")
     } else {
         pem

@@ -12,7 +12,7 @@ use std::io;
 use std::path::PathBuf;
 
 use mullion_plan::Attend;
-use mullion_wire::Sha256Digest;
+use mullion_wire::{Sha256Digest, login_of_address};
 
 use crate::sources::Sources;
 
@@ -185,13 +185,8 @@ impl<'a> Fetch<'a> {
 
 /// An address as messages show it: without a login.
 pub(crate) fn shown(address: &str) -> String {
-    match address.split_once("://") {
-        Some((scheme, rest)) => {
-            let end = rest.find('/').unwrap_or(rest.len());
-            let (host, path) = rest.split_at(end);
-            let host = host.rsplit('@').next().unwrap_or(host);
-            format!("{scheme}://{host}{path}")
-        }
+    match login_of_address(address) {
+        Some(login) => [&address[..login.start], &address[login.end + 1..]].concat(),
         None => address.to_owned(),
     }
 }
@@ -207,5 +202,7 @@ mod tests {
             "https://example.org/a@b"
         );
         assert_eq!(shown("http://example.org"), "http://example.org");
+        // No host ends at an `@` of what is asked of it.
+        assert_eq!(shown("http://example.org?a@b"), "http://example.org?a@b");
     }
 }

@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 
 use fs_err as fs;
 use mullion_spec::image::ImageReference;
-use mullion_wire::Sha256Digest;
+use mullion_wire::{Hashing, Sha256Digest};
 use serde_json::{Value, json};
 use tar::{Builder, EntryType};
 
 use super::layer::header;
-use crate::digest::{Asking, Hashing, hash_file};
+use crate::digest::{Asking, hash_file};
 
 /// The moment that everything here was made at.
 const CREATED: &str = "1970-01-01T00:00:00Z";
@@ -163,7 +163,7 @@ pub(super) fn write_layout(
             }
         }
     }
-    let (mut file, digest, size) = tar.into_inner()?.finish()?;
+    let (mut file, digest, size) = tar.into_inner()?.finish();
     io::Write::flush(&mut file)?;
     Ok((digest, size))
 }

@@ -55,14 +55,7 @@ fn offline(file: &Path) -> Sources {
 }
 
 fn words(error: &BundleError) -> String {
-    let mut words = error.to_string();
-    let mut inner = std::error::Error::source(error);
-    while let Some(cause) = inner {
-        words.push_str(" | ");
-        words.push_str(&cause.to_string());
-        inner = cause.source();
-    }
-    words
+    mullion_wire::error_chain(error).join(" | ")
 }
 
 #[test]

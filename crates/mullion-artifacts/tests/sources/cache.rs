@@ -60,9 +60,8 @@ fn promise_05_a_cache_is_known_here_before_another_thread_can_see_its_mark() {
             for number in 0..8 {
                 let (ground, begin) = (&ground, &begin);
                 scope.spawn(move || {
-                    let item = Item::Part(part(&format!("one{number}"), PartKind::Program));
                     begin.wait();
-                    ground.store.remove(&item, &Unattended).unwrap();
+                    put(ground, &format!("one{number}"), b"abc");
                 });
             }
         });
@@ -110,17 +109,6 @@ fn verifying_looks_at_every_byte() {
             ("sound", Soundness::Sound)
         ]
     );
-}
-
-#[test]
-fn what_is_removed_is_gone_and_removing_it_again_is_no_failure() {
-    let ground = Ground::new();
-    put(&ground, "kubeadm", b"abc");
-    let item = Item::Part(part("kubeadm", PartKind::Program));
-    for _ in 0..2 {
-        ground.store.remove(&item, &Unattended).unwrap();
-        assert!(ground.store.list().is_empty());
-    }
 }
 
 #[test]

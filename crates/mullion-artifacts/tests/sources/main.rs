@@ -50,7 +50,8 @@ impl Ground {
         let ears = Ears::default();
         mullion_artifacts::bundle::import(&ground.store, bundle, &Vouch::Key(key), &ears).unwrap();
         for record in ground.store.list() {
-            ground.store.remove(&record.item, &Ears::default()).unwrap();
+            let file = ground.store.item_path(&record.item).unwrap();
+            fs::remove_dir_all(file.parent().unwrap()).unwrap();
         }
         ground
     }

@@ -12,6 +12,7 @@ use mullion_engine::{
 };
 use mullion_plan::{ErrorClass, Perform, Plan, StepError, StepId};
 
+use crate::evidence::{outcome_of, under_way};
 use crate::stage_hand::{StageHand, journal, not_yet, starts};
 
 fn options() -> Options {
@@ -30,7 +31,7 @@ fn cancelled<P: Perform + Sync>(plan: &Plan, port: &P, cancel: &Cancel) -> (Repo
 }
 
 fn outcome<'a>(report: &'a Report, id: &str) -> &'a Outcome {
-    report.outcome_of(&StepId::new(id)).unwrap()
+    outcome_of(report, &StepId::new(id))
 }
 
 #[test]
@@ -116,7 +117,7 @@ fn called_off_twice_steps_are_told_to_end() {
             "{id}"
         );
     }
-    assert_eq!(record.under_way().count(), 0);
+    assert_eq!(under_way(&record), [""; 0]);
 }
 
 /// Lets a step go on as soon as the run has ended.
@@ -125,8 +126,7 @@ struct Release(Mutex<Sender<Instant>>);
 impl Watch for Release {
     fn see(&self, _at: Timestamp, event: &Event) {
         if let Event::RunEnded { report } = event {
-            let outcome = report.outcome_of(&StepId::new("start/lin1"));
-            assert_eq!(outcome, Some(&Outcome::Abandoned));
+            assert_eq!(outcome(report, "start/lin1"), &Outcome::Abandoned);
             self.0.lock().unwrap().send(Instant::now()).unwrap();
         }
     }
@@ -171,9 +171,5 @@ fn a_step_that_does_not_obey_keeps_nobody_from_hearing_of_the_end() {
     // What the step says after the end is not written any more.
     let record = RunRecord::parse(&memory.text(), Alive::No).unwrap();
     assert_eq!(record.state, RunState::Ended(RunOutcome::Cancelled));
-    let under_way: Vec<_> = record
-        .under_way()
-        .map(|step| step.tag.id.as_str())
-        .collect();
-    assert_eq!(under_way, ["start/lin1"]);
+    assert_eq!(under_way(&record), ["start/lin1"]);
 }

@@ -7,12 +7,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use mullion_engine::{
-    Alive, Cancel, Event, FailureClass, Journal, Mask, Opening, Outcome, RunOutcome, RunRecord,
-    Sink, Unwatched, run,
+    Alive, Cancel, Event, FailureClass, Journal, Opening, Outcome, RunOutcome, RunRecord, Sink,
+    Unwatched, run,
 };
 use mullion_plan::{Action, Plan, Stage, StepError, StepId};
 use mullion_plan::{ErrorClass, Perform as _, Place, plan as planned};
+use mullion_wire::Mask;
 
+use crate::evidence::outcome_of;
 use crate::simulation::{noon, options};
 use crate::sketch::Sketch;
 use crate::stage_hand::{StageHand, not_yet, refused, run_with, starts, step};
@@ -183,7 +185,7 @@ fn a_step_that_panics_is_a_mistake_of_ours_and_the_run_goes_on() {
     assert_eq!(error.class, FailureClass::Bug);
     assert_eq!(error.causes, ["an impossible state"]);
     let ready = StepId::new("ready/lin2");
-    assert_eq!(report.outcome_of(&ready), Some(&Outcome::Done));
+    assert_eq!(outcome_of(&report, &ready), &Outcome::Done);
 }
 
 /// A disk that is full after so many lines.

@@ -8,12 +8,14 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use mullion_engine::{
-    Cancel, Holder, Journal, KEPT, KEPT_FAILURES, Lock, LockError, Mask, Opening, RealClock, RunId,
+    Cancel, Holder, Journal, KEPT, KEPT_FAILURES, Lock, LockError, Opening, RealClock, RunId,
     RunOutcome, RunState, Runs, RunsError, StepState, Unwatched, run, timings,
 };
 use mullion_plan::{MachineKinds, News, Plan, Took};
 use mullion_spec::value::ClusterName;
+use mullion_wire::Mask;
 
+use crate::evidence::under_way;
 use crate::simulation::{noon, options};
 use crate::stage_hand::{StageHand, refused, run_with, starts};
 
@@ -89,11 +91,7 @@ fn a_run_that_goes_on_is_told_from_one_that_was_cut_off() {
         record.ended,
         "2026-01-07T12:00:01Z".parse::<Timestamp>().unwrap()
     );
-    let under_way: Vec<_> = record
-        .under_way()
-        .map(|step| step.tag.id.as_str())
-        .collect();
-    assert_eq!(under_way, ["start/lin1"]);
+    assert_eq!(under_way(&record), ["start/lin1"]);
     assert_eq!(record.steps[0].state, StepState::UnderWay);
 }
 

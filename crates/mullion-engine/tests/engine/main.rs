@@ -4,6 +4,8 @@
 #[cfg(test)]
 mod cancelling;
 #[cfg(test)]
+mod evidence;
+#[cfg(test)]
 mod failing;
 #[cfg(test)]
 mod files;

@@ -3,10 +3,9 @@
 use std::sync::Mutex;
 
 use jiff::Timestamp;
-use mullion_engine::{
-    Cancel, Event, EventLine, Journal, Mask, Opening, Runs, Watch, run, timeline,
-};
+use mullion_engine::{Cancel, Event, EventLine, Journal, Opening, Runs, Watch, run, timeline};
 use mullion_plan::{ErrorClass, News, StepError};
+use mullion_wire::Mask;
 
 use crate::simulation::{noon, options};
 use crate::stage_hand::{StageHand, starts};

@@ -8,13 +8,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use jiff::Timestamp;
 use mullion_engine::{
-    Alive, Journal, Mask, Memory, Opening, Options, Outcome, Report, RunOutcome, RunRecord,
-    RunState, StepState, Unwatched, VirtualClock, run,
+    Alive, Clock as _, Options, Outcome, Report, RunOutcome, RunRecord, RunState, StepState,
+    Unwatched, VirtualClock, Workers, run,
 };
 use mullion_plan::{Plan, Rest, StepId, plan_down};
 use mullion_testkit::ports::without_what_stays;
 use mullion_testkit::{Dice, Fault, World};
 
+use crate::evidence::{Memory, outcome_of, under_way};
 use crate::sketch::{Sketch, ids};
 use crate::witness::{Kill, Witness};
 
@@ -28,13 +29,11 @@ pub(crate) fn noon() -> VirtualClock {
 
 pub(crate) fn options(seed: u64) -> Options {
     let cores = std::num::NonZeroUsize::new(2).unwrap();
-    Options::for_cores(cores).one_by_one(seed)
-}
-
-fn journal(plan: &Plan, clock: &VirtualClock) -> (Journal, Memory) {
-    use mullion_engine::Clock as _;
-    let opening = Opening::new("demo", "mullion up", "0.1.0", plan);
-    Journal::in_memory(opening, Mask::new(), clock.now()).unwrap()
+    Options {
+        workers: Workers::One,
+        seed,
+        ..Options::for_cores(cores)
+    }
 }
 
 /// How many runs ended how: a simulation in which nothing happens proves nothing.
@@ -115,7 +114,7 @@ fn one_run(
     dice: &mut Dice,
     seed: u64,
 ) {
-    let (journal, memory) = journal(plan, clock);
+    let (journal, memory) = Memory::journal(plan, clock.now());
     let mut port = Witness::new(world, clock, memory.clone(), dice.roll(u64::MAX));
     port.trouble = dice.roll(3) * 8;
     // An earlier fault is over.
@@ -157,9 +156,9 @@ fn after_death(written: &str, step: &StepId, dice: &mut Dice, seed: u64) {
     let record = RunRecord::parse(&torn, Alive::No)
         .unwrap_or_else(|error| panic!("seed {seed}: {error}\n{torn}"));
     assert_eq!(record.state, RunState::CutOff, "seed {seed}");
-    let under_way: Vec<_> = record.under_way().map(|step| &step.tag.id).collect();
+    let under_way = under_way(&record);
     assert!(
-        under_way.contains(&step),
+        under_way.contains(&step.as_str()),
         "seed {seed}: {step} in {under_way:?}"
     );
 }
@@ -202,7 +201,9 @@ fn agree(report: &Report, record: &RunRecord, plan: &Plan, seed: u64) {
         .iter()
         .map(|step| step.tag.id.clone())
         .collect();
-    assert_eq!(begun, report.begun(), "seed {seed}");
+    let told = report.steps.iter().filter(|step| step.attempts > 0);
+    let told: BTreeSet<_> = told.map(|step| step.tag.id.clone()).collect();
+    assert_eq!(begun, told, "seed {seed}");
 }
 
 /// What came of each step follows from what came of others.
@@ -227,17 +228,13 @@ fn reasonable(report: &Report, plan: &Plan, is_cut: bool, seed: u64) {
         assert!(!report.causes.is_empty(), "seed {seed}");
     }
     for step in plan.steps() {
-        let of_needs = || {
-            step.needs
-                .iter()
-                .map(|need| report.outcome_of(need).unwrap())
-        };
-        match report.outcome_of(&step.id).unwrap() {
+        let of_needs = || step.needs.iter().map(|need| outcome_of(report, need));
+        match outcome_of(report, &step.id) {
             Outcome::Blocked { by } => {
                 assert!(!by.is_empty(), "seed {seed}");
                 for cause in by {
                     assert!(
-                        matches!(report.outcome_of(cause), Some(Outcome::Failed { .. })),
+                        matches!(outcome_of(report, cause), Outcome::Failed { .. }),
                         "seed {seed}: {} is blocked by {cause}",
                         step.id
                     );
@@ -266,7 +263,7 @@ fn take_down(sketch: &Sketch, world: &World, clock: &VirtualClock, seed: u64) {
             break;
         }
         assert!(round < ROUNDS, "seed {seed}: {:?} is left", ids(&plan));
-        let (journal, memory) = journal(&plan, clock);
+        let (journal, memory) = Memory::journal(&plan, clock.now());
         let mut port = Witness::new(world, clock, memory.clone(), seed);
         port.trouble = 10;
         let options = options(seed);
@@ -287,7 +284,7 @@ fn the_same_seed_gives_the_same_run_to_the_byte() {
         let world = sketch.world();
         let plan = sketch.plan(&world);
         let clock = noon();
-        let (journal, memory) = journal(&plan, &clock);
+        let (journal, memory) = Memory::journal(&plan, clock.now());
         let mut port = Witness::new(&world, &clock, memory.clone(), seed);
         port.trouble = 25;
         let cancel = port.cancel.clone();

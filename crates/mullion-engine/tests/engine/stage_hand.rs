@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard};
 
 use jiff::Timestamp;
-use mullion_engine::{
-    Cancel, Clock, Event, Journal, Mask, Memory, Opening, Options, Report, Watch, run,
-};
+use mullion_engine::{Cancel, Clock, Event, Journal, Options, Report, Watch, run};
 use mullion_plan::{Action, Attend, ErrorClass, Perform, Plan, Stage, Step, StepError, StepId};
+
+use crate::evidence::Memory;
 
 pub(crate) type Done = Result<(), StepError>;
 
@@ -144,9 +144,7 @@ pub(crate) fn not_yet(words: &str) -> Done {
 }
 
 pub(crate) fn journal(plan: &Plan) -> (Journal, Memory) {
-    let opening = Opening::new("demo", "mullion up", "0.1.0", plan);
-    let now = "2026-01-07T12:00:00Z".parse().unwrap();
-    Journal::in_memory(opening, Mask::new(), now).unwrap()
+    Memory::journal(plan, "2026-01-07T12:00:00Z".parse().unwrap())
 }
 
 /// Runs a plan that nobody calls off. Gives the report, the events and the journal.

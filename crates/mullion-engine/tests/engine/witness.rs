@@ -4,9 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
-use mullion_engine::{Cancel, Memory, VirtualClock};
+use mullion_engine::{Cancel, VirtualClock};
 use mullion_plan::{Attend, ErrorClass, News, Perform, Step, StepError, StepId};
 use mullion_testkit::{Dice, World};
+
+use crate::evidence::Memory;
 
 /// What ends a run early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

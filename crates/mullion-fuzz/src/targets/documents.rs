@@ -13,22 +13,13 @@ use mullion_spec::render::{Colour, render};
 use mullion_spec::source::Source;
 use mullion_spec::value::MachineName;
 use mullion_wire::text::is_hostile;
-use mullion_wire::{Blueprint, Event, read_event, read_request, write_line};
+use mullion_wire::{Blueprint, Event, error_chain, read_event, read_request, write_line};
 
 /// More machines are judged and not planned: planning thousands takes seconds in a build that is not optimised.
 const MOST_PLANNED: usize = 40;
 
 fn text_of(bytes: &[u8]) -> Result<&str, String> {
     std::str::from_utf8(bytes).map_err(|error| error.to_string())
-}
-
-/// An error with its causes: the words of the outermost are often the same.
-fn whole(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(Some(error), |error| error.source());
-    causes
-        .map(ToString::to_string)
-        .collect::<Vec<_>>()
-        .join(" ")
 }
 
 fn judge(text: &str) -> mullion_catalog::Judgement {
@@ -143,7 +134,7 @@ pub(super) fn blueprint(bytes: &[u8]) -> Result<(), String> {
 }
 
 pub(super) fn agent_request(bytes: &[u8]) -> Result<(), String> {
-    let request = read_request(text_of(bytes)?).map_err(|error| whole(&error))?;
+    let request = read_request(text_of(bytes)?).map_err(|error| error_chain(&error).join(" "))?;
     let line = write_line(&request).map_err(|error| error.to_string())?;
     assert_eq!(
         line.find('\n'),
@@ -156,7 +147,7 @@ pub(super) fn agent_request(bytes: &[u8]) -> Result<(), String> {
 }
 
 pub(super) fn agent_event(bytes: &[u8]) -> Result<(), String> {
-    let event = read_event(text_of(bytes)?).map_err(|error| whole(&error))?;
+    let event = read_event(text_of(bytes)?).map_err(|error| error_chain(&error).join(" "))?;
     if let Event::Failed { words, tail, .. } = &event {
         let is_plain = |text: &String| !text.contains(is_hostile) && !text.contains('\n');
         assert!(is_plain(words) && tail.iter().all(is_plain), "{words:?}");
@@ -174,7 +165,8 @@ pub(super) fn agent_event(bytes: &[u8]) -> Result<(), String> {
 
 pub(super) fn journal(bytes: &[u8]) -> Result<(), String> {
     let text = String::from_utf8_lossy(bytes);
-    let record = RunRecord::parse(&text, Alive::No).map_err(|error| whole(&error))?;
+    let record =
+        RunRecord::parse(&text, Alive::No).map_err(|error| error_chain(&error).join(" "))?;
     let page = timeline::html(&record);
     assert!(!page.contains(is_hostile), "a page of control characters");
     assert!(!page.contains("<script"), "a page with a script of others");

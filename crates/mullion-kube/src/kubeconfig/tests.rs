@@ -254,29 +254,9 @@ fn a_name_that_is_the_users_own_is_not_taken() {
 }
 
 #[test]
-fn unmerging_takes_out_ours_alone() {
-    let before = merge(Some(USERS), SMALL, "other").unwrap();
-    let merged = merge(Some(&before), SMALL, "demo").unwrap();
-    assert_eq!(
-        unmerge(&merged, "demo").unwrap().as_deref(),
-        Some(before.as_str())
-    );
-    assert_eq!(unmerge(&before, "demo").unwrap(), None);
-    assert_eq!(
-        unmerge(USERS, "work").unwrap(),
-        None,
-        "a user's own is left"
-    );
-    assert_eq!(unmerge("", "demo").unwrap(), None);
-    let alone = merge(None, SMALL, "demo").unwrap();
-    insta::assert_snapshot!(unmerge(&alone, "demo").unwrap().unwrap());
-}
-
-#[test]
 fn a_users_file_that_is_no_kubeconfig_is_left_alone() {
     for bad in ["[1, 2]", "a: b: c", "clusters: {}"] {
         assert!(merge(Some(bad), SMALL, "demo").is_err(), "{bad}");
-        assert!(unmerge(bad, "demo").is_err(), "{bad}");
     }
 }
 

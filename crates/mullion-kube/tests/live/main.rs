@@ -120,12 +120,6 @@ fn kubeconfigs(server: &Server, _: &Api) {
     assert_eq!(current, "a\n");
     let ready = server.kubectl_with(&path, &["--context", "demo", "get", "--raw", "/readyz"], "");
     assert_eq!(ready, "ok");
-    server.kubectl_with(&path, &["config", "use-context", "demo"], "");
-    let text = fs_err::read_to_string(&path).unwrap();
-    let left = kubeconfig::unmerge(&text, "demo").unwrap().unwrap();
-    fs_err::write(&path, left).unwrap();
-    let names = server.kubectl_with(&path, &["config", "get-contexts", "-o", "name"], "");
-    assert_eq!(names, "a\n");
 }
 
 fn nodes(server: &Server, api: &Api) {

@@ -107,7 +107,7 @@ fn promise_05_snapshots_of_etcd_outlive_the_cluster_and_only_they_are_removed() 
     let [later, earlier] = saved;
     let both = [earlier, later];
     assert_eq!(state.snapshots().unwrap(), both);
-    let mine = state.snapshots_folder().join("notes.txt");
+    let mine = state.snapshots.join("notes.txt");
     fs_err::write(&mine, "the user's").unwrap();
     // One that the question did not name stays.
     state.remove_snapshots(&both[..1]).unwrap();
@@ -117,7 +117,7 @@ fn promise_05_snapshots_of_etcd_outlive_the_cluster_and_only_they_are_removed() 
     assert!(mine.exists());
     fs_err::remove_file(mine).unwrap();
     state.remove_snapshots(&[]).unwrap();
-    assert!(!state.snapshots_folder().exists());
+    assert!(!state.snapshots.exists());
 }
 
 #[test]

@@ -160,7 +160,7 @@ mod tests {
         let error = run("sh", &["-c", "sleep 50"]).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "`sh -c sleep 50` did not end within 100ms and was ended"
+            "`sh -c sleep 50` did not end within 0.1 s and was ended"
         );
         assert!(error.hint().is_some());
     }

@@ -32,7 +32,6 @@ impl Checker<'_> {
         }
         self.group_names(&groups, &places);
         self.long_names(&groups, &places);
-        self.windows_names(&groups, &places);
         self.machine_names(&groups, &places);
         self.addresses(&groups, &places);
         self.control_planes(&groups, &places, control_plane);
@@ -58,58 +57,31 @@ impl Checker<'_> {
         }
     }
 
-    /// Machines' names, which are their groups' names and a number, must be DNS labels too.
+    /// Machines' names are their groups' names and a number: DNS labels on Linux, far shorter ones on Windows.
     fn long_names(&mut self, groups: &[Group], places: &[GroupPlace]) {
         for (group, place) in groups.iter().zip(places) {
-            // Windows has a limit of its own, far below.
-            let Some(last) = group
-                .numbers
-                .last()
-                .filter(|_| group.system.os() == Os::Linux)
-            else {
+            let Some(last) = group.numbers.last() else {
                 continue;
             };
             let name = group.name.machine(*last);
             let length = name.as_str().len();
-            if length > DNS_LABEL {
-                self.report(
-                    Finding::new(&rule::BAD_NAME, place.field("name"))
-                        .message(format!(
-                            "machine `{name}` has {length} characters, and a DNS label has at most {DNS_LABEL}"
-                        ))
-                        .hint(format!(
-                            "shorten the group's name to {} characters",
-                            DNS_LABEL - last.to_string().len()
-                        )),
-                );
-            }
-        }
-    }
-
-    fn windows_names(&mut self, groups: &[Group], places: &[GroupPlace]) {
-        for (group, place) in groups.iter().zip(places) {
-            let Some(last) = group
-                .numbers
-                .last()
-                .filter(|_| group.system.os() == Os::Windows)
-            else {
-                continue;
+            let is_windows = group.system.os() == Os::Windows;
+            let (rule, limit, who) = if is_windows {
+                (&rule::WINDOWS_NAME_LONG, NETBIOS, "Windows takes")
+            } else {
+                (&rule::BAD_NAME, DNS_LABEL, "a DNS label has at most")
             };
-            let name = group.name.machine(*last);
-            let length = name.as_str().len();
-            if length > NETBIOS {
+            if length > limit {
+                let room = limit - last.to_string().len();
                 self.report(
-                    Finding::new(&rule::WINDOWS_NAME_LONG, place.field("name"))
+                    Finding::new(rule, place.field("name"))
                         .message(format!(
-                            "machine `{name}` has {length} characters, and Windows takes {NETBIOS}"
+                            "machine `{name}` has {length} characters, and {who} {limit}"
                         ))
-                        .hint(format!(
-                            "shorten the group's name to {} characters",
-                            NETBIOS - last.to_string().len()
-                        )),
+                        .hint(format!("shorten the group's name to {room} characters")),
                 );
             }
-            if name.as_str().bytes().all(|byte| byte.is_ascii_digit()) {
+            if is_windows && name.as_str().bytes().all(|byte| byte.is_ascii_digit()) {
                 self.report(
                     Finding::new(&rule::WINDOWS_NAME_DIGITS, place.field("name"))
                         .message(format!("machine `{name}` has only digits in its name")),

@@ -87,12 +87,10 @@ fn what_fails_on_the_way_is_named_and_classed_as_there() {
     assert!(matches!(error, TransportError::HostKey { .. }), "{error:?}");
     let mut unknown = second.login().jump(first.login());
     unknown.host_key = None;
-    assert!(matches!(
-        refused(unknown),
-        TransportError::UnknownHost { .. }
-    ));
-    let scanned = ssh.scan_host_key("127.0.0.1", second.port, Some(&first.login()));
-    assert_eq!(scanned.unwrap(), second.host_key);
+    let TransportError::UnknownHost { offered, .. } = refused(unknown) else {
+        panic!("a machine without a pinned key is logged in to");
+    };
+    assert_eq!(offered, second.host_key);
 }
 
 #[test]

@@ -87,18 +87,6 @@ fn a_pin_that_is_no_key_is_refused_before_anybody_is_called() {
 }
 
 #[test]
-fn a_scan_gives_the_key_that_is_shown() {
-    let server = Server::start();
-    let ssh = Ssh::new().unwrap();
-    let scanned = ssh.scan_host_key("127.0.0.1", server.port, None).unwrap();
-    assert_eq!(scanned, server.host_key);
-    let error = ssh
-        .scan_host_key("127.0.0.1", free_port(), None)
-        .unwrap_err();
-    assert_eq!(error.class(), Class::Unreachable);
-}
-
-#[test]
 fn a_server_with_several_keys_shows_the_pinned_one() {
     let folder = tempfile::tempdir().unwrap();
     let files: Vec<_> = ["rsa", "ecdsa"].map(|kind| folder.path().join(kind)).into();

@@ -2,11 +2,12 @@
 //!
 //! What a driver says that it cannot do is held to another promise: it is refused, and nothing changes.
 
-use crate::ports::Breach;
+use crate::ports::{Breach, require};
 use ipnet::IpNet;
 use mullion_plan::{Attend, ClusterUid, Identity, News, Power, Trouble, Unattended};
 use mullion_spec::value::{ClusterName, MachineName};
 use mullion_spec::words::{MachineAccess, Word as _};
+use mullion_wire::error_chain;
 
 use mullion_machines::DriverError;
 use mullion_machines::Found;
@@ -653,30 +654,11 @@ fn is_called_off(verb: &str, result: &Result<(), DriverError>) -> Result<(), Bre
 
 fn told(contract: &'static str) -> impl Fn(DriverError) -> Breach {
     move |error| {
-        let mut words = error.to_string();
-        let mut inner = std::error::Error::source(&error);
-        while let Some(cause) = inner {
-            words.push_str(": ");
-            words.push_str(&cause.to_string());
-            inner = cause.source();
-        }
+        let mut words = error_chain(&error).join(": ");
         for line in error.tail() {
             words.push_str("\n  ");
             words.push_str(line);
         }
         Breach { contract, words }
-    }
-}
-
-fn require(
-    holds: bool,
-    contract: &'static str,
-    words: impl FnOnce() -> String,
-) -> Result<(), Breach> {
-    if holds {
-        Ok(())
-    } else {
-        let words = words();
-        Err(Breach { contract, words })
     }
 }

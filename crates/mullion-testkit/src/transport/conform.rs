@@ -10,15 +10,15 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::ports::Breach;
+use crate::ports::{Breach, require};
 use mullion_plan::{Attend, News, Unattended};
 use mullion_wire::Sha256Digest;
 
 use mullion_ssh::Class;
+use mullion_ssh::LONGEST_LINE;
 use mullion_ssh::Probe;
 use mullion_ssh::Transport;
 use mullion_ssh::TransportError;
-use mullion_ssh::limits;
 use mullion_ssh::{Command, Put, Stream, Upload};
 pub use script::scripted;
 use script::{BEGUN, EXIT, KILLED, LONG, ODD, PIECES};
@@ -126,7 +126,7 @@ fn lines(transport: &dyn Transport) -> Result<(), Breach> {
     require(out == ["a\u{fffd}b"], "what is not UTF-8 is marked", || {
         format!("{out:?}")
     })?;
-    let long = (limits::LINE + 1000).to_string();
+    let long = (LONGEST_LINE + 1000).to_string();
     let (out, _) = heard(transport, &Command::script(LONG, [long])).or_breach(WHOLE)?;
     let is_cut = out.len() == 1 && out[0].ends_with("(1000 bytes left out)");
     require(is_cut, "a line that is too long is cut and says so", || {
@@ -432,18 +432,6 @@ fn breach(contract: &'static str, words: impl Display) -> Breach {
     Breach {
         contract,
         words: words.to_string(),
-    }
-}
-
-fn require(
-    holds: bool,
-    contract: &'static str,
-    words: impl FnOnce() -> String,
-) -> Result<(), Breach> {
-    if holds {
-        Ok(())
-    } else {
-        Err(breach(contract, words()))
     }
 }
 

@@ -11,10 +11,12 @@ use mullion_wire::Sha256Digest;
 use mullion_ssh::Lines;
 use mullion_ssh::Probe;
 use mullion_ssh::Shell;
-use mullion_ssh::limits;
 use mullion_ssh::{Cause, TransportError};
 use mullion_ssh::{Command, Exit, Put, Stdin, Stream, Upload};
 use mullion_ssh::{ReadTransport, Transport};
+
+/// How often a command that takes its time looks whether it is called off.
+const ASK_EVERY: Duration = Duration::from_millis(10);
 
 /// Files by path.
 pub type Files = BTreeMap<String, StoredFile>;
@@ -264,7 +266,7 @@ impl Memory {
             check()?;
             self.reach(&doing)?;
             let left = answer.takes.saturating_sub(since.elapsed());
-            std::thread::sleep(left.min(limits::ASK_EVERY / 10));
+            std::thread::sleep(left.min(ASK_EVERY));
         }
         self.pass(&doing)?;
         match answer.ending {

@@ -14,6 +14,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::environment::Environment;
+use crate::surroundings::PROXIES;
 
 /// What is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
@@ -197,15 +198,7 @@ fn is_trusted(mirror: &str, artifacts: &Artifacts) -> bool {
 
 /// The variables that say which way downloads take. Their values are never shown: a proxy's may hold a password.
 fn ways_out() -> impl Iterator<Item = (&'static str, &'static str)> {
-    let proxies = [
-        "ALL_PROXY",
-        "HTTPS_PROXY",
-        "HTTP_PROXY",
-        "all_proxy",
-        "http_proxy",
-        "https_proxy",
-    ];
-    let proxies = proxies.map(|name| (name, "the proxy for downloads"));
+    let proxies = PROXIES.map(|name| (name, "the proxy for downloads"));
     let direct = ["NO_PROXY", "no_proxy"].map(|name| (name, "hosts that need no proxy"));
     let go = ["GOPROXY", "GOSUMDB"].map(|name| (name, "where Go gets and checks its modules"));
     let folders = ["GOCACHE", "GOENV", "GOMODCACHE", "GOPATH"]

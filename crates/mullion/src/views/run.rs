@@ -38,6 +38,19 @@ pub struct RunDocument<'a> {
     pub obstacles: &'a [Obstacle],
 }
 
+impl<'a> RunDocument<'a> {
+    /// Of a run of the whole plan, which nothing was in the way of.
+    fn of(model: &Model, report: Option<&'a Report>) -> Self {
+        Self {
+            cluster: model.cluster().name.to_string(),
+            changed: report.is_some(),
+            left_out: 0,
+            report,
+            obstacles: &[],
+        }
+    }
+}
+
 /// Which part of a plan a run was for.
 #[derive(Debug, Clone, Copy)]
 pub struct Part<'a> {
@@ -176,11 +189,8 @@ pub fn nothing(
     let cluster = &model.cluster().name;
     if console.format == Format::Json {
         let document = RunDocument {
-            cluster: cluster.to_string(),
-            changed: false,
             left_out: part.left_out,
-            report: None,
-            obstacles: &[],
+            ..RunDocument::of(model, None)
         };
         return Ok(console.json("Run", &document)?);
     }
@@ -206,14 +216,7 @@ pub fn gone(
 ) -> Result<(), Failure> {
     let cluster = &model.cluster().name;
     if console.format == Format::Json {
-        let document = RunDocument {
-            cluster: cluster.to_string(),
-            changed: report.is_some(),
-            left_out: 0,
-            report,
-            obstacles: &[],
-        };
-        return Ok(console.json("Run", &document)?);
+        return Ok(console.json("Run", &RunDocument::of(model, report))?);
     }
     let what = match report {
         Some(_) => "nothing is left",
@@ -231,11 +234,8 @@ pub fn obstructed(
 ) -> Result<(), Failure> {
     if console.format == Format::Json {
         let document = RunDocument {
-            cluster: model.cluster().name.to_string(),
-            changed: report.is_some(),
-            left_out: 0,
-            report,
             obstacles: plan.obstacles(),
+            ..RunDocument::of(model, report)
         };
         return Ok(console.json("Run", &document)?);
     }
@@ -253,11 +253,8 @@ pub fn end(
     let cluster = &model.cluster().name;
     if console.format == Format::Json {
         let document = RunDocument {
-            cluster: cluster.to_string(),
-            changed: true,
             left_out: part.left_out,
-            report: Some(report),
-            obstacles: &[],
+            ..RunDocument::of(model, Some(report))
         };
         return Ok(console.json("Run", &document)?);
     }

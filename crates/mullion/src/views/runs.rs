@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use mullion_engine::{
     Listed, RunOutcome, RunRecord, RunState, StepRecord, StepState, stand_in_mark,
 };
-use mullion_wire::duration;
+use mullion_wire::{duration, error_chain};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -64,6 +64,7 @@ impl RunRow {
     /// The row of a run.
     pub fn new(listed: &Listed) -> Self {
         let record = listed.record.as_ref().ok();
+        let trouble = listed.record.as_ref().err();
         Self {
             run: listed.id.to_string(),
             cluster: record.map(|record| record.cluster.clone()),
@@ -73,20 +74,9 @@ impl RunRow {
             state: record.map(|record| record.state),
             planned: record.map(|record| record.planned),
             done: record.map(done),
-            unreadable: listed.record.as_ref().err().map(chain),
+            unreadable: trouble.map(|error| error_chain(error).join(": ")),
         }
     }
-}
-
-/// An error with the causes behind it, on one line.
-fn chain(error: &mullion_engine::RunsError) -> String {
-    let mut words = error.to_string();
-    let mut inner = std::error::Error::source(error);
-    while let Some(cause) = inner {
-        let _ = write!(words, ": {cause}");
-        inner = cause.source();
-    }
-    words
 }
 
 fn moment(at: Timestamp) -> String {

@@ -28,47 +28,34 @@ struct Process {
 /// Ends what runs of a program in static pods.
 pub(super) fn end(linux: &Linux, program: &str) -> Result<(), SystemError> {
     let old = find(linux, program)?;
-    signal(linux, program, &old, Signal::TERM)?;
-    if is_gone(linux, program, &old, linux.patience.get().times(TO_END))? {
-        return Ok(());
-    }
-    signal(linux, program, &old, Signal::KILL)?;
-    if is_gone(linux, program, &old, linux.patience.get().times(TO_DIE))? {
-        return Ok(());
+    for (kind, time) in [(Signal::TERM, TO_END), (Signal::KILL, TO_DIE)] {
+        signal(linux, program, &old, kind)?;
+        let is_gone = || Ok(find(linux, program)?.is_disjoint(&old));
+        if within(linux.patience.get().times(time), is_gone)? {
+            return Ok(());
+        }
     }
     Err(SystemError::Nonsense(format!("{program} does not end")))
 }
 
 /// Whether a program runs in a static pod, now or within a time.
 pub(super) fn wait(linux: &Linux, program: &str, patience: Duration) -> Result<bool, SystemError> {
-    let begun = Instant::now();
-    loop {
-        if !find(linux, program)?.is_empty() {
-            return Ok(true);
-        }
-        if begun.elapsed() >= patience {
-            return Ok(false);
-        }
-        std::thread::sleep(PAUSE);
-    }
+    within(patience, || Ok(!find(linux, program)?.is_empty()))
 }
 
-fn is_gone(
-    linux: &Linux,
-    program: &str,
-    old: &BTreeSet<Process>,
+/// Whether something is so, now or within a time.
+fn within(
     patience: Duration,
+    is_so: impl Fn() -> Result<bool, SystemError>,
 ) -> Result<bool, SystemError> {
     let begun = Instant::now();
-    loop {
-        if find(linux, program)?.is_disjoint(old) {
-            return Ok(true);
-        }
+    while !is_so()? {
         if begun.elapsed() >= patience {
             return Ok(false);
         }
         std::thread::sleep(PAUSE);
     }
+    Ok(true)
 }
 
 /// Sends a signal to those of the processes that still are the ones that were found.

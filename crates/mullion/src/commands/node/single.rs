@@ -217,10 +217,11 @@ fn may_be_reset(model: &Model, observed: &Observed, machine: &MachineName) -> Re
 #[cfg(test)]
 mod tests {
     use mullion_catalog::Judgement;
-    use mullion_plan::{ClusterFacts, ClusterId, Inside, MachineFacts, Place};
+    use mullion_plan::{ClusterFacts, ClusterId, Inside};
     use mullion_spec::draft::Surroundings;
     use mullion_spec::source::Source;
     use mullion_spec::words::Driver;
+    use mullion_testkit::running_machine;
 
     use super::*;
     use crate::file;
@@ -232,24 +233,11 @@ mod tests {
     fn world(names: &[&str], answers: bool) -> Observed {
         let mut observed = Observed::default();
         for name in names {
-            let facts = MachineFacts {
-                ours: true,
-                made: true,
-                whole: true,
-                driver: Driver::Ssh,
-                place: Place::Here,
-                power: Power::On,
-                size: None,
-                template: None,
-                address: None,
-                inside: Some(Inside {
-                    agent: Some("1".into()),
-                    ..Inside::default()
-                }),
-                autostart: None,
-                claimed_by: None,
-                trouble: None,
+            let inside = Inside {
+                agent: Some("1".into()),
+                ..Inside::default()
             };
+            let facts = running_machine(Driver::Ssh, Some(inside));
             observed.machines.insert(name.parse().unwrap(), facts);
         }
         observed.cluster = Some(ClusterFacts {

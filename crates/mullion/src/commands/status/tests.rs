@@ -2,6 +2,7 @@
 
 use mullion_spec::draft::{Draft, Surroundings};
 use mullion_spec::source::Source;
+use mullion_testkit::running_machine;
 
 use super::*;
 
@@ -116,19 +117,8 @@ fn what_a_restart_of_the_computer_took_is_told_with_the_next_command() {
     use mullion_plan::{HostFacts, Place};
 
     let machine = |power| MachineFacts {
-        ours: true,
-        made: true,
-        whole: true,
-        driver: Driver::Nspawn,
-        place: Place::Here,
         power,
-        size: None,
-        template: None,
-        address: None,
-        inside: None,
-        autostart: None,
-        claimed_by: None,
-        trouble: None,
+        ..running_machine(Driver::Nspawn, None)
     };
     let mut observed = Observed::default();
     assert!(down(&observed).is_empty(), "nothing was made");
