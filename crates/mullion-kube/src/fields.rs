@@ -20,6 +20,9 @@ pub struct FieldDifference {
 /// What stands in place of a value of a `Secret`.
 pub const HIDDEN: &str = "(hidden)";
 
+/// Fields whose values are whole files: each is told by itself, also where the map comes or goes as a whole.
+const OF_FILES: &[&str] = &["binaryData", "data", "stringData"];
+
 /// Fields of an object's metadata that the API server keeps itself.
 const OF_SERVER: &[&str] = &[
     "creationTimestamp",
@@ -142,6 +145,12 @@ fn values(
             if before.iter().chain(after).all(Value::is_object) =>
         {
             lists(path, before, after, found);
+        }
+        (None, Some(Value::Object(after))) if OF_FILES.contains(&path) => {
+            maps(path, &Map::new(), after, found);
+        }
+        (Some(Value::Object(before)), None) if OF_FILES.contains(&path) => {
+            maps(path, before, &Map::new(), found);
         }
         (before, after) => found.push(FieldDifference {
             path: path.to_owned(),
@@ -315,7 +324,15 @@ mod tests {
                 r#"stringData.plain: "(hidden)" -> "(hidden)""#,
             ]
         );
-        let new = format!("{:?}", differences(None, Some(&secret("uno"))));
+        let new = differences(None, Some(&secret("uno")));
+        assert_eq!(
+            lines(&new)[..2],
+            [
+                r#"data.same: - -> "(hidden)""#,
+                r#"data["tls.key"]: - -> "(hidden)""#,
+            ]
+        );
+        let new = format!("{new:?}");
         assert!(!new.contains("uno") && !new.contains("c2FtZQ"), "{new}");
         let gone = format!("{:?}", differences(Some(&secret("uno")), None));
         assert!(!gone.contains("uno"), "{gone}");
