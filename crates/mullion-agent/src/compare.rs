@@ -3,7 +3,7 @@
 //! The apply is rehearsed, so that there is one judge of what has to be changed. Each change that it reports is then
 //! looked at twice: as the machine has it, and as the rehearsal left it.
 
-use mullion_wire::{Blueprint, Difference, Mark};
+use mullion_wire::{Blueprint, Difference, LONGEST_DIFFERENCES, Mark};
 
 use crate::apply::{self, content};
 use crate::failure::AgentError;
@@ -58,6 +58,25 @@ pub(crate) fn differences(
         });
     }
     Ok(differences)
+}
+
+/// Differences in parts that are sent as one line each; one part without any where nothing differs.
+pub(crate) fn parts(differences: Vec<Difference>) -> Vec<Vec<Difference>> {
+    let mut parts = vec![Vec::new()];
+    let mut length = 0;
+    for difference in differences {
+        // What is written as JSON was made of text and numbers: that cannot fail.
+        let more = serde_json::to_string(&difference).map_or(0, |text| text.len());
+        if length + more > LONGEST_DIFFERENCES && length > 0 {
+            parts.push(Vec::new());
+            length = 0;
+        }
+        length += more;
+        if let Some(part) = parts.last_mut() {
+            part.push(difference);
+        }
+    }
+    parts
 }
 
 /// Keeps the digests of large files that the rehearsal asks for. Those that it takes itself are not kept: some are of

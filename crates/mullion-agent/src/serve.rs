@@ -179,7 +179,9 @@ fn work_on(
         }
         Request::Compare { blueprint } => {
             let differences = compare::differences(&mut work, blueprint)?;
-            work.report.tell(&Event::Differences { differences });
+            for differences in compare::parts(differences) {
+                work.report.tell(&Event::Differences { differences });
+            }
         }
         Request::MissingImages { archives } => {
             let sha256 = images::missing(&mut work, archives)?;

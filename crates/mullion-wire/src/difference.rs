@@ -4,8 +4,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::digest::Sha256Digest;
 
-/// Longer contents of files are told by their size and digest.
+/// Longer texts, as JSON writes them, are told by their size and digest.
 pub const LONGEST_TEXT: u64 = 256 * 1024;
+
+/// Differences are sent in lines of about this length at most, since transports cut off lines of more than 1 MiB. The two
+/// sides of one difference fit.
+pub const LONGEST_DIFFERENCES: usize = 640 * 1024;
 
 /// One change that an apply of the blueprint would make.
 ///

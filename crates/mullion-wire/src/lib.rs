@@ -35,7 +35,9 @@ pub use attended::{Attended, AttendedFile, AttendedLog, AttendedProgram, Awaited
 pub use blueprint::{
     Blueprint, Content, File, Firewall, Folder, OpenPort, Package, Protocol, Service, ServiceState,
 };
-pub use difference::{Difference, DifferenceKind, Holding, LONGEST_TEXT, Side};
+pub use difference::{
+    Difference, DifferenceKind, Holding, LONGEST_DIFFERENCES, LONGEST_TEXT, Side,
+};
 pub use digest::{DigestError, Sha256Digest, Sha256Reader};
 pub use known::{KNOWN_FILES, KnownFile, KnownFiles};
 pub use message::{

@@ -42,8 +42,9 @@ pub enum Request {
         /// By what the controller knows this state again; kept once all of it is so, and given back in the facts.
         mark: Mark,
     },
-    /// How does what is there differ from this blueprint? Changes nothing. Answered by [`Event::Differences`]. An agent
-    /// that is older than this request fails with words that [`is_unknown_request`] knows.
+    /// How does what is there differ from this blueprint? Changes nothing. Answered by [`Event::Differences`], at least
+    /// one and as many as it takes, then [`Event::Done`]. An agent that is older than this request fails with words that
+    /// [`is_unknown_request`] knows.
     Compare {
         /// The blueprint.
         blueprint: Blueprint,
@@ -211,9 +212,9 @@ pub enum Event {
         /// The store's folder.
         store: String,
     },
-    /// The answer to [`Request::Compare`].
+    /// The answer to [`Request::Compare`], or the next part of it.
     Differences {
-        /// What an apply would change, in the order in which it would.
+        /// What an apply would change, in the order in which it would. Those of a later event follow.
         differences: Vec<Difference>,
     },
     /// The cluster's authorities and their keys.

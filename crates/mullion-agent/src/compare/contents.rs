@@ -5,7 +5,7 @@
 
 use mullion_wire::{Holding, LONGEST_TEXT, Side};
 
-use super::sides::{Sides, hidden};
+use super::sides::{Sides, hidden, is_short};
 use crate::failure::AgentError;
 use crate::state::Original;
 use crate::system::{Family, Kind, Look, System, parent};
@@ -132,7 +132,10 @@ fn holding(
         let read = system.read(path).ok().flatten();
         let text = read.and_then(|bytes| String::from_utf8(bytes).ok());
         if let Some(text) = text.filter(|text| !text.contains('\0')) {
-            return Ok(Holding::Text(hidden(&text)));
+            let text = hidden(&text);
+            if is_short(&text) {
+                return Ok(Holding::Text(text));
+            }
         }
     }
     let sha256 = match which {

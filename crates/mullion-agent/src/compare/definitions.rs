@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use mullion_wire::{Side, Start};
 
-use super::sides::hidden;
+use super::sides::shown;
 use crate::failure::AgentError;
 use crate::system::System;
 
@@ -36,5 +36,5 @@ pub(super) fn of(system: &dyn System, name: &str) -> Result<Option<Side>, AgentE
     for (name, value) in &definition.environment {
         let _ = writeln!(text, "environment: {name}={value}");
     }
-    Ok(Some(Side::text(hidden(&text))))
+    Ok(Some(shown(&text)))
 }

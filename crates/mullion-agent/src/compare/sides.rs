@@ -1,7 +1,8 @@
 //! The two sides of a change: what the machine has, and what it will have.
 
 use mullion_wire::{
-    AdapterChoice, Blueprint, DynamicPorts, Firewall, OverlayNetwork, Side, Windows,
+    AdapterChoice, Blueprint, DynamicPorts, Firewall, Holding, LONGEST_TEXT, OverlayNetwork,
+    Sha256Digest, Side, Windows,
 };
 
 use super::{contents, definitions};
@@ -150,9 +151,26 @@ fn one_of(is_added: bool, words: &str) -> Both {
     if is_added { (None, side) } else { (side, None) }
 }
 
-/// A value of one line.
-fn shown(text: &str) -> Side {
-    Side::text(hidden(text))
+/// A value as text, or by its digest where it is too long to be sent.
+pub(super) fn shown(text: &str) -> Side {
+    let text = hidden(text);
+    if is_short(&text) {
+        return Side::text(text);
+    }
+    let bytes = text.as_bytes();
+    Side {
+        holds: Holding::Bytes {
+            sha256: Sha256Digest::of(bytes),
+            size: bytes.len() as u64,
+        },
+        mode: None,
+    }
+}
+
+/// Whether a text can be sent. JSON writes a control character with six letters.
+pub(super) fn is_short(text: &str) -> bool {
+    let written = serde_json::to_string(text).map_or(0, |text| text.len());
+    written as u64 <= LONGEST_TEXT
 }
 
 /// Text without the secrets in it.
