@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use mullion_wire::{Blueprint, File, Mark, Service, ServiceState};
 
+use crate::change::Change;
 use crate::failure::AgentError;
 use crate::resume;
 use crate::state::{self, Applied, Laid, WindowsApplied};
@@ -148,7 +149,7 @@ fn install_packages(work: &mut Work<'_, '_>, blueprint: &Blueprint) -> Result<()
         },
     })?;
     for name in missing {
-        work.report.changed(format!("package {name}"));
+        work.report.applied(Change::Package(name));
     }
     Ok(())
 }

@@ -10,6 +10,7 @@ pub(crate) fn entry(request: &Request, end: &Event) -> Option<(LogEntry, String)
     let asked = match request {
         Request::Facts
         | Request::Missing { .. }
+        | Request::Compare { .. }
         | Request::MissingImages { .. }
         | Request::KubeletLog => return None,
         Request::Import { .. } => "images".to_owned(),

@@ -10,6 +10,8 @@
 //! - *apply*: compare everything; write down what is there and what will be restarted; stage and verify every file
 //!   beside its place; swap them all; then kernel modules, settings, firewall, on Windows features, registry and the
 //!   like; and only those services whose files or definitions changed.
+//! - *compare*: the same apply, on a system that reads the machine and keeps every change in memory
+//!   (`system/rehearsal.rs`); each change that it reports is told with what is there and what will be.
 //! - *kubeadm*: its configuration exists in memory-backed files while it runs; half-made work of a killed run is
 //!   cleared first.
 //! - *resume*: on Windows an apply that waits for a start of the machine is kept, and a task runs the agent at that start
@@ -31,6 +33,9 @@
 //! - Packages are installed by `apt-get` alone, and stay installed after a revert.
 //! - A firewall group opens ports where nothing else closes them: the kernel asks every table, and what another one
 //!   drops (`firewalld`, `ufw`) stays dropped.
+//! - A comparison does not know what only the system knows: services that a package would start, programs that it would
+//!   bring (without `nft`, nothing is told of the firewall that `nft` would set), whether an optional feature needs a
+//!   restart (it is taken to need one), and which services Windows starts at that restart.
 //! - Kernel modules that were loaded stay loaded after a revert; they are only no longer loaded at the next start.
 //! - A reset does not unmount volumes of pods itself: `kubeadm reset` does, where it is there and runs.
 //! - On Windows optional features stay enabled after a revert. A service that was there before gets back its command
@@ -40,7 +45,9 @@
 mod apply;
 mod attend;
 mod certificates;
+mod change;
 mod commands;
+mod compare;
 mod digests;
 mod entry;
 mod facts;

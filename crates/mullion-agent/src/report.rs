@@ -4,6 +4,8 @@ use std::io::Write;
 
 use mullion_wire::{Event, mask_output, write_line};
 
+use crate::change::Change;
+
 /// Tells the controller what happens, and counts what was changed.
 ///
 /// A controller that is gone is no reason to stop: a machine that is half changed helps nobody, and the next
@@ -11,11 +13,16 @@ use mullion_wire::{Event, mask_output, write_line};
 pub(crate) struct Report<'a> {
     out: &'a mut dyn Write,
     changed: u64,
+    changes: Vec<Change>,
 }
 
 impl<'a> Report<'a> {
     pub(crate) fn new(out: &'a mut dyn Write) -> Self {
-        Self { out, changed: 0 }
+        Self {
+            out,
+            changed: 0,
+            changes: Vec::new(),
+        }
     }
 
     /// Says what is being done.
@@ -29,6 +36,17 @@ impl<'a> Report<'a> {
         self.changed += 1;
         let what = mask_output(what.as_ref()).into_owned();
         self.tell(&Event::Changed { what });
+    }
+
+    /// Says that something of a blueprint was made so.
+    pub(crate) fn applied(&mut self, change: Change) {
+        self.changed(change.what());
+        self.changes.push(change);
+    }
+
+    /// Everything of a blueprint that was made so, in its order.
+    pub(crate) fn changes(&self) -> &[Change] {
+        &self.changes
     }
 
     /// Passes on a line of a program.

@@ -11,7 +11,7 @@ use crate::report::Report;
 use crate::state;
 use crate::system::{LogEntry, System, SystemError};
 use crate::work::Work;
-use crate::{apply, commands, facts, images, kubeadm, revert};
+use crate::{apply, commands, compare, facts, images, kubeadm, revert};
 
 /// The longest request. Blueprints are some tens of kilobytes: large contents are in the store.
 const LONGEST: u64 = 2 * 1024 * 1024;
@@ -177,6 +177,12 @@ fn work_on(
             let store = state::store(system);
             work.report.tell(&Event::Missing { sha256, store });
         }
+        Request::Compare { blueprint } => {
+            let differences = compare::differences(&mut work, blueprint)?;
+            for differences in compare::parts(differences) {
+                work.report.tell(&Event::Differences { differences });
+            }
+        }
         Request::MissingImages { archives } => {
             let sha256 = images::missing(&mut work, archives)?;
             state::make_state_folder(system)?;
@@ -211,6 +217,7 @@ fn changes_something(request: &Request) -> Option<&'static str> {
     match request {
         Request::Facts
         | Request::Missing { .. }
+        | Request::Compare { .. }
         | Request::MissingImages { .. }
         | Request::KubeletLog => None,
         Request::Import { .. } => Some("importing images"),

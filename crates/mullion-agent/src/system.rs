@@ -25,6 +25,7 @@ pub mod only_windows;
 mod pour;
 mod program;
 pub mod registry;
+mod rehearsal;
 mod starved;
 mod streams;
 #[cfg(any(windows, test))]
@@ -44,6 +45,7 @@ pub use only_windows::{
     ServiceWork,
 };
 pub use program::{LockWhile, Program, Proxy};
+pub(crate) use rehearsal::Rehearsal;
 pub use starved::Starved;
 
 /// Which of the two systems it is.
@@ -285,6 +287,8 @@ pub trait Settings {
     fn set(&self, name: &str, value: &str) -> Result<(), SystemError>;
     /// Whether a firewall group is as wanted.
     fn firewall(&self, wanted: &Firewall) -> Result<FirewallState, SystemError>;
+    /// Whether there is a firewall group of that name; none where the system cannot tell.
+    fn has_firewall(&self, group: &str) -> Result<bool, SystemError>;
     /// Makes a firewall group as wanted, in place of what it was.
     fn set_firewall(&self, wanted: &Firewall) -> Result<(), SystemError>;
     /// Removes a firewall group.

@@ -3,6 +3,7 @@
 mod applying;
 mod asking;
 mod attending;
+mod comparing;
 mod failure_modes;
 mod fixtures;
 mod images;

@@ -99,6 +99,23 @@ esac"#,
         events
     }
 
+    /// How the machine differs, in the words of an apply.
+    fn differences(&self, blueprint: &Blueprint) -> Vec<String> {
+        let request = Request::Compare {
+            blueprint: blueprint.clone(),
+        };
+        match &self.ask(&request)[..] {
+            [
+                Event::Differences { differences },
+                Event::Done { changed: 0, .. },
+            ] => differences
+                .iter()
+                .map(|difference| difference.what.clone())
+                .collect(),
+            other => panic!("{other:?}"),
+        }
+    }
+
     fn changed(&self, request: &Request) -> u64 {
         match self.ask(request).last() {
             Some(Event::Done { changed, .. }) => *changed,
@@ -494,6 +511,11 @@ fn a_blueprint_is_applied_twice_and_taken_back_on_real_files() {
         firewall: None,
         windows: None,
     };
+    // Contents that are still to be brought differ, too; asking leaves nothing behind.
+    let differences = scratch.differences(&blueprint);
+    for gone in [unit, "/var/lib/mullion", "/run/mullion.lock"] {
+        assert!(!scratch.at(gone).exists(), "{gone}");
+    }
     let missing = Request::Missing {
         blueprint: blueprint.clone(),
     };
@@ -512,7 +534,17 @@ fn a_blueprint_is_applied_twice_and_taken_back_on_real_files() {
         blueprint: blueprint.clone(),
         mark: Mark(serde_json::Value::Null),
     };
-    assert!(scratch.changed(&apply) >= 6);
+    let events = scratch.ask(&apply);
+    let changed: Vec<_> = events
+        .iter()
+        .filter_map(|event| match event {
+            Event::Changed { what } => Some(what.clone()),
+            _ => None,
+        })
+        .collect();
+    assert!(changed.len() >= 6, "{changed:?}");
+    assert_eq!(differences, changed);
+    assert_eq!(scratch.differences(&blueprint), [""; 0]);
     assert_eq!(scratch.text("/etc/containerd/config.toml"), "ours\n");
     assert_eq!(scratch.text("/proc/sys/net/ipv4/ip_forward"), "1");
     assert!(

@@ -22,6 +22,7 @@ use crate::owner::Owner;
 use crate::request::Serving;
 use crate::rollout::Workload;
 use crate::session::{Credentials, Session};
+use crate::sets::ObjectDifference;
 use crate::sign::Sign;
 use crate::tokens::JoinToken;
 
@@ -182,6 +183,17 @@ impl Api {
         owner: &Owner,
     ) -> Result<Look, KubeError> {
         self.wait(self.session.apply_set(set, fingerprint, objects, owner))
+    }
+
+    /// What [`Api::apply_set`] would make, change and delete, in its order. Changes nothing: the API server is asked by
+    /// dry runs what its objects would become.
+    pub fn compare_set(
+        &self,
+        set: &str,
+        objects: &[Value],
+        owner: &Owner,
+    ) -> Result<Vec<ObjectDifference>, KubeError> {
+        self.wait(self.session.compare_set(set, objects, owner))
     }
 
     /// Deletes a set of objects, the last applied first. Not yet, as long as one of them is still being deleted. What

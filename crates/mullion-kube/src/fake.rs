@@ -130,6 +130,11 @@ impl Fake {
             .collect()
     }
 
+    /// Everything that is there.
+    pub(crate) fn objects(&self) -> BTreeMap<String, Value> {
+        self.with(|state| state.objects.clone())
+    }
+
     pub(crate) fn forget_requests(&self) {
         self.with(|state| state.made.clear());
     }
@@ -290,6 +295,9 @@ impl State {
             .query
             .split('&')
             .find_map(|part| part.strip_prefix("fieldManager="));
+        if made.query.split('&').any(|part| part == "dryRun=All") {
+            return self.dry_run(made);
+        }
         let key = (made.path.clone(), manager.unwrap().to_owned());
         let before = self.applied.insert(key, made.body.clone());
         let mut object = self.objects.get(&made.path).cloned().unwrap_or_default();
@@ -306,6 +314,16 @@ impl State {
         let object = self.stamped(object);
         self.objects.insert(made.path.clone(), object.clone());
         (200, object)
+    }
+
+    /// Answers as [`State::apply`] does, and keeps nothing.
+    fn dry_run(&mut self, made: &Made) -> (u16, Value) {
+        let kept = (self.objects.clone(), self.applied.clone(), self.version);
+        let mut real = made.clone();
+        real.query = made.query.replace("dryRun=All", "");
+        let answer = self.apply(&real);
+        (self.objects, self.applied, self.version) = kept;
+        answer
     }
 
     fn stamped(&mut self, mut object: Value) -> Value {

@@ -30,6 +30,8 @@
 //!   merged with, not connected by.
 //! - Objects of a set are compared by the API server alone: what somebody changed in fields that the set does not
 //!   name stays.
+//! - A comparison of a set sends no dry run for objects that are not there: what would refuse them shows when they are
+//!   applied.
 //! - A pod that more than one disruption budget covers cannot be evicted, as with kubectl.
 //! - Facts show membership of etcd by its static pods, so that of a node that was deleted without a reset is not seen.
 //!   [`Api::etcd_members`] asks etcd.
@@ -41,6 +43,7 @@ mod drain;
 mod error;
 mod etcd;
 mod facts;
+mod fields;
 #[doc(hidden)]
 pub mod fuzz;
 mod keys;
@@ -67,6 +70,7 @@ pub use api::Api;
 pub use error::{Answer, Cause, KubeError};
 pub use etcd::{EtcdDoor, EtcdMember};
 pub use facts::{ClusterView, Condition, NodeView};
+pub use fields::{FieldDifference, HIDDEN};
 pub use keys::{
     CERTIFICATES_ANNOTATION, CLUSTER_LABEL, ID_LABEL, SET_ANNOTATION, SET_LABEL, TOKEN_DESCRIPTION,
 };
@@ -76,5 +80,6 @@ pub use nodes::Marks;
 pub use owner::Owner;
 pub use request::{Serving, Taken, Unfit};
 pub use rollout::Workload;
+pub use sets::{ObjectChange, ObjectDifference};
 pub use sign::Sign;
 pub use tokens::{JoinToken, random_token};

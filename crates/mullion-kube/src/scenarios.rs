@@ -3,6 +3,7 @@
 mod certificates;
 mod drain;
 mod nodes;
+mod object_differences;
 mod objects;
 mod tokens;
 

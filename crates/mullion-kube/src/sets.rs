@@ -7,7 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kube::ResourceExt as _;
-use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
+use kube::api::{DeleteParams, PartialObjectMeta, Patch, PatchParams, Preconditions};
+use kube::core::DynamicObject;
 use mullion_plan::Fingerprint;
 use serde_json::{Map, Value};
 
@@ -18,6 +19,10 @@ use crate::look::Look;
 use crate::owner::Owner;
 use crate::record::{ObjectKey, SetRecord};
 use crate::session::{Session, side_by_side};
+
+mod differences;
+
+pub use differences::{ObjectChange, ObjectDifference};
 
 /// An object to apply.
 #[derive(Debug, Clone)]
@@ -106,7 +111,7 @@ impl Session {
         is_defined: bool,
     ) -> Result<Look, KubeError> {
         let objects = kind.objects(&self, &key);
-        let manager = PatchParams::apply(MANAGER).force();
+        let manager = manager();
         let patch = Patch::Apply(&body);
         let request = objects.patch_metadata(&key.name, &manager, &patch);
         match self.ask(format!("apply {key}"), request).await {
@@ -145,22 +150,33 @@ impl Session {
         Ok(ending)
     }
 
-    /// Gives the key back where the object is not gone yet.
-    async fn remove(
-        self,
-        kind: Kind,
-        key: ObjectKey,
-        (set, owner): (String, Owner),
-    ) -> Result<Option<ObjectKey>, KubeError> {
-        let objects = kind.objects(&self, &key);
+    /// An object that may be deleted with the set, where it is there and still the set's.
+    async fn own(
+        &self,
+        kind: &Kind,
+        key: &ObjectKey,
+        (set, owner): &(String, Owner),
+    ) -> Result<Option<PartialObjectMeta<DynamicObject>>, KubeError> {
+        let objects = kind.objects(self, key);
         let found = self
             .ask(format!("read {key}"), objects.get_metadata_opt(&key.name))
             .await?;
         // Somebody may have made another one since, or another set or another cluster may have taken it over.
         let is_own = |labels: &BTreeMap<String, String>| {
-            labels.get(SET_LABEL) == Some(&set) && owner.other(labels).is_none()
+            labels.get(SET_LABEL) == Some(set) && owner.other(labels).is_none()
         };
-        let Some(found) = found.filter(|found| is_own(found.labels())) else {
+        Ok(found.filter(|found| is_own(found.labels())))
+    }
+
+    /// Gives the key back where the object is not gone yet.
+    async fn remove(
+        self,
+        kind: Kind,
+        key: ObjectKey,
+        of: (String, Owner),
+    ) -> Result<Option<ObjectKey>, KubeError> {
+        let objects = kind.objects(&self, &key);
+        let Some(found) = self.own(&kind, &key, &of).await? else {
             return Ok(None);
         };
         if found.metadata.deletion_timestamp.is_some() {
@@ -178,6 +194,11 @@ impl Session {
             Err(error) => Err(error),
         }
     }
+}
+
+/// Who applies objects of a set, whoever else holds their fields.
+fn manager() -> PatchParams {
+    PatchParams::apply(MANAGER).force()
 }
 
 fn not_served(kind: &str) -> Look {

@@ -21,6 +21,7 @@
 mod attended;
 mod blueprint;
 mod causes;
+mod difference;
 mod digest;
 pub mod duration;
 mod known;
@@ -37,13 +38,17 @@ pub use blueprint::{
     Blueprint, Content, File, Firewall, Folder, OpenPort, Package, Protocol, Service, ServiceState,
 };
 pub use causes::error_chain;
+pub use difference::{
+    Difference, DifferenceKind, Holding, LONGEST_DIFFERENCES, LONGEST_TEXT, Side,
+};
 pub use digest::{DigestError, Hashing, Sha256Digest};
+pub use digest::{DigestError, Sha256Digest, Sha256Reader};
 pub use known::{KNOWN_FILES, KnownFile, KnownFiles};
 pub use mask::{MASKED, Mask, MaskedLines, login_of_address, mask_output};
 pub use message::{
     Certificate, Certificates, Disk, Event, Facts, ImageArchive, Kubeadm, KubeadmDone,
-    KubeadmPhase, Mark, Request, RequestError, UserCommand, read_event, read_patience,
-    read_request, write_line, write_request,
+    KubeadmPhase, Mark, Request, RequestError, UserCommand, is_unknown_request, read_event,
+    read_patience, read_request, write_line, write_request,
 };
 pub use patience::{KUBEADM_TIMEOUTS, Patience};
 pub use secret::Secret;

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::blueprint::Blueprint;
+use crate::difference::Difference;
 use crate::digest::Sha256Digest;
 use crate::patience::Patience;
 use crate::secret::Secret;
@@ -40,6 +41,13 @@ pub enum Request {
         blueprint: Blueprint,
         /// By what the controller knows this state again; kept once all of it is so, and given back in the facts.
         mark: Mark,
+    },
+    /// How does what is there differ from this blueprint? Changes nothing. Answered by [`Event::Differences`], at least
+    /// one and as many as it takes, then [`Event::Done`]. An agent that is older than this request fails with words that
+    /// [`is_unknown_request`] knows.
+    Compare {
+        /// The blueprint.
+        blueprint: Blueprint,
     },
     /// Which of these archives have images that containerd lacks, and are not in your store? Changes nothing. Answered by
     /// [`Event::Missing`].
@@ -203,6 +211,11 @@ pub enum Event {
         sha256: BTreeSet<Sha256Digest>,
         /// The store's folder.
         store: String,
+    },
+    /// The answer to [`Request::Compare`], or the next part of it.
+    Differences {
+        /// What an apply would change, in the order in which it would. Those of a later event follow.
+        differences: Vec<Difference>,
     },
     /// The cluster's authorities and their keys.
     Authority {
@@ -437,6 +450,16 @@ pub fn read_event(line: &str) -> Result<Event, RequestError> {
     read(line).map(printable)
 }
 
+/// Whether a failure with these words and causes is the answer of an agent that does not know a request of that name:
+/// it is older than the request, and cannot say.
+///
+/// Agents have said it in these words from the first one on.
+pub fn is_unknown_request(name: &str, words: &str, causes: &[String]) -> bool {
+    let unknown = format!("unknown variant `{name}`");
+    words == "the request cannot be understood"
+        && causes.iter().any(|cause| cause.starts_with(&unknown))
+}
+
 fn printable(mut event: Event) -> Event {
     match &mut event {
         Event::Doing { words: text }
@@ -452,6 +475,12 @@ fn printable(mut event: Event) -> Event {
             tail,
         } => clean([words].into_iter().chain(causes).chain(hint).chain(tail)),
         Event::Facts { facts } => clean(facts.words_for_people()),
+        // The texts that differ keep their lines: whoever shows them makes what a terminal obeys visible.
+        Event::Differences { differences } => clean(
+            differences
+                .iter_mut()
+                .flat_map(|difference| [&mut difference.name, &mut difference.what]),
+        ),
         Event::Missing { .. }
         | Event::Authority { .. }
         | Event::Kubeadm { .. }
@@ -564,6 +593,21 @@ mod tests {
             assert!(!read.contains("\\u{"), "{read}");
             assert!(!read.contains("\\n"), "{read}");
         }
+        let differences = Event::Differences {
+            differences: vec![Difference {
+                kind: crate::DifferenceKind::File,
+                name: hostile.into(),
+                what: hostile.into(),
+                now: None,
+                after: None,
+                after_restart: false,
+            }],
+        };
+        let shown = format!("{:?}", read(&differences));
+        assert!(
+            shown.contains("a error: b") && !shown.contains("\\u{"),
+            "{shown}"
+        );
         // Certificates have lines.
         let files = BTreeMap::from([("ca.crt".to_owned(), Secret::new("a\nb\n"))]);
         let authority = Event::Authority { files };

@@ -1,6 +1,7 @@
 //! What commands show: pure functions from results to text, and the JSON forms of results.
 
 pub mod artifacts;
+pub mod diff;
 pub mod findings;
 pub mod graph;
 pub mod kubeinit;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use mullion_wire::{Blueprint, Definition, Service, ServiceState, Start};
 
 use super::Wanted;
+use crate::change::{Change, ServiceChange};
 use crate::failure::AgentError;
 use crate::system::{Account, Removed, System};
 use crate::work::Work;
@@ -73,7 +74,8 @@ pub(super) fn set(work: &mut Work<'_, '_>, wanted: &Wanted<'_>) -> Result<(), Ag
         // Whoever it ran as before: containerd makes containers of the machine's own only as the system.
         let defined = work.system.define(name, definition, &Account::system());
         defined.map_err(|source| super::services::failed(work, name, "defined", source))?;
-        work.report.changed(format!("service {name} defined"));
+        let change = Change::Service(name.clone(), ServiceChange::Defined);
+        work.report.applied(change);
     }
     Ok(())
 }
@@ -116,7 +118,10 @@ fn put_back(work: &mut Work<'_, '_>, name: &str) -> Result<(), AgentError> {
             let removed =
                 removed.map_err(|source| super::services::failed(work, name, "removed", source))?;
             match removed {
-                Removed::Gone => work.report.changed(format!("service {name} removed")),
+                Removed::Gone => {
+                    let change = Change::Service(name.to_owned(), ServiceChange::Removed);
+                    work.report.applied(change);
+                }
                 Removed::Stays(why) => work.report.doing(format!("service {name} stays: {why}")),
                 Removed::Nothing => {}
             }
@@ -133,7 +138,8 @@ fn put_back(work: &mut Work<'_, '_>, name: &str) -> Result<(), AgentError> {
                 None => Ok(()),
             });
             defined.map_err(|source| super::services::failed(work, name, "defined", source))?;
-            work.report.changed(format!("service {name} defined"));
+            let change = Change::Service(name.to_owned(), ServiceChange::Defined);
+            work.report.applied(change);
         }
         Some(_) => {}
     }

@@ -6,6 +6,7 @@ use mullion_wire::{Content, File, Service, Sha256Digest};
 
 use super::content::{self, Comparison, compare};
 use super::restore::restore;
+use crate::change::Change;
 use crate::failure::AgentError;
 use crate::state::{self, Original};
 use crate::system::{Family, Kind, Look, Owner, SystemError, parent};
@@ -84,7 +85,7 @@ pub(super) fn lay(
     }
     for (file, _) in &changes.modes {
         work.system.set_mode(&file.path, file.mode)?;
-        work.report.changed(&file.path);
+        work.report.applied(Change::File(file.path.clone()));
     }
     for path in &changes.drops {
         restore(work, path)?;
@@ -299,7 +300,7 @@ fn swap(work: &mut Work<'_, '_>, file: &File) -> Result<(), AgentError> {
         work.digests
             .remember(&file.path, &look, file.content.sha256());
     }
-    work.report.changed(&file.path);
+    work.report.applied(Change::File(file.path.clone()));
     Ok(())
 }
 

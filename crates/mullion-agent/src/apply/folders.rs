@@ -4,6 +4,7 @@ use mullion_wire::Folder;
 
 use super::check::WINDOWS_FOLDER_MODES;
 use super::files::missing_folders;
+use crate::change::Change;
 use crate::failure::AgentError;
 use crate::system::{Family, Kind, Owner};
 use crate::work::Work;
@@ -55,7 +56,7 @@ pub(super) fn make(work: &mut Work<'_, '_>, folders: &[Folder]) -> Result<(), Ag
             }
         }
         work.system.make_folder(path, folder.mode)?;
-        work.report.changed(path);
+        work.report.applied(Change::Folder(path.clone()));
     }
     Ok(())
 }
@@ -101,7 +102,7 @@ pub(crate) fn give_back(work: &mut Work<'_, '_>) -> Result<(), AgentError> {
         let found = work.system.descriptor(&path)?;
         if found.is_some_and(|found| found != descriptor) {
             work.system.set_descriptor(&path, &descriptor)?;
-            work.report.changed(path);
+            work.report.applied(Change::Folder(path));
         }
     }
     Ok(())

@@ -1,6 +1,7 @@
 //! Putting back what was there before.
 
 use super::files::staged;
+use crate::change::Change;
 use crate::failure::AgentError;
 use crate::state::{self, Original};
 use crate::system::Removed;
@@ -40,7 +41,7 @@ pub(crate) fn restore(work: &mut Work<'_, '_>, path: &str) -> Result<(), AgentEr
             system.rename(&staged, path)?;
         }
     }
-    work.report.changed(path);
+    work.report.applied(Change::File(path.to_owned()));
     Ok(())
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use mullion_wire::{Service, ServiceState, Start};
 
 use super::Wanted;
+use crate::change::{Change, ServiceChange};
 use crate::failure::AgentError;
 use crate::kubeadm::was_started;
 use crate::state::Before;
@@ -71,14 +72,14 @@ pub(crate) fn withdraw(work: &mut Work<'_, '_>, names: &[String]) -> Result<(), 
             let stopped = work.system.stop(name, &work.defined());
             let stopped = stopped.map_err(|source| failed(work, name, "stopped", source))?;
             tell_ended(work, name, stopped);
-            work.report.changed(format!("service {name} stopped"));
+            tell(work, name, ServiceChange::Stopped);
         }
         // A definition says it itself, and is put back as a whole.
         let is_defined = work.state.windows.definitions.contains_key(name);
         if facts.is_enabled && !before.is_enabled && !is_defined {
             work.touch()?;
             work.system.disable(&[name])?;
-            work.report.changed(format!("service {name} disabled"));
+            tell(work, name, ServiceChange::Disabled);
         }
     }
     Ok(())
@@ -99,7 +100,7 @@ pub(crate) fn bring_back(work: &mut Work<'_, '_>, names: &[String]) -> Result<()
         if before.is_enabled && !facts.is_enabled {
             work.touch()?;
             work.system.enable(&[name])?;
-            work.report.changed(format!("service {name} enabled"));
+            tell(work, name, ServiceChange::Enabled);
         }
         if !before.is_running {
             continue;
@@ -112,19 +113,20 @@ pub(crate) fn bring_back(work: &mut Work<'_, '_>, names: &[String]) -> Result<()
             ));
             continue;
         }
-        let (done, verb) = if work.state.pending.restarts.contains(name) {
+        let (done, change) = if work.state.pending.restarts.contains(name) {
             work.touch()?;
-            (work.system.restart(name, &work.defined()), "restarted")
+            let done = work.system.restart(name, &work.defined());
+            (done, ServiceChange::Restarted)
         } else if facts.activity == Activity::Stopped {
             work.touch()?;
             let started = work.system.start(name);
-            (started.map(|()| Stopped::ByItself), "started")
+            (started.map(|()| Stopped::ByItself), ServiceChange::Started)
         } else {
             continue;
         };
-        let stopped = done.map_err(|source| failed(work, name, verb, source))?;
+        let stopped = done.map_err(|source| failed(work, name, change.verb(), source))?;
         tell_ended(work, name, stopped);
-        work.report.changed(format!("service {name} {verb}"));
+        tell(work, name, change);
     }
     Ok(())
 }
@@ -143,7 +145,7 @@ pub(crate) fn restart_released(work: &mut Work<'_, '_>) -> Result<(), AgentError
         let done = work.system.restart(&name, &work.defined());
         let stopped = done.map_err(|source| failed(work, &name, "restarted", source))?;
         tell_ended(work, &name, stopped);
-        work.report.changed(format!("service {name} restarted"));
+        tell(work, &name, ServiceChange::Restarted);
     }
     Ok(())
 }
@@ -229,9 +231,12 @@ fn set_boot(
         work.touch()?;
         work.system.disable(&disable)?;
     }
-    for (names, verb) in [(enable, "enabled"), (disable, "disabled")] {
+    for (names, change) in [
+        (enable, ServiceChange::Enabled),
+        (disable, ServiceChange::Disabled),
+    ] {
         for name in names {
-            work.report.changed(format!("service {name} {verb}"));
+            tell(work, name, change);
         }
     }
     Ok(())
@@ -254,30 +259,39 @@ fn bring(
     let name = service.name.as_str();
     let is_changed = work.state.pending.restarts.contains(name);
     let is_up = facts.activity != Activity::Stopped;
-    let verb = match due(work, service) {
+    let change = match due(work, service) {
         // One that is being started may have read its files already, or be about to.
-        ServiceState::Running | ServiceState::Enabled if is_up && is_changed => "restarted",
-        ServiceState::Running if facts.activity != Activity::Running => "started",
-        ServiceState::Stopped if is_up => "stopped",
+        ServiceState::Running | ServiceState::Enabled if is_up && is_changed => {
+            ServiceChange::Restarted
+        }
+        ServiceState::Running if facts.activity != Activity::Running => ServiceChange::Started,
+        ServiceState::Stopped if is_up => ServiceChange::Stopped,
         ServiceState::Running | ServiceState::Enabled | ServiceState::Stopped => {
             return Ok(Brought::Otherwise);
         }
     };
     work.touch()?;
+    let verb = change.verb();
     work.report.doing(format!("service {name} is being {verb}"));
-    let done = match verb {
-        "restarted" => work.system.restart(name, &work.defined()),
-        "started" => work.system.start(name).map(|()| Stopped::ByItself),
+    let done = match change {
+        ServiceChange::Restarted => work.system.restart(name, &work.defined()),
+        ServiceChange::Started => work.system.start(name).map(|()| Stopped::ByItself),
         _ => work.system.stop(name, &work.defined()),
     };
     let stopped = done.map_err(|source| failed(work, name, verb, source))?;
     tell_ended(work, name, stopped);
-    work.report.changed(format!("service {name} {verb}"));
-    Ok(if verb == "stopped" {
+    tell(work, name, change);
+    Ok(if change == ServiceChange::Stopped {
         Brought::Otherwise
     } else {
         Brought::Started
     })
+}
+
+/// Says what was done with a service.
+fn tell(work: &mut Work<'_, '_>, name: &str, change: ServiceChange) {
+    work.report
+        .applied(Change::Service(name.to_owned(), change));
 }
 
 /// The state that a service is due: what is started by kubeadm has to run once that was done.

@@ -2,6 +2,7 @@
 
 use mullion_wire::Blueprint;
 
+use crate::change::Change;
 use crate::failure::AgentError;
 use crate::system::{FirewallState, Module, Removed, SystemError};
 use crate::work::Work;
@@ -24,7 +25,7 @@ pub(super) fn load_modules(
                         name: name.clone(),
                         source: Box::new(source),
                     })?;
-                work.report.changed(format!("module {name}"));
+                work.report.applied(Change::KernelModule(name.clone()));
             }
         }
     }
@@ -63,7 +64,8 @@ pub(super) fn set(work: &mut Work<'_, '_>, blueprint: &Blueprint) -> Result<(), 
     }
     for (name, value) in changes {
         work.system.set(name, value).map_err(failed(name, value))?;
-        work.report.changed(format!("{name} = {value}"));
+        let change = Change::KernelSetting(name.clone(), value.clone());
+        work.report.applied(change);
     }
     let dropped: Vec<_> = work
         .state
@@ -96,7 +98,8 @@ pub(crate) fn give_back(work: &mut Work<'_, '_>, name: &str) -> Result<(), Agent
             value: value.clone(),
             source: Box::new(source),
         })?;
-    work.report.changed(format!("{name} = {value}"));
+    work.report
+        .applied(Change::KernelSetting(name.to_owned(), value));
     Ok(())
 }
 
@@ -127,8 +130,7 @@ pub(super) fn set_firewall(
             work.state.firewall = Some(wanted.group.clone());
             work.touch()?;
             work.system.set_firewall(wanted)?;
-            work.report
-                .changed(format!("firewall group {}", wanted.group));
+            work.report.applied(Change::Firewall(wanted.group.clone()));
         }
         FirewallState::Stopped => work
             .report
@@ -143,7 +145,7 @@ pub(super) fn set_firewall(
 /// Removes a firewall group of ours.
 pub(crate) fn remove_firewall(work: &mut Work<'_, '_>, group: &str) -> Result<(), AgentError> {
     match work.system.remove_firewall(group)? {
-        Removed::Gone => work.report.changed(format!("firewall group {group}")),
+        Removed::Gone => work.report.applied(Change::Firewall(group.to_owned())),
         Removed::Stays(why) => work
             .report
             .doing(format!("firewall group {group} stays: {why}")),

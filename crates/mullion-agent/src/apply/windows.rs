@@ -6,6 +6,7 @@
 
 use mullion_wire::{DynamicPorts, Feature, OverlayNetwork, Sha256Digest, Windows};
 
+use crate::change::Change;
 use crate::failure::AgentError;
 use crate::system::{Holds, NetworkState, Removed, System, SystemError};
 use crate::work::Work;
@@ -31,25 +32,18 @@ enum Difference<'a> {
 }
 
 impl Difference<'_> {
-    /// What it is, for people.
-    fn what(&self) -> String {
+    /// The change that makes it so.
+    fn change(&self) -> Change {
         match self {
-            Self::Feature(name) => format!("feature {name}"),
-            Self::Value(value) => format!("registry value {}\\{}", value.key, value.name),
-            Self::Path(folder) => format!("folder {folder} of the Path"),
-            Self::Authority(certificate, _) => authorities::what(certificate),
-            Self::PrivateFile(path) => private_files::what(path),
-            Self::HostName(name) => format!("host name {name}"),
-            Self::TimeZone(name) => format!("time zone {name}"),
-            Self::Ports(ports) => format!(
-                "dynamic {} ports from {}",
-                match ports.protocol {
-                    mullion_wire::Protocol::Tcp => "TCP",
-                    mullion_wire::Protocol::Udp => "UDP",
-                },
-                ports.first
-            ),
-            Self::Network(network) => format!("network {}", network.name),
+            Self::Feature(name) => Change::Feature((*name).to_owned()),
+            Self::Value(value) => Change::RegistryValue(value.key.clone(), value.name.clone()),
+            Self::Path(folder) => Change::PathFolder((*folder).to_owned()),
+            Self::Authority(certificate, _) => Change::Authority(certificate.clone()),
+            Self::PrivateFile(path) => Change::Permissions((*path).to_owned()),
+            Self::HostName(name) => Change::HostName((*name).to_owned()),
+            Self::TimeZone(name) => Change::TimeZone((*name).to_owned()),
+            Self::Ports(ports) => Change::DynamicPorts(ports.protocol, ports.first),
+            Self::Network(network) => Change::Network(network.name.clone()),
         }
     }
 
@@ -117,7 +111,7 @@ pub(crate) fn drift(system: &dyn System, applied: &Windows) -> Result<Vec<String
     let found = differences(system, applied)?;
     Ok(found
         .iter()
-        .map(|difference| format!("not as it was applied: {}", difference.what()))
+        .map(|difference| format!("not as it was applied: {}", difference.change().what()))
         .collect())
 }
 
@@ -201,14 +195,14 @@ fn make_all_so(work: &mut Work<'_, '_>, differences: &[Difference<'_>]) -> Resul
     }
     work.touch()?;
     for difference in differences {
-        let what = difference.what();
-        let holds = make_so(work, difference).map_err(failed(&what))?;
+        let change = difference.change();
+        let holds = make_so(work, difference).map_err(failed(&change))?;
         if holds == Holds::Now
             && let Some(words) = difference.awaits()
         {
             work.state.restarts.remove(&words);
         }
-        work.report.changed(what);
+        work.report.applied(change);
     }
     Ok(())
 }
@@ -300,10 +294,11 @@ fn give_back_where(work: &mut Work<'_, '_>, wanted: Option<&Windows>) -> Result<
             .is_none_or(|network| network.name != name)
     {
         work.touch()?;
-        let what = format!("network {name}");
-        let removed = work.system.remove_network(&name).map_err(failed(&what))?;
+        let change = Change::Network(name.clone());
+        let removed = work.system.remove_network(&name);
+        let removed = removed.map_err(failed(&change))?;
         work.state.windows.network = None;
-        tell(work, removed, &what);
+        tell(work, removed, change);
     }
     values::give_back(work, wanted)?;
     path::give_back(work, wanted)?;
@@ -315,9 +310,9 @@ fn give_back_where(work: &mut Work<'_, '_>, wanted: Option<&Windows>) -> Result<
     {
         work.touch()?;
         if work.system.next_host_name()? != name {
-            let what = format!("host name {name}");
-            work.system.set_host_name(&name).map_err(failed(&what))?;
-            work.report.changed(what);
+            let change = Change::HostName(name.clone());
+            work.system.set_host_name(&name).map_err(failed(&change))?;
+            work.report.applied(change);
         }
         work.state.windows.host_name = None;
     }
@@ -328,9 +323,9 @@ fn give_back_where(work: &mut Work<'_, '_>, wanted: Option<&Windows>) -> Result<
         work.touch()?;
         // A zone that a program set by its rules alone has no name to put it back by.
         if !name.is_empty() && work.system.time_zone()? != name {
-            let what = format!("time zone {name}");
-            work.system.set_time_zone(&name).map_err(failed(&what))?;
-            work.report.changed(what);
+            let change = Change::TimeZone(name.clone());
+            work.system.set_time_zone(&name).map_err(failed(&change))?;
+            work.report.applied(change);
         }
         work.state.windows.time_zone = None;
     }
@@ -341,25 +336,28 @@ fn give_back_where(work: &mut Work<'_, '_>, wanted: Option<&Windows>) -> Result<
         }
         work.touch()?;
         if work.system.dynamic_ports(ports.protocol)? != ports {
-            let what = Difference::Ports(ports).what();
+            let change = Change::DynamicPorts(ports.protocol, ports.first);
             work.system
                 .set_dynamic_ports(ports)
-                .map_err(failed(&what))?;
-            work.report.changed(what);
+                .map_err(failed(&change))?;
+            work.report.applied(change);
         }
         work.state.windows.ports.retain(|other| *other != ports);
     }
     Ok(())
 }
 
-fn tell(work: &mut Work<'_, '_>, removed: Removed, what: &str) {
+fn tell(work: &mut Work<'_, '_>, removed: Removed, change: Change) {
     if removed == Removed::Gone {
-        work.report.changed(what);
+        work.report.applied(change);
     }
 }
 
-fn failed(what: &str) -> impl FnOnce(SystemError) -> AgentError {
-    let what = what.to_owned();
+fn failed(change: &Change) -> impl FnOnce(SystemError) -> AgentError + use<> {
+    not_done(change.what())
+}
+
+fn not_done(what: String) -> impl FnOnce(SystemError) -> AgentError {
     move |source| AgentError::Windows {
         what,
         source: Box::new(source),

@@ -92,7 +92,7 @@ pub(super) fn ready() -> Memory {
 }
 
 /// A machine whose feature is still to be enabled.
-fn fresh() -> Memory {
+pub(super) fn fresh() -> Memory {
     let machine = ready();
     machine.put_feature("Containers", Feature::Disabled);
     machine
@@ -253,7 +253,7 @@ pub(super) fn blueprint() -> Blueprint {
 }
 
 /// The next blueprint: of each kind something changed and something dropped.
-fn next_blueprint() -> Blueprint {
+pub(super) fn next_blueprint() -> Blueprint {
     let mut next = blueprint();
     next.folders.remove(0);
     next.files[1] = exe("C:/k/kubelet.exe", &program("l"));

@@ -4,16 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use mullion_wire::{Sha256Digest, Windows};
 
-use super::{failed, tell};
+use super::{failed, not_done, tell};
+use crate::change::Change;
 use crate::failure::AgentError;
 use crate::pem::certificates;
 use crate::system::{Removed, System, SystemError};
 use crate::work::Work;
-
-/// What people are told of an authority: its file may be gone by the time that it is taken out.
-pub(super) fn what(certificate: &Sha256Digest) -> String {
-    format!("trusted authority with sha256 {certificate}")
-}
 
 /// The certificates of a file; none where it has none, or cannot be read as such.
 fn of_file(system: &dyn System, path: &str) -> Result<Vec<Vec<u8>>, SystemError> {
@@ -40,9 +36,8 @@ pub(super) fn check(system: &dyn System, windows: &Windows) -> Result<(), AgentE
     for path in &windows.authorities {
         if of_file(system, path)?.is_empty() {
             let words = "it has no certificate in PEM, or a broken one".to_owned();
-            return Err(failed(&format!("trust in {path}"))(SystemError::Nonsense(
-                words,
-            )));
+            let what = format!("trust in {path}");
+            return Err(not_done(what)(SystemError::Nonsense(words)));
         }
     }
     Ok(())
@@ -60,10 +55,11 @@ pub(super) fn give_back(
     let added = work.state.windows.authorities.clone();
     for certificate in added.difference(&wanted) {
         work.touch()?;
-        let what = what(certificate);
-        let removed: Removed = work.system.distrust(certificate).map_err(failed(&what))?;
+        let change = Change::Authority(certificate.clone());
+        let removed = work.system.distrust(certificate);
+        let removed: Removed = removed.map_err(failed(&change))?;
         work.state.windows.authorities.remove(certificate);
-        tell(work, removed, &what);
+        tell(work, removed, change);
     }
     Ok(())
 }

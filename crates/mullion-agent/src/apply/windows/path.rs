@@ -4,6 +4,7 @@ use mullion_wire::Windows;
 
 use super::failed;
 use super::values::ENVIRONMENT;
+use crate::change::Change;
 use crate::failure::AgentError;
 use crate::system::registry::{EXPANDABLE, Value};
 use crate::system::{System, SystemError};
@@ -75,9 +76,9 @@ pub(super) fn give_back(
         work.touch()?;
         let path = read(work.system)?;
         if has(&path, &folder) {
-            let what = format!("folder {folder} of the Path");
-            write(work.system, &without(&path, &folder)).map_err(failed(&what))?;
-            work.report.changed(what);
+            let change = Change::PathFolder(folder.clone());
+            write(work.system, &without(&path, &folder)).map_err(failed(&change))?;
+            work.report.applied(change);
         }
         work.state.windows.path.remove(&folder);
     }

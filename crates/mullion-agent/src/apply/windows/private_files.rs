@@ -4,6 +4,7 @@
 use mullion_wire::Windows;
 
 use super::failed;
+use crate::change::Change;
 use crate::failure::AgentError;
 use crate::state::WindowsState;
 use crate::system::{Kind, Look, Owner, System, SystemError};
@@ -13,10 +14,6 @@ use crate::work::Work;
 pub(super) const PRIVATE: u32 = 0o600;
 /// The mode of a file that whoever its folder lets in may open.
 const OPEN: u32 = 0o644;
-
-pub(super) fn what(path: &str) -> String {
-    format!("permissions of {path}")
-}
 
 /// The mode of a file that is there.
 fn mode(system: &dyn System, path: &str) -> Result<Option<u32>, SystemError> {
@@ -67,9 +64,9 @@ pub(super) fn give_back(
         }
         work.touch()?;
         if before == OPEN && mode(work.system, &path)? == Some(PRIVATE) {
-            let what = what(&path);
-            work.system.set_mode(&path, OPEN).map_err(failed(&what))?;
-            work.report.changed(what);
+            let change = Change::Permissions(path.clone());
+            work.system.set_mode(&path, OPEN).map_err(failed(&change))?;
+            work.report.applied(change);
         }
         work.state.windows.modes.remove(&path);
     }

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use mullion_wire::{RegistryData, Windows};
 
-use super::{failed, tell};
+use super::{failed, not_done, tell};
+use crate::change::Change;
 use crate::failure::AgentError;
 use crate::state::{KeptValue, WindowsState};
 use crate::system::registry::{Value, key_above, place};
@@ -139,7 +140,7 @@ pub(super) fn check(system: &dyn System, windows: &Windows) -> Result<(), AgentE
             file.most_mib
         );
         let what = format!("page file {}", file.path);
-        return Err(failed(&what)(SystemError::Nonsense(words)));
+        return Err(not_done(what)(SystemError::Nonsense(words)));
     }
     Ok(())
 }
@@ -240,11 +241,12 @@ fn put_back(work: &mut Work<'_, '_>, kept: &KeptValue) -> Result<(), AgentError>
         work.await_restart(awaits(key, name));
         work.save()?;
     }
-    let what = format!("registry value {key}\\{name}");
+    let change = Change::RegistryValue(key.clone(), name.clone());
     match value {
         None => {
-            let removed = work.system.remove_value(key, name).map_err(failed(&what))?;
-            tell(work, removed, &what);
+            let removed = work.system.remove_value(key, name);
+            let removed = removed.map_err(failed(&change))?;
+            tell(work, removed, change);
         }
         Some(value) => {
             if work.system.value(key, name)?.as_ref() == Some(value) {
@@ -252,8 +254,8 @@ fn put_back(work: &mut Work<'_, '_>, kept: &KeptValue) -> Result<(), AgentError>
             }
             work.system
                 .set_value(key, name, value)
-                .map_err(failed(&what))?;
-            work.report.changed(what);
+                .map_err(failed(&change))?;
+            work.report.applied(change);
         }
     }
     Ok(())

@@ -72,17 +72,21 @@ impl Settings for Linux {
         })
     }
 
+    fn has_firewall(&self, group: &str) -> Result<bool, SystemError> {
+        if self.find_program("nft").is_none() {
+            return Ok(false);
+        }
+        let list = Program::new("nft", ["list", "table", "inet", group]);
+        Ok(self.run(&list, &mut |_| {})?.is_well())
+    }
+
     fn set_firewall(&self, wanted: &Firewall) -> Result<(), SystemError> {
         let program = Program::new("nft", ["-f", "-"]).reading(rules(wanted).text);
         run_well(self, &program, &mut |_| {})
     }
 
     fn remove_firewall(&self, group: &str) -> Result<Removed, SystemError> {
-        if self.find_program("nft").is_none() {
-            return Ok(Removed::Nothing);
-        }
-        let list = Program::new("nft", ["list", "table", "inet", group]);
-        if !self.run(&list, &mut |_| {})?.is_well() {
+        if !self.has_firewall(group)? {
             return Ok(Removed::Nothing);
         }
         let delete = Program::new("nft", ["delete", "table", "inet", group]);

@@ -238,6 +238,11 @@ impl Settings for Memory {
         })
     }
 
+    fn has_firewall(&self, group: &str) -> Result<bool, SystemError> {
+        self.live()?;
+        Ok(self.inner.borrow().firewall.contains_key(group))
+    }
+
     fn set_firewall(&self, wanted: &Firewall) -> Result<(), SystemError> {
         self.operate(format!("set firewall {}", wanted.group))?;
         let mut inner = self.inner.borrow_mut();

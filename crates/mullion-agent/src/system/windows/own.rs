@@ -255,6 +255,15 @@ impl Settings for Windows {
         firewall::state(wanted)
     }
 
+    fn has_firewall(&self, group: &str) -> Result<bool, SystemError> {
+        // A group that is as one without any rule is none.
+        let none = Firewall {
+            group: group.to_owned(),
+            open: Vec::new(),
+        };
+        Ok(firewall::state(&none)? == FirewallState::Different)
+    }
+
     fn set_firewall(&self, wanted: &Firewall) -> Result<(), SystemError> {
         firewall::set(wanted)
     }
