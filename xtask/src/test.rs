@@ -173,11 +173,14 @@ fn start_fetch(
 }
 
 /// The tests that every change must pass: a cluster from nothing to nothing with everything that must work in between,
-/// also after a restart of the computer, one of both systems, one whose making is killed again and again, what the README
+/// also after a restart of the computer, one that the adapter makes step by step, one in which a plan is shown, saved and run,
+/// one of both systems, one whose making is killed again and again, what the README
 /// shows, the contract of the drivers that carry all of them, its networks, routes to private networks, a stand-in for
 /// Windows, every promise of `docs/security.md` that needs root, and how the command asks for root.
-const USUAL: [&str; 11] = [
+const USUAL: [&str; 13] = [
     "whole::",
+    "ports::",
+    "shown::",
     "windows::",
     "killed::",
     "what_pages_show",
@@ -203,6 +206,7 @@ fn real_machines(program: &Path, pace: Pace, names: &[String]) -> Result<(), Xta
     let mut tests = ignored_tests(pace, names);
     tests
         .env("MULLION_PROGRAM", program)
+        .env("MULLION_TEST_AGENT", up::agent_program()?)
         .env("MULLION_TEST_BIN", programs.path())
         .env("MULLION_TEST_PARTS", parts.path())
         .env("MULLION_TEST_STAND_IN", stand_in.path());

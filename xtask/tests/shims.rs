@@ -52,7 +52,7 @@ fn the_network_that_flannel_makes_is_the_one_that_the_catalog_names() {
     assert_eq!(policy["Type"], "VSID");
     assert_eq!(
         policy["Settings"]["IsolationId"].as_u64(),
-        vxlan.minimum_vni.map(u64::from)
+        Some(mullion_spec::raw::RawNetwork::default().vni.into())
     );
 }
 

@@ -80,10 +80,6 @@ pub struct CniBackend {
     pub hns_network: Option<String>,
     /// The overlay that is made before the plugin makes its own.
     pub beforehand: Option<Beforehand>,
-    /// The smallest network identifier that Windows accepts.
-    pub minimum_vni: Option<u32>,
-    /// The only UDP port that Windows accepts.
-    pub port: Option<u16>,
     /// What must hold with Windows nodes.
     pub needs: Vec<String>,
     /// Settings that must be off with Windows nodes.
@@ -205,17 +201,14 @@ mod tests {
     }
 
     #[test]
-    fn windows_takes_vxlan_with_its_own_numbers_and_no_ipip() {
+    fn windows_takes_vxlan_and_no_ipip() {
         let backend = |cni, backend| {
             Catalog::builtin()
                 .cni(cni)
                 .and_then(|found| found.backend(backend))
         };
         let vxlan = backend(Cni::Flannel, Backend::Vxlan).unwrap();
-        assert_eq!(
-            (vxlan.on_windows, vxlan.minimum_vni, vxlan.port),
-            (true, Some(4096), Some(4789))
-        );
+        assert!(vxlan.on_windows);
         assert!(!backend(Cni::Calico, Backend::Ipip).unwrap().on_windows);
         assert!(backend(Cni::Flannel, Backend::Bgp).is_none());
     }

@@ -215,7 +215,7 @@ mod tests {
         let start = Step::new(
             Stage::Machines,
             machine,
-            Action::StartMachine,
+            mullion_testkit::start(),
             "a test".into(),
             Vec::new(),
         );

@@ -351,7 +351,7 @@ mod tests {
             ErrorClass::NotOurs,
             ErrorClass::Interrupted,
         ] {
-            for action in [Action::StartMachine, Action::AwaitReady] {
+            for action in [mullion_testkit::start(), Action::AwaitReady] {
                 let (pauses, end) = endure(&Policy::default(), &step(action), class, 1);
                 assert!(pauses.is_empty(), "{class:?}");
                 assert_eq!(end, error(class));
@@ -374,7 +374,7 @@ mod tests {
         let policy = Policy::default();
         let (pauses, end) = endure(
             &policy,
-            &step(Action::StartMachine),
+            &step(mullion_testkit::start()),
             ErrorClass::Unreachable,
             1,
         );
@@ -573,7 +573,7 @@ mod tests {
     fn another_step_that_says_not_yet_waits_too() {
         let (pauses, end) = endure(
             &Policy::default(),
-            &step(Action::StartMachine),
+            &step(mullion_testkit::start()),
             ErrorClass::NotYet,
             1,
         );
@@ -599,13 +599,16 @@ mod tests {
         let policy = Policy::default();
         let pauses = |action, seed| endure(&policy, &step(action), ErrorClass::Unreachable, seed).0;
         assert_eq!(
-            pauses(Action::StartMachine, 7),
-            pauses(Action::StartMachine, 7)
+            pauses(mullion_testkit::start(), 7),
+            pauses(mullion_testkit::start(), 7)
         );
         assert_ne!(
-            pauses(Action::StartMachine, 7),
-            pauses(Action::StartMachine, 8)
+            pauses(mullion_testkit::start(), 7),
+            pauses(mullion_testkit::start(), 8)
         );
-        assert_ne!(pauses(Action::StartMachine, 7), pauses(Action::Drain, 7));
+        assert_ne!(
+            pauses(mullion_testkit::start(), 7),
+            pauses(Action::Drain, 7)
+        );
     }
 }

@@ -113,9 +113,9 @@ mod tests {
         let suite = || "smoke".to_owned();
         let endpoint = || "192.0.2.1:6443".to_owned();
         Plan::new(vec![
-            step(Stage::Machines, Action::StartMachine, Some("cp1"), &[]),
-            step(Stage::Machines, Action::StartMachine, Some("lin1"), &[]),
-            step(Stage::Machines, Action::StartMachine, Some("lin2"), &[]),
+            step(Stage::Machines, mullion_testkit::start(), Some("cp1"), &[]),
+            step(Stage::Machines, mullion_testkit::start(), Some("lin1"), &[]),
+            step(Stage::Machines, mullion_testkit::start(), Some("lin2"), &[]),
             step(
                 Stage::ControlPlane,
                 Action::AwaitApi {
@@ -138,7 +138,10 @@ mod tests {
             ),
             step(
                 Stage::Verify,
-                Action::Verify { suite: suite() },
+                Action::Verify {
+                    suite: suite(),
+                    rollouts: Vec::new(),
+                },
                 None,
                 &["drain/lin1", "drain/lin2"],
             ),
@@ -169,6 +172,7 @@ mod tests {
         let chosen = only(&sample(), &all.into()).unwrap();
         assert_eq!(chosen.plan, sample());
         let suite = Action::Verify {
+            rollouts: Vec::new(),
             suite: "smoke".into(),
         };
         let due = Plan::new(vec![step(Stage::Verify, suite, None, &[])]).unwrap();

@@ -66,6 +66,8 @@ pub enum FailureClass {
     Refused,
     /// It belongs to somebody else.
     NotOurs,
+    /// What it was planned with is no longer so.
+    Outdated,
     /// The run was called off.
     Interrupted,
     /// A mistake of ours.
@@ -79,6 +81,7 @@ impl From<ErrorClass> for FailureClass {
             ErrorClass::Unreachable => Self::Unreachable,
             ErrorClass::NotYet => Self::NotYet,
             ErrorClass::NotOurs => Self::NotOurs,
+            ErrorClass::Outdated => Self::Outdated,
             ErrorClass::Interrupted => Self::Interrupted,
             _ => Self::Refused,
         }

@@ -135,6 +135,7 @@ targets! {
     "cluster-file", 1500, CLUSTER, documents::cluster_file, "a cluster file, judged, planned and shown";
     "cluster-file-edit", 1500, CLUSTER, documents::cluster_file_edit, "a cluster file that `node add` and `node remove` change";
     "facts", 1500, JSON, documents::facts, "facts of `plan --facts`, and the plan that follows from them";
+    "saved-plan", 2000, JSON, documents::saved_plan, "a saved plan that `up --plan` is given";
     "timings", 2000, JSON, documents::timings, "durations of earlier runs in the state folder";
     "blueprint", 3000, JSON, documents::blueprint, "a blueprint, as an agent gets it";
     "agent-request", 3000, JSON, documents::agent_request, "a request line of the agent's protocol";

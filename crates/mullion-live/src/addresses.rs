@@ -134,9 +134,9 @@ fn unkept(error: &StateError) -> StepError {
 impl Adapter<'_> {
     /// Keeps the addresses that agents told in this run.
     pub(super) fn keep_addresses(&self) -> Result<(), StepError> {
-        let roster = self.roster().ok();
+        let basis = self.basis().ok();
         let is_wanted = |machine: &MachineName| {
-            let wanted = roster.as_ref().map(|roster| &roster.addresses);
+            let wanted = basis.as_ref().map(|basis| &basis.roster.addresses);
             wanted.is_none_or(|wanted| wanted.iter().any(|(name, _)| name == machine))
         };
         let kept = self.addresses.keep(&self.state, is_wanted);

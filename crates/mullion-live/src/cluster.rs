@@ -6,15 +6,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mullion_kube::{Api, ClusterView, KubeError, Look, Marks, Owner, Serving, Taken, Workload};
-use mullion_plan::{Attend, ErrorClass, Fingerprint, Membership, StepError};
-use mullion_render::objects;
+use mullion_plan::{
+    Attend, Carried, Connection, ErrorClass, Membership, ObjectSet, Prior, Rollout, RolloutKind,
+    StepError,
+};
 use mullion_spec::value::{MachineName, Taint};
 use mullion_wire::{Kubeadm, Request};
 
 use super::starts::Before;
 use super::state::StateError;
 use super::talk::Told;
-use super::{Adapter, lock, settings};
+use super::{Adapter, lock};
 
 /// How long the API server has for one answer to the question whether it is there.
 pub(super) const ANSWER: Duration = Duration::from_secs(2);
@@ -134,9 +136,10 @@ impl Adapter<'_> {
         endpoint: &str,
     ) -> Result<(), StepError> {
         let api = self.api()?;
-        let answers = match machine {
-            Some(_) => api.answers_at(&format!("https://{endpoint}"), ANSWER),
-            None => api.answers(ANSWER),
+        let answers = match (machine, endpoint) {
+            // The plan does not know where a cluster is that exists already and is silent. Its kubeconfig says so.
+            (None, "") => api.answers(ANSWER),
+            _ => api.answers_at(&format!("https://{endpoint}"), ANSWER),
         };
         if answers {
             return Ok(());
@@ -148,24 +151,11 @@ impl Adapter<'_> {
     pub(super) fn apply_objects(
         &self,
         set: &str,
-        fingerprint: &Fingerprint,
+        objects: &Carried<ObjectSet>,
     ) -> Result<(), StepError> {
-        // What runs on all nodes is written for what they stand on, also where this run changes none of them. One that
-        // does not answer now is no reason to write nothing.
-        for (machine, _) in &self.roster()?.addresses {
-            self.grounds.ask_once(machine, || self.find_ground(machine));
-        }
-        let rendered = objects(&self.setting()?, set)
-            .map_err(|error| settings::unrendered(&format!("the objects {set}"), &error))?;
-        let objects = rendered.ok_or_else(|| {
-            StepError::new(
-                ErrorClass::Refused,
-                format!("this release has no objects `{set}`"),
-            )
-        })?;
         let look = self
             .api()?
-            .apply_set(set, fingerprint, &objects, &self.owner_made()?)
+            .apply_set(set, &objects.fingerprint(), &objects.0, &self.owner_made()?)
             .map_err(|error| refused(&format!("the objects {set} could not be applied"), &error))?;
         seen(look)
     }
@@ -198,7 +188,8 @@ impl Adapter<'_> {
     /// What a machine's kubelet may serve by, and what belongs to others: other machines, the endpoint, the API server's
     /// Service, this computer.
     fn serving(&self, machine: &MachineName) -> Result<Serving, StepError> {
-        let roster = self.roster()?;
+        let basis = self.basis()?;
+        let roster = &basis.roster;
         let own = self.node_address(machine)?;
         let mut taken = Vec::new();
         for (other, address) in &roster.addresses {
@@ -249,6 +240,7 @@ impl Adapter<'_> {
         machine: &MachineName,
         labels: &BTreeMap<String, String>,
         taints: &BTreeSet<Taint>,
+        prior: Prior,
         attendant: &dyn Attend,
     ) -> Result<(), StepError> {
         let api = self.api()?;
@@ -256,6 +248,10 @@ impl Adapter<'_> {
             |error: KubeError| refused(&format!("{machine} could not be looked at"), &error);
         let look = api.is_registered(machine.as_str()).map_err(unseen)?;
         if let Look::NotYet(words) = look {
+            // Its node was there when this was planned, and no restart of kubelet was shown.
+            if prior == Prior::Different {
+                return Err(StepError::new(ErrorClass::Outdated, words));
+            }
             // A kubelet that starts beside a node without resources (somebody else made it) refuses its static pods,
             // etcd among them, and never tries them again. One that runs reports its resources to any node of its name.
             let may_start = api.may_register(machine.as_str()).map_err(unseen)?;
@@ -300,9 +296,19 @@ impl Adapter<'_> {
         seen(look)
     }
 
-    pub(super) fn await_node_network(&self, machine: &MachineName) -> Result<(), StepError> {
+    pub(super) fn await_node_network(
+        &self,
+        machine: &MachineName,
+        connection: Connection,
+    ) -> Result<(), StepError> {
         let look = self.api()?.node_network(machine.as_str());
-        seen(look.map_err(|error| refused(&format!("{machine} could not be looked at"), &error))?)
+        seen(look.map_err(|error| refused(&format!("{machine} could not be looked at"), &error))?)?;
+        if connection == Connection::Drops {
+            // The one that is open may be dead without a word.
+            self.drop_session(machine);
+            self.session(machine)?;
+        }
+        Ok(())
     }
 
     pub(super) fn await_ready(&self, machine: &MachineName) -> Result<(), StepError> {
@@ -363,43 +369,8 @@ impl Adapter<'_> {
             .map_err(|error| refused(&format!("node {machine} could not be deleted"), &error))
     }
 
-    /// Everything of ours that runs on nodes.
-    fn workloads(&self) -> Result<Vec<(Workload, String, String)>, StepError> {
-        let setting = self.setting()?;
-        let mut workloads = Vec::new();
-        for set in settings::SETS {
-            let rendered = objects(&setting, set)
-                .map_err(|error| settings::unrendered(&format!("the objects {set}"), &error))?;
-            // A set that the file does not want was not applied.
-            let is_wanted = self.is_wanted(set);
-            for object in rendered.into_iter().flatten().filter(|_| is_wanted) {
-                let workload = match object["kind"].as_str() {
-                    Some("DaemonSet") => Workload::DaemonSet,
-                    Some("Deployment") => Workload::Deployment,
-                    _ => continue,
-                };
-                let text =
-                    |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
-                let metadata = &object["metadata"];
-                workloads.push((
-                    workload,
-                    text(&metadata["namespace"]),
-                    text(&metadata["name"]),
-                ));
-            }
-        }
-        Ok(workloads)
-    }
-
-    fn is_wanted(&self, set: &str) -> bool {
-        mullion_plan::Wanted::of(self.model)
-            .sets()
-            .iter()
-            .any(|wanted| wanted == set)
-    }
-
     /// The suite `smoke`: everything of ours that should run, runs.
-    pub(super) fn verify(&self, suite: &str) -> Result<(), StepError> {
+    pub(super) fn verify(&self, suite: &str, rollouts: &[Rollout]) -> Result<(), StepError> {
         if suite != "smoke" {
             let words = format!("this release has no suite `{suite}`");
             return Err(StepError::new(ErrorClass::Refused, words).hint("take `smoke`"));
@@ -407,8 +378,12 @@ impl Adapter<'_> {
         self.forget_before(suite)?;
         let api = self.api()?;
         let failed = |error: &KubeError| refused("the cluster could not be looked at", error);
-        for (workload, namespace, name) in self.workloads()? {
-            let look = api.rolled_out(workload, &namespace, &name);
+        for rollout in rollouts {
+            let workload = match rollout.kind {
+                RolloutKind::DaemonSet => Workload::DaemonSet,
+                RolloutKind::Deployment => Workload::Deployment,
+            };
+            let look = api.rolled_out(workload, &rollout.namespace, &rollout.name);
             seen(look.map_err(|error| failed(&error))?)?;
         }
         // Nobody joins any more: a token that is left is one of a run that was killed.
@@ -458,7 +433,7 @@ mod tests {
         let eth1 = |address: &str| vec![format!("eth1 {address}/24")];
         let serving = |adapter: &Adapter<'_>, machine: &str| {
             let observed = mullion_plan::Observed::default();
-            adapter.seat(mullion_plan::Roster::of(&adapter.wanted(), &observed));
+            adapter.seat(&adapter.wanted(), &observed);
             let own = "198.51.100.11".parse().unwrap();
             lock(&adapter.node_addresses).insert(name("lin1"), own);
             let taken = adapter.serving(&name(machine)).unwrap().taken.into_iter();

@@ -26,6 +26,18 @@ impl Drivers {
         driver.ok_or(DriverError::Cannot("be used in this release"))
     }
 
+    /// The driver of that word, for machines on a computer.
+    pub(super) fn at(
+        &self,
+        place: &Place,
+        word: words::Driver,
+    ) -> Result<&dyn Driver, DriverError> {
+        match place {
+            Place::Here => self.get(word),
+            Place::On(_) => Err(DriverError::Cannot("make machines on other computers")),
+        }
+    }
+
     /// The driver that makes networks on a computer.
     pub(super) fn network_maker(&self, place: &Place) -> Result<&dyn Driver, DriverError> {
         let mut makers = self

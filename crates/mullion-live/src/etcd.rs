@@ -135,8 +135,10 @@ impl Adapter<'_> {
     /// The machines by which members are known, among them those that were made since the look.
     fn known(&self, machine: &MachineName) -> Machines {
         let file = self.cluster().machines().map(|machine| machine.name);
-        let roster = self.roster().ok();
-        let address = roster.as_ref().and_then(|roster| roster.address(machine));
+        let basis = self.basis().ok();
+        let address = basis
+            .as_ref()
+            .and_then(|basis| basis.roster.address(machine));
         let address = address.and_then(|address| address.parse().ok());
         lock(&self.machines).clone().with(file, machine, address)
     }

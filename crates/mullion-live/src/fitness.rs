@@ -3,11 +3,11 @@
 //! Linux tells by a script before anything is laid down. Windows tells by its agent: one that is there already is asked
 //! when the machine is inspected, a new one as soon as it was brought, and where the machine is not fit it goes again.
 
-use mullion_plan::{Attend, ErrorClass, Prior, StepError};
+use mullion_plan::{Attend, ErrorClass, ExpectedProfile, Inspected, Prior, StepError};
 use mullion_spec::cluster::Group;
 use mullion_spec::value::MachineName;
 use mullion_spec::words::Os;
-use mullion_ssh::{Command, Transport as _};
+use mullion_ssh::{Probe, ReadTransport as _};
 use mullion_wire::Facts;
 
 use super::look::now;
@@ -107,31 +107,79 @@ impl Adapter<'_> {
         })
     }
 
-    pub(super) fn inspect(&self, machine: &MachineName) -> Result<(), StepError> {
-        if self.os(machine) == Os::Windows {
-            return match self.told(machine)? {
-                Told::Facts(facts) => {
-                    // Planning knows whether it waits for a restart, and sees to it.
-                    let prior = Prior::Different;
-                    let group = self.wanted_group(machine)?;
-                    verdict(
-                        machine,
-                        inspect_windows::unfit(&facts, self.model, group, prior, now()),
-                    )
-                }
-                // The agent that is brought next is asked.
-                Told::Nobody | Told::Refused(_) | Told::Nothing(_) => self.reach(machine),
-            };
+    /// Judges a machine, and holds it to what its documents were rendered for. Where nobody knew that, its documents are
+    /// rendered now.
+    pub(super) fn inspect(
+        &self,
+        machine: &MachineName,
+        os: Os,
+        profile: &ExpectedProfile,
+        attendant: &dyn Attend,
+    ) -> Result<(), StepError> {
+        let found = match os {
+            Os::Linux => self.inspect_linux(machine)?,
+            Os::Windows => self.inspect_windows(machine)?,
+        };
+        match profile {
+            ExpectedProfile::Any => Ok(()),
+            ExpectedProfile::Known(expected) if found.ground == Some(*expected) => Ok(()),
+            ExpectedProfile::Known(expected) if self.is_alike(machine, *expected, &found)? => {
+                Ok(())
+            }
+            ExpectedProfile::Known(_) => {
+                let words = format!("{machine} stands on something else than was planned with");
+                Err(StepError::new(ErrorClass::Outdated, words)
+                    .hint("run it again: it plans with what was found"))
+            }
+            ExpectedProfile::Unknown => self.render_inspected(machine, &found, attendant),
         }
+    }
+
+    fn inspect_linux(&self, machine: &MachineName) -> Result<Inspected, StepError> {
         let session = self.session(machine)?;
-        let none: [&str; 0] = [];
-        let output = session
-            .output(&Command::script(inspect::SCRIPT, none))
+        let answer = session
+            .answer(&Probe::Machine)
             .map_err(|error| lost(machine.as_str(), &error))?;
-        let found = inspect::read(&output.out)?;
-        self.grounds.found(machine, found.ground);
+        let found = inspect::read(&answer.out)?;
+        self.stands_on(machine, found.ground);
         let group = self.wanted_group(machine)?;
-        verdict(machine, inspect::unfit(&found, group, now()))
+        verdict(machine, inspect::unfit(&found, group, now()))?;
+        Ok(Inspected {
+            ground: Some(found.ground),
+            addresses: found.addresses,
+            address: self.login_address(machine),
+        })
+    }
+
+    /// What is known of a machine by now that was inspected before.
+    pub(super) fn inspected_again(&self, machine: &MachineName) -> Result<Inspected, StepError> {
+        match self.os(machine) {
+            Os::Linux => self.inspect_linux(machine),
+            Os::Windows => self.inspect_windows(machine),
+        }
+    }
+
+    fn inspect_windows(&self, machine: &MachineName) -> Result<Inspected, StepError> {
+        let addresses = match self.told(machine)? {
+            Told::Facts(facts) => {
+                // Planning knows whether it waits for a restart, and sees to it.
+                let prior = Prior::Different;
+                let group = self.wanted_group(machine)?;
+                let faults = inspect_windows::unfit(&facts, self.model, group, prior, now());
+                verdict(machine, faults)?;
+                facts.addresses
+            }
+            // The agent that is brought next is asked.
+            Told::Nobody | Told::Refused(_) | Told::Nothing(_) => {
+                self.log_in(machine)?;
+                Vec::new()
+            }
+        };
+        Ok(Inspected {
+            ground: None,
+            addresses,
+            address: self.login_address(machine),
+        })
     }
 
     /// Judges a Windows machine by what the agent says that was just brought. From one that is not fit it goes again,
@@ -152,13 +200,5 @@ impl Adapter<'_> {
             self.give_up(machine)?;
         }
         verdict(machine, faults)
-    }
-
-    /// What a machine stands on: as it was found, or found now.
-    pub(super) fn find_ground(&self, machine: &MachineName) -> Result<(), StepError> {
-        if self.grounds.knows(machine) || self.os(machine) == Os::Windows {
-            return Ok(());
-        }
-        self.inspect(machine)
     }
 }

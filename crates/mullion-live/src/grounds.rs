@@ -1,160 +1,123 @@
-//! What machines stand on: as they said, or as it is taken to be of one that says nothing.
+//! What machines stand on, as they told last: kept in the state folder for the machines that do not answer.
+//!
+//! What runs on all nodes is rendered for what all of them stand on. A machine that is off for a day is no reason to render
+//! it for the others alone.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Mutex;
+use std::collections::BTreeMap;
 
-use mullion_catalog::{Catalog, Place};
-use mullion_plan::StepError;
-use mullion_render::{Cgroups, Footing, Ground};
+use mullion_plan::{ErrorClass, Observed, StepError};
+use mullion_render::Ground;
 use mullion_spec::value::MachineName;
-use mullion_spec::words::Driver;
+use serde::{Deserialize, Serialize};
 
-use super::lock;
+use super::state::{ClusterState, StateError};
+use super::{Adapter, lock};
 
-/// What is taken for a machine's ground where only a fingerprint is wanted: what differs by ground is not the
-/// file's matter.
-pub(super) const COMMON_GROUND: Ground = Ground {
-    footing: Footing::Computer,
-    cgroups: Cgroups::V2,
-    can_raise_limits: true,
-    has_swap: false,
-    has_resolver: true,
-};
+/// The file that holds it.
+pub(super) const GROUNDS: &str = "grounds.json";
 
-/// The machines that were asked.
-#[derive(Debug, Default)]
-pub(super) struct Grounds {
-    found: Mutex<BTreeMap<MachineName, Ground>>,
-    /// Those that did not say; held while one is asked, so that nobody asks beside.
-    silent: Mutex<BTreeSet<MachineName>>,
+type Grounds = BTreeMap<MachineName, Ground>;
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Kept {
+    machines: Grounds,
 }
 
-impl Grounds {
-    /// A machine has said what it stands on.
-    pub(super) fn found(&self, machine: &MachineName, ground: Ground) {
-        lock(&self.found).insert(machine.clone(), ground);
+impl ClusterState {
+    /// What each machine stood on when it told last.
+    pub fn grounds(&self) -> Result<Grounds, StateError> {
+        let kept = self.read_versioned(GROUNDS)?;
+        Ok(kept.map(|kept: Kept| kept.machines).unwrap_or_default())
     }
 
-    pub(super) fn knows(&self, machine: &MachineName) -> bool {
-        lock(&self.found).contains_key(machine)
+    fn keep_grounds(&self, machines: Grounds) -> Result<(), StateError> {
+        self.keep_versioned(GROUNDS, Kept { machines })
+    }
+}
+
+impl Adapter<'_> {
+    /// A machine has told what it stands on.
+    pub(super) fn stands_on(&self, machine: &MachineName, ground: Ground) {
+        lock(&self.grounds).insert(machine.clone(), ground);
     }
 
-    /// Asks a machine that has not said it yet, and one that does not answer only once: what is done for the rest of
-    /// the cluster does not wait for it again and again.
-    pub(super) fn ask_once(
-        &self,
-        machine: &MachineName,
-        ask: impl FnOnce() -> Result<(), StepError>,
-    ) {
-        let mut silent = lock(&self.silent);
-        if self.knows(machine) || silent.contains(machine) {
-            return;
-        }
-        // One that is not fit has said what it stands on all the same.
-        let _ = ask();
-        if !self.knows(machine) {
-            silent.insert(machine.clone());
-        }
+    /// Adds what machines of the file told last to facts in which they tell nothing.
+    pub(super) fn recall_grounds(&self, observed: &mut Observed) -> Result<(), StateError> {
+        let mut kept = self.state.grounds()?;
+        kept.extend(lock(&self.grounds).clone());
+        let is_silent = |machine: &MachineName| {
+            let facts = observed.machines.get(machine);
+            facts.is_none_or(|facts| facts.ground.is_none())
+        };
+        kept.retain(|machine, _| self.group(machine).is_some() && is_silent(machine));
+        observed.grounds = kept;
+        Ok(())
     }
 
-    /// A new run begins, in which every machine may answer.
-    pub(super) fn ask_anew(&self) {
-        lock(&self.silent).clear();
+    /// Keeps what machines told in this run; those that the file no longer has go.
+    pub(super) fn keep_grounds(&self) -> Result<(), StepError> {
+        let told = lock(&self.grounds);
+        let keep = || {
+            let kept = self.state.grounds()?;
+            let mut all = kept.clone();
+            all.extend(told.clone());
+            all.retain(|machine, _| self.group(machine).is_some());
+            if all == kept {
+                return Ok(());
+            }
+            self.state.keep_grounds(all)
+        };
+        keep().map_err(|error: StateError| {
+            let words = "what the machines stand on could not be kept";
+            StepError::new(ErrorClass::Refused, words).because(&error)
+        })
     }
 
-    /// A machine's ground. Of one that did not say, it is taken to be that of another machine which its driver makes on
-    /// the same computer; `driver_of` says which driver a machine of the file has.
-    pub(super) fn of(
-        &self,
-        machine: &MachineName,
-        driver_of: impl Fn(&MachineName) -> Option<Driver>,
-    ) -> Ground {
-        let found = lock(&self.found);
-        if let Some(ground) = found.get(machine) {
-            return *ground;
-        }
-        let is_here =
-            |driver: &Driver| Catalog::builtin().driver(*driver).place == Place::ThisComputer;
-        let driver = driver_of(machine).filter(is_here);
-        let mut beside = found
-            .iter()
-            .filter(|(other, _)| driver.is_some() && driver_of(other) == driver);
-        beside.next().map_or(COMMON_GROUND, |(_, ground)| *ground)
+    /// A machine is gone, or is made anew: what it stood on counts no more.
+    pub(super) fn forget_ground(&self, machine: &MachineName) -> Result<(), StepError> {
+        lock(&self.grounds).remove(machine);
+        let forget = || {
+            let mut kept = self.state.grounds()?;
+            if kept.remove(machine).is_none() {
+                return Ok(());
+            }
+            self.state.keep_grounds(kept)
+        };
+        forget().map_err(|error: StateError| {
+            let words = format!("what {machine} stood on could not be forgotten");
+            StepError::new(ErrorClass::Refused, words).because(&error)
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
+    use mullion_render::{Cgroups, Footing};
 
-    use mullion_plan::ErrorClass;
-
+    use super::super::made::Scene;
     use super::*;
 
-    fn name(name: &str) -> MachineName {
-        name.parse().unwrap()
-    }
-
-    fn driver_of(machine: &MachineName) -> Option<Driver> {
-        match machine.as_str() {
-            "old1" | "old2" => Some(Driver::Ssh),
-            "gone1" => None,
-            _ => Some(Driver::Nspawn),
-        }
-    }
-
     #[test]
-    fn one_that_does_not_answer_is_asked_once_a_run() {
-        let grounds = Grounds::default();
-        let asked = Cell::new(0);
-        let silent = || {
-            asked.set(asked.get() + 1);
-            Err(StepError::new(ErrorClass::Unreachable, "it is off"))
-        };
-        for _ in 0..3 {
-            grounds.ask_once(&name("lin1"), silent);
-        }
-        assert_eq!(asked.get(), 1);
-        grounds.ask_anew();
-        grounds.ask_once(&name("lin1"), silent);
-        assert_eq!(asked.get(), 2);
-        // Others are asked all the same, and who has answered is not asked again, fit or not.
-        for _ in 0..2 {
-            grounds.ask_once(&name("lin2"), || {
-                asked.set(asked.get() + 1);
-                grounds.found(&name("lin2"), COMMON_GROUND);
-                Err(StepError::new(ErrorClass::Refused, "it is not fit"))
-            });
-        }
-        assert_eq!(asked.get(), 3);
-    }
-
-    #[test]
-    fn one_that_says_nothing_stands_on_what_those_beside_it_do() {
-        let grounds = Grounds::default();
-        let of = |machine: &str| grounds.of(&name(machine), driver_of);
-        let ours = Ground {
+    fn a_machine_that_does_not_answer_stands_on_what_it_told_last() {
+        let scene = Scene::new("machines: {linux: 2}\n");
+        let name = |name: &str| name.parse::<MachineName>().unwrap();
+        let ground = Ground {
             footing: Footing::SystemContainer,
             cgroups: Cgroups::Hybrid,
             can_raise_limits: false,
-            ..COMMON_GROUND
+            has_swap: false,
+            has_resolver: true,
         };
-        let theirs = Ground {
-            has_swap: true,
-            ..COMMON_GROUND
-        };
-        assert_eq!(of("lin1"), COMMON_GROUND);
-        grounds.found(&name("old1"), theirs);
-        assert_eq!(of("lin1"), COMMON_GROUND);
-        grounds.found(&name("lin2"), ours);
-        assert_eq!(of("lin1"), ours);
-        // Machines that exist already are elsewhere, each on its own; of one that is not in the file nothing is known.
-        for (machine, ground) in [
-            ("old1", theirs),
-            ("old2", COMMON_GROUND),
-            ("gone1", COMMON_GROUND),
-        ] {
-            assert_eq!(of(machine), ground, "{machine}");
-        }
+        let first = scene.adapter();
+        first.stands_on(&name("lin1"), ground);
+        first.stands_on(&name("gone1"), ground);
+        first.keep_grounds().unwrap();
+        let second = scene.adapter();
+        let mut observed = Observed::default();
+        second.recall_grounds(&mut observed).unwrap();
+        assert_eq!(observed.grounds, [(name("lin1"), ground)].into());
+        second.forget_ground(&name("lin1")).unwrap();
+        scene.adapter().recall_grounds(&mut observed).unwrap();
+        assert!(observed.grounds.is_empty());
     }
 }

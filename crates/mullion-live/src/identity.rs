@@ -64,6 +64,11 @@ impl Adapter<'_> {
         self.state.id()
     }
 
+    /// The cluster's id, as far as it has one.
+    pub fn cluster_id(&self) -> Result<Option<ClusterUid>, StateError> {
+        self.own_id()
+    }
+
     /// What labels of this cluster say. The first label that is written makes the id.
     pub(super) fn identity(&self) -> Result<Identity, StepError> {
         let unkept = |error: &dyn std::error::Error| {

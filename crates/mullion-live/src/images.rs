@@ -1,16 +1,16 @@
 //! Images for nodes, from archives. Machines that we make have theirs from their template, until the user gives others.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use mullion_artifacts::{archive_names, part_of};
 use mullion_catalog::{ArtifactKind, Model};
-use mullion_plan::{Attend, Blueprint, ErrorClass, StepError, Unusable};
+use mullion_plan::{Archive, Attend, ErrorClass, StepError, Unusable, canonical};
+use mullion_render::MachineDocument;
 use mullion_rights::Opened;
 use mullion_spec::cluster::{Cluster, Duty};
-use mullion_spec::image::ImageReference;
 use mullion_spec::value::MachineName;
 use mullion_spec::words::Os;
 use mullion_ssh::quoted;
@@ -54,14 +54,9 @@ impl Adapter<'_> {
     pub(super) fn lacks_users_images(
         &self,
         machine: &MachineName,
-        wanted: &Blueprint,
+        wanted: &MachineDocument,
     ) -> Result<bool, StepError> {
-        let has_images = self
-            .cluster()
-            .images
-            .iter()
-            .any(|image| image.os == Os::Linux);
-        if !has_images || self.os(machine) == Os::Windows || self.is_load_balancer(machine) {
+        if wanted.images.is_empty() {
             return Ok(false);
         }
         let Told::Facts(facts) = self.told(machine)? else {
@@ -87,13 +82,47 @@ impl Adapter<'_> {
         Ok(template.is_some_and(|template| !self.wanted().templates().contains(template)))
     }
 
-    /// A machine has the user's images that are in the file now.
+    /// A machine has the user's images.
     pub(super) fn bring_users_images(
         &self,
         machine: &MachineName,
+        images: &BTreeMap<String, Option<Sha256Digest>>,
         attendant: &dyn Attend,
     ) -> Result<(), StepError> {
+        self.users_archives(images)?;
         self.bring(machine, Whose::Users, attendant)
+    }
+
+    /// The archives of those images. One that is another now than when it was planned with is refused.
+    pub(super) fn users_archives(
+        &self,
+        images: &BTreeMap<String, Option<Sha256Digest>>,
+    ) -> Result<Vec<&super::UserArchive>, StepError> {
+        let given = images.iter();
+        let given = given.filter_map(|(reference, sha256)| Some((reference, sha256.as_ref()?)));
+        let archives = given.map(|(reference, sha256)| {
+            let mut all = self.outfit.images.iter();
+            let found = all
+                .find(|archive| archive.reference == *reference && archive.digest() == Ok(sha256));
+            found.ok_or_else(|| {
+                let words = format!("the archive of image `{reference}` is another now");
+                StepError::new(ErrorClass::Outdated, words)
+            })
+        });
+        archives.collect()
+    }
+
+    /// The user's archives, as planning takes them.
+    pub(super) fn archives(&self) -> Vec<Archive> {
+        let archives = self.outfit.images.iter();
+        archives
+            .map(|archive| Archive {
+                reference: archive.reference.clone(),
+                file: archive.path.display().to_string(),
+                sha256: archive.digest().ok().cloned(),
+                unusable: archive.unusable(),
+            })
+            .collect()
     }
 
     fn bring(
@@ -186,16 +215,8 @@ pub(super) fn reserve(archives: &mut [super::UserArchive], model: &Model) {
     }
 }
 
-/// The name that containerd keeps an image under.
-fn canonical(reference: &str) -> String {
-    match reference.parse::<ImageReference>() {
-        Ok(image) => image.canonical(),
-        Err(_) => reference.to_owned(),
-    }
-}
-
 /// Whether the mark on a machine tells of other images of the user's; `None` if no blueprint was applied yet.
-fn has_others(facts: &Facts, wanted: &Blueprint) -> Option<bool> {
+fn has_others(facts: &Facts, wanted: &MachineDocument) -> Option<bool> {
     // The claim is as new as the mark or newer; images come before the blueprint that names them is claimed.
     let mark = facts.claim.as_ref().or(facts.mark.as_ref())?;
     let label = serde_json::from_value::<Label>(mark.0.clone()).ok();
@@ -401,7 +422,7 @@ fn unread(path: &Path, error: &io::Error) -> StepError {
 
 #[cfg(test)]
 mod tests {
-    use mullion_plan::{Fingerprint, Topics};
+    use mullion_plan::{Applied, Carried};
     use mullion_wire::Mark;
 
     use super::super::UserArchive;
@@ -575,50 +596,54 @@ mod tests {
 
     #[test]
     fn a_node_is_brought_images_that_its_mark_does_not_tell_of() {
-        let blueprint = |pairs: &[(&str, &str)]| Blueprint {
-            fingerprint: Fingerprint::of(&pairs),
-            topics: Topics::new(
-                pairs
-                    .iter()
-                    .map(|(topic, value)| ((*topic).into(), (*value).into()))
-                    .collect(),
-            ),
+        let document = |images: &[(&str, &str)]| MachineDocument {
+            address: [192, 0, 2, 1].into(),
+            name_servers: None,
+            blueprint: serde_json::from_str(r#"{"version":1,"machine":"lin1"}"#).unwrap(),
+            images: images
+                .iter()
+                .map(|(name, what)| ((*name).into(), Some(Sha256Digest::of(what.as_bytes()))))
+                .collect(),
         };
-        let wanted = blueprint(&[("images", "a"), ("contents of images", "1")]);
-        let node = |applied: &Blueprint| Facts {
+        let wanted = document(&[("a", "1")]);
+        let node = |applied: &MachineDocument| Facts {
             joined: Some(Sha256Digest::of(b"cluster")),
-            claim: Some(Mark(
-                serde_json::json!({"cluster": "dev", "blueprint": applied}),
-            )),
+            claim: Some(Mark(serde_json::json!({
+                "cluster": "dev",
+                "blueprint": Applied::of(&Carried::new(applied.clone())),
+            }))),
             ..Facts::default()
         };
         assert_eq!(has_others(&node(&wanted), &wanted), Some(false));
-        let upgraded = blueprint(&[
-            ("images", "a"),
-            ("contents of images", "1"),
-            ("kubernetes", "1.36.4"),
-        ]);
-        assert_eq!(has_others(&node(&upgraded), &wanted), Some(false));
+        let moved = MachineDocument {
+            address: [192, 0, 2, 2].into(),
+            ..wanted.clone()
+        };
+        assert_eq!(has_others(&node(&moved), &wanted), Some(false));
         for others in [
-            blueprint(&[("images", "b"), ("contents of images", "1")]),
-            blueprint(&[("images", "a"), ("contents of images", "2")]),
-            // Of an older version, which brought a node none.
-            blueprint(&[("images", "a")]),
+            document(&[("b", "1")]),
+            document(&[("a", "2")]),
             // Of a run that was cut off before they were there.
-            wanted.without_images(),
+            document(&[]),
         ] {
-            assert_eq!(
-                has_others(&node(&others), &wanted),
-                Some(true),
-                "{others:?}"
-            );
+            assert_eq!(has_others(&node(&others), &wanted), Some(true));
             // Also where it was prepared and never joined, or was reset since.
             let alone = Facts {
                 joined: None,
                 ..node(&others)
             };
-            assert_eq!(has_others(&alone, &wanted), Some(true), "{others:?}");
+            assert_eq!(has_others(&alone, &wanted), Some(true));
         }
+        // An older version does not tell which images it brought.
+        let older =
+            serde_json::json!({"fingerprint": "0123456789abcdef", "topics": {"images": "1"}});
+        let older = Facts {
+            claim: Some(Mark(
+                serde_json::json!({"cluster": "dev", "blueprint": older}),
+            )),
+            ..Facts::default()
+        };
+        assert_eq!(has_others(&older, &wanted), Some(true));
         assert_eq!(has_others(&Facts::default(), &wanted), None);
     }
 

@@ -8,25 +8,6 @@ use mullion_spec::cluster::{Duty, Group, System};
 
 use super::fitness::{Body, Least};
 
-/// One line for each thing, `word=value`. Uses nothing that a bare Debian lacks.
-pub(super) const SCRIPT: &str = r#"
-echo "arch=$(uname -m)"
-echo "cpus=$(nproc)"
-echo "memory=$(awk '/^MemTotal:/ {print $2}' /proc/meminfo)"
-echo "free=$(df --output=avail -B1 /var/lib 2>/dev/null | tail -1 | tr -d ' ')"
-echo "clock=$(date +%s)"
-echo "systemd=$([ -d /run/systemd/system ] && echo yes || echo no)"
-container=$(systemd-detect-virt --container 2>/dev/null || true)
-echo "container=${container:-none}"
-kind=$(stat -fc %T /sys/fs/cgroup 2>/dev/null)
-if [ "$kind" = cgroup2fs ]; then echo cgroups=2; elif [ -d /sys/fs/cgroup/unified ]; then echo cgroups=hybrid; else echo cgroups=1; fi
-echo "capabilities=$(awk '/^CapEff:/ {print $2}' /proc/self/status)"
-echo "swaps=$(($(wc -l < /proc/swaps) - 1))"
-if [ -e /var/lib/mullion/state.json ]; then echo kubernetes=ours; else
-echo "kubernetes=$(ls -d /etc/kubernetes/*.conf /etc/kubernetes/manifests/*.yaml /var/lib/etcd/member 2>/dev/null | head -1)"; fi
-if grep -qE '^nameserver' /etc/resolv.conf 2>/dev/null; then echo resolver=yes; else echo resolver=no; fi
-"#;
-
 /// `CAP_SYS_RESOURCE` among the capabilities of a process.
 const RAISE_LIMITS: u64 = 1 << 24;
 
@@ -34,11 +15,13 @@ const RAISE_LIMITS: u64 = 1 << 24;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Found {
     pub(super) ground: Ground,
+    /// Its addresses: `eth0 192.0.2.11/24`.
+    pub(super) addresses: Vec<String>,
     body: Body,
     has_systemd: bool,
 }
 
-/// Reads what [`SCRIPT`] wrote.
+/// Reads the answer to [`mullion_ssh::Probe::Machine`].
 pub(super) fn read(text: &str) -> Result<Found, StepError> {
     let values: BTreeMap<_, _> = text
         .lines()
@@ -83,6 +66,11 @@ pub(super) fn read(text: &str) -> Result<Found, StepError> {
             },
         },
         has_systemd: word("systemd")? == "yes",
+        addresses: text
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix("address="))
+            .map(str::to_owned)
+            .collect(),
     })
 }
 

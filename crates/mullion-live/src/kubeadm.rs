@@ -5,25 +5,35 @@ use std::net::{TcpStream, ToSocketAddrs as _};
 use std::time::Duration;
 
 use mullion_plan::{
-    Attend, ErrorClass, Membership, News, Prior, SnapshotBefore, StepError, role_labels,
+    Attend, Document, ErrorClass, Membership, News, Prior, SnapshotBefore, StepError, role_labels,
 };
-use mullion_render::{InitKeys, JoinKeys, init, join};
+use mullion_render::{InitDocument, InitKeys, JoinDocument, JoinKeys};
 use mullion_spec::cluster::Duty;
 use mullion_spec::value::{MachineName, Taint};
 use mullion_wire::{Kubeadm, KubeadmPhase, Patience, Request, Secret, Sha256Digest};
 
 use super::talk::Told;
-use super::{Adapter, cluster, settings};
+use super::{Adapter, cluster};
+
+/// How a machine joins.
+pub(super) struct Joining<'a> {
+    pub(super) duty: Duty,
+    pub(super) endpoint: &'a str,
+    pub(super) document: &'a Document<JoinDocument>,
+    pub(super) taints: &'a BTreeSet<Taint>,
+    pub(super) prior: Prior,
+}
 
 impl Adapter<'_> {
     /// The first control plane is up, and we hold the admin's kubeconfig.
     pub(super) fn init(
         &self,
         machine: &MachineName,
-        prior: Prior,
-        endpoint: &str,
+        document: &Document<InitDocument>,
+        (prior, endpoint): (Prior, &str),
         attendant: &dyn Attend,
     ) -> Result<(), StepError> {
+        let document = self.document(machine, document, attendant, |documents| &documents.init)?;
         if prior == Prior::Unknown {
             self.refuse_foreign_cluster(machine, endpoint)?;
         }
@@ -37,9 +47,7 @@ impl Adapter<'_> {
             certificate_key: None,
             patience: *super::lock(&self.patience),
         };
-        let step = init(&self.setting()?, machine, &keys).map_err(|error| {
-            settings::unrendered(&format!("the configuration of {machine}"), &error)
-        })?;
+        let step = document.with(&keys);
         // The agent empties the machine of what an init left that was cut off, before it begins again.
         let told = self.told_at_rest(machine, attendant)?;
         self.save_half_made(machine, &told, attendant);
@@ -77,7 +85,7 @@ impl Adapter<'_> {
         if is_ours {
             return Ok(());
         }
-        let own = self.roster()?.address(machine).map(str::to_owned);
+        let own = self.basis()?.roster.address(machine).map(str::to_owned);
         let host = endpoint.rsplit_once(':').map(|(host, _)| host.to_owned());
         if host == own {
             // Its own address: whatever answers there is what the agent finds inside.
@@ -98,25 +106,34 @@ impl Adapter<'_> {
     pub(super) fn join(
         &self,
         machine: &MachineName,
-        duty: Duty,
-        prior: Prior,
-        taints: &BTreeSet<Taint>,
+        joining: &Joining<'_>,
         attendant: &dyn Attend,
     ) -> Result<(), StepError> {
+        let duty = joining.duty;
+        let document = self.document(machine, joining.document, attendant, |documents| {
+            &documents.join
+        })?;
         let told = self.told_at_rest(machine, attendant)?;
         let has_seat = matches!(&told, Told::Facts(facts) if facts.control_plane);
         if has_seat && is_half_way(&told) {
             // The agent empties the machine before it joins it again, and its etcd may be a member already.
             self.save_etcd(machine, SnapshotBefore::Reset, attendant)?;
         }
+        // An earlier attempt restarted its kubelet, which registers its node without the labels and taints of its role.
+        let is_registering = super::lock(&self.registered).contains(machine);
         // Nobody could look when this was planned: where it is a node already, joining changes nothing.
-        if prior == Prior::Unknown && self.belongs(machine, duty, &told)? {
+        if joining.prior == Prior::Unknown
+            && !is_registering
+            && self.belongs(machine, duty, &told)?
+        {
             return Ok(());
         }
         let api = self.api()?;
         // It is a node by its own word, and somebody deleted its Node object: kubeadm would find nothing to do.
-        if has_joined(&told, duty, &api.id().0) && self.has_no_node(machine) {
-            return self.register(machine, &role_labels(duty), taints, attendant);
+        let is_node = has_joined(&told, duty, &api.id().0);
+        if is_node && (is_registering || self.has_no_node(machine)) {
+            let labels = role_labels(duty);
+            return self.register(machine, &labels, joining.taints, Prior::Absent, attendant);
         }
         // Where the machine itself is none, a node of its name is of one that is no more: the API server may not have
         // missed it yet, or nobody could ask it when this was planned.
@@ -126,13 +143,12 @@ impl Adapter<'_> {
         // Before there is a token, which ends within minutes.
         self.bring_images(machine, duty, attendant)?;
         let lifetime = token_lifetime(*super::lock(&self.patience));
-        let endpoint = self.roster()?.endpoint.clone();
         let token = api
-            .create_join_token(&endpoint, lifetime)
+            .create_join_token(joining.endpoint, lifetime)
             .map_err(|error| {
                 cluster::refused(&format!("no token for {machine} could be made"), &error)
             })?;
-        let joined = self.join_with(machine, duty, &told, &token, attendant);
+        let joined = self.join_with(machine, (duty, &document), &told, &token, attendant);
         // A join that met no API server may meet one later; any other failure would be the same again.
         let joined = joined.map_err(|mut error| {
             if error.class == ErrorClass::Refused && !api.answers(cluster::ANSWER) {
@@ -187,7 +203,7 @@ impl Adapter<'_> {
     fn join_with(
         &self,
         machine: &MachineName,
-        duty: Duty,
+        (duty, document): (Duty, &JoinDocument),
         told: &Told,
         token: &mullion_kube::JoinToken,
         attendant: &dyn Attend,
@@ -208,10 +224,7 @@ impl Adapter<'_> {
             certificate_key: None,
             patience: *super::lock(&self.patience),
         };
-        let step =
-            join(&self.setting()?, machine, &keys, token.discovery.clone()).map_err(|error| {
-                settings::unrendered(&format!("the configuration of {machine}"), &error)
-            })?;
+        let step = document.with(&keys, token.discovery.clone());
         self.ask(machine, &Request::Kubeadm { step }, attendant)?;
         Ok(())
     }

@@ -9,11 +9,15 @@
 //! # Current limitations
 //!
 //! - One adapter serves one cluster and one run.
-//! - Some steps still derive what they apply from the model: `Join`, `Init`, `ApplyBlueprint` and `ApplyObjects`.
+//! - Which images of the cluster's own a machine of the user's is brought follows from the model, and is in no document.
 
 mod addresses;
 mod admin;
+#[cfg(test)]
+mod calls;
 mod cluster;
+mod differences;
+mod documents;
 mod drivers;
 mod etcd;
 mod fitness;
@@ -40,7 +44,6 @@ mod proofs;
 mod purge;
 mod renewal;
 mod restarts;
-mod settings;
 mod starts;
 mod state;
 mod supply;
@@ -58,9 +61,10 @@ use mullion_catalog::Model;
 use mullion_kube::Api;
 use mullion_machines::{Driver, Hosts};
 use mullion_plan::{
-    Action, Attend, ClusterUid, Discover, DiscoverError, ErrorClass, Observed, Part, PartKind,
-    Perform, Plan, Roster, Step, StepError, StepId, Unusable, Wanted,
+    Action, Attend, ClusterUid, Discover, DiscoverError, ErrorClass, MachineDocuments, Observed,
+    Part, PartKind, Perform, Plan, Roster, Step, StepError, StepId, Unusable, Wanted,
 };
+use mullion_render::Ground;
 use mullion_rights::Opened;
 use mullion_spec::cluster::Cluster;
 use mullion_spec::value::{ClusterName, MachineName, SecretRef};
@@ -71,12 +75,11 @@ use mullion_wire::{Content, Patience, Secret, Sha256Digest};
 
 use addresses::Addresses;
 use drivers::Drivers;
-use grounds::Grounds;
 use proofs::Changes;
 use restarts::Restarts;
 use starts::Starts;
 
-pub use node_address::chosen_address;
+pub use differences::PlanDifferences;
 pub use purge::{KeptTemplate, PurgeError, Purged, PurgedFolders};
 pub use state::{ClusterState, LoginKey, StateError, Taken};
 
@@ -218,6 +221,14 @@ pub enum AdapterError {
     Ssh(#[source] mullion_ssh::TransportError),
 }
 
+/// What a plan was made from.
+struct Basis {
+    /// Who is where.
+    roster: Roster,
+    /// What was found.
+    observed: Observed,
+}
+
 /// The real world behind planning's ports, for one cluster.
 pub struct Adapter<'a> {
     model: &'a Model,
@@ -225,16 +236,21 @@ pub struct Adapter<'a> {
     state: ClusterState,
     store: Store,
     templates: Templates,
+    /// What builds them.
+    builder: Box<dyn supply::BuildTemplates>,
     drivers: Drivers,
     ssh: Ssh,
     sessions: Mutex<BTreeMap<MachineName, Session>>,
-    grounds: Grounds,
+    /// What machines stand on, as they told in this run.
+    grounds: Mutex<BTreeMap<MachineName, Ground>>,
+    /// The documents that inspections of this run led to.
+    rendered: Mutex<BTreeMap<MachineName, MachineDocuments>>,
     /// By which address machines are nodes, as far as that was found out.
     node_addresses: Mutex<BTreeMap<MachineName, IpAddr>>,
     /// The addresses that agents told.
     addresses: Addresses,
-    /// Who is where: known once the world was looked at.
-    roster: RwLock<Option<Arc<Roster>>>,
+    /// What the plan was made from: known once the world was looked at.
+    basis: RwLock<Option<Arc<Basis>>>,
     /// What the name of the endpoint leads to, asked once.
     endpoint_addresses: OnceLock<Vec<IpAddr>>,
     api: Mutex<Option<Arc<Api>>>,
@@ -280,13 +296,15 @@ impl<'a> Adapter<'a> {
             store: Store::open_with(&outfit.cache, outfit.custody.clone())?,
             templates: Templates::new(outfit.place.join("templates"))
                 .of_sources(outfit.custody.claims.whole().as_deref()),
+            builder: Box::new(supply::BuildHere),
             drivers: Drivers::new(drivers),
             ssh: Ssh::new().map_err(AdapterError::Ssh)?,
             sessions: Mutex::default(),
-            grounds: Grounds::default(),
+            grounds: Mutex::default(),
+            rendered: Mutex::default(),
             node_addresses: Mutex::default(),
             addresses: Addresses::default(),
-            roster: RwLock::default(),
+            basis: RwLock::default(),
             endpoint_addresses: OnceLock::new(),
             api: Mutex::default(),
             restarts: Restarts::default(),
@@ -388,20 +406,25 @@ impl<'a> Adapter<'a> {
                 version: agent.version.clone(),
             }));
         }
-        wanted.documents = self.documents();
+        wanted.contents = self.contents();
+        wanted.archives = self.archives();
         wanted
     }
 
-    /// Takes down who is where, for the steps of the plan that is made of the same facts.
-    pub fn seat(&self, roster: Roster) {
-        self.grounds.ask_anew();
+    /// Takes down what a plan is made from, for its steps.
+    pub fn seat(&self, wanted: &Wanted<'_>, observed: &Observed) {
         lock(&self.node_addresses).clear();
-        let mut held = self.roster.write().unwrap_or_else(PoisonError::into_inner);
-        *held = Some(Arc::new(roster));
+        lock(&self.rendered).clear();
+        let basis = Basis {
+            roster: Roster::of(wanted, observed),
+            observed: observed.clone(),
+        };
+        let mut held = self.basis.write().unwrap_or_else(PoisonError::into_inner);
+        *held = Some(Arc::new(basis));
     }
 
-    fn roster(&self) -> Result<Arc<Roster>, StepError> {
-        let held = self.roster.read().unwrap_or_else(PoisonError::into_inner);
+    fn basis(&self) -> Result<Arc<Basis>, StepError> {
+        let held = self.basis.read().unwrap_or_else(PoisonError::into_inner);
         held.clone()
             .ok_or_else(|| StepError::new(ErrorClass::Refused, "nobody has looked who is where"))
     }
@@ -470,83 +493,118 @@ impl Perform for Adapter<'_> {
             self.forget_proofs()?;
         }
         self.keep_addresses()?;
+        self.keep_grounds()?;
         let attendant: &dyn Attend = &notes::Noting {
             notes: &self.notes,
             attendant,
         };
         match &step.action {
             Action::Fetch { part } => self.fetch(part, attendant),
-            Action::CheckStock { parts, .. } => self.check_stock(parts),
+            Action::CheckStock { parts } => self.check_stock(parts),
             Action::BuildTemplate {
                 template,
-                os,
+                driver,
+                system,
                 parts,
-                ..
-            } => self.build_template(template, *os, parts, attendant),
+                images,
+                containerd,
+            } => {
+                let content = supply::TemplateContent {
+                    driver: *driver,
+                    system,
+                    parts,
+                    images,
+                    containerd: containerd.as_ref().map(|text| text.as_str()),
+                };
+                self.build_template(template, &content, attendant)
+            }
             Action::MakeNetwork {
                 place,
                 network,
                 access,
-                ..
             } => self.make_network(place, *network, *access, attendant),
             Action::MakeMachine {
+                place,
+                driver,
                 template,
+                os,
                 size,
                 address,
                 network,
-                driver,
                 autostart,
-                ..
+                names,
+                name_servers,
             } => {
-                let wish = machine::Making {
+                let making = machine::Making {
+                    place,
                     driver: *driver,
                     template,
+                    os: *os,
                     size: *size,
                     address: *address,
                     network: *network,
                     autostart: *autostart,
+                    names,
+                    name_servers,
                 };
-                self.make_machine(machine()?, &wish, attendant)
+                self.make_machine(machine()?, &making, attendant)
             }
-            Action::StartMachine => self.start_machine(machine()?, attendant),
+            Action::StartMachine {
+                names,
+                name_servers,
+            } => self.start_machine(machine()?, names, name_servers, attendant),
             Action::SetAutostart { autostart } => self.set_autostart(machine()?, *autostart),
-            Action::Reach { .. } => self.reach(machine()?),
-            Action::Inspect { .. } => self.inspect(machine()?),
-            Action::InstallAgent { prior, .. } => self.install_agent(machine()?, *prior, attendant),
-            Action::RunBefore { commands } => {
-                self.run_commands(machine()?, commands, "before", attendant)
+            Action::Reach { address } => self.reach(machine()?, address),
+            Action::Inspect { os, profile } => self.inspect(machine()?, *os, profile, attendant),
+            Action::InstallAgent { os, version, prior } => {
+                self.install_agent(machine()?, (*os, version.as_deref()), *prior, attendant)
             }
-            Action::RunAfter { commands } => {
-                self.run_commands(machine()?, commands, "after", attendant)
-            }
-            Action::EnableFeatures { features, .. } => {
+            Action::RunBefore {
+                commands,
+                variables,
+            } => self.run_commands(machine()?, (commands, variables), "before", attendant),
+            Action::RunAfter {
+                commands,
+                variables,
+            } => self.run_commands(machine()?, (commands, variables), "after", attendant),
+            Action::EnableFeatures { features } => {
                 self.enable_features(machine()?, features, attendant)
             }
             Action::Reboot => self.reboot(machine()?, attendant),
-            Action::ApplyBlueprint { blueprint, .. } => {
-                self.apply(machine()?, blueprint, attendant)
-            }
+            Action::ApplyBlueprint { document } => self.apply(machine()?, document, attendant),
             Action::AwaitApi { endpoint } => self.await_api(step.machine.as_ref(), endpoint),
             Action::Init {
-                prior, endpoint, ..
-            } => self.init(machine()?, *prior, endpoint, attendant),
+                endpoint,
+                document,
+                prior,
+            } => self.init(machine()?, document, (*prior, endpoint), attendant),
             Action::Join {
                 duty,
-                prior,
+                endpoint,
+                document,
                 taints,
-                ..
-            } => self.join(machine()?, *duty, *prior, taints, attendant),
-            Action::Register { labels, taints, .. } => {
-                self.register(machine()?, labels, taints, attendant)
+                prior,
+            } => {
+                let joining = kubeadm::Joining {
+                    duty: *duty,
+                    endpoint,
+                    document,
+                    taints,
+                    prior: *prior,
+                };
+                self.join(machine()?, &joining, attendant)
             }
+            Action::Register {
+                labels,
+                taints,
+                prior,
+            } => self.register(machine()?, labels, taints, *prior, attendant),
             Action::SaveEtcd { before } => self.save_etcd(machine()?, *before, attendant),
             Action::Renew { endpoint } => self.renew(machine()?, endpoint.as_deref(), attendant),
             Action::Drain => self.drain(machine()?, attendant),
             Action::Reset { keeps_etcd } => self.reset(machine()?, *keeps_etcd, attendant),
             Action::Forget { membership } => self.forget(machine()?, *membership),
-            Action::ApplyObjects {
-                set, fingerprint, ..
-            } => self.apply_objects(set, fingerprint),
+            Action::ApplyObjects { set, objects } => self.apply_objects(set, objects),
             Action::RemoveObjects { set } => self.remove_objects(set),
             Action::ApproveCertificates => self.approve_certificates(machine()?),
             Action::Mark {
@@ -555,12 +613,14 @@ impl Perform for Adapter<'_> {
                 drop_labels,
                 drop_taints,
             } => self.mark(machine()?, labels, taints, drop_labels, drop_taints),
-            Action::AwaitNodeNetwork { .. } => self.await_node_network(machine()?),
+            Action::AwaitNodeNetwork { connection } => {
+                self.await_node_network(machine()?, *connection)
+            }
             Action::AwaitReady => self.await_ready(machine()?),
             Action::ReleaseMachine => self.release_machine(machine()?, attendant),
             Action::RemoveMachine => self.remove_machine(machine()?, attendant),
             Action::RemoveNetwork { place } => self.remove_network(place, attendant),
-            Action::Verify { suite } => self.verify(suite),
+            Action::Verify { suite, rollouts } => self.verify(suite, rollouts),
         }
     }
 

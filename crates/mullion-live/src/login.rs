@@ -246,7 +246,20 @@ impl Adapter<'_> {
         answer
     }
 
-    pub(super) fn reach(&self, machine: &MachineName) -> Result<(), StepError> {
+    /// A login works on the machine, where it was planned to be.
+    pub(super) fn reach(&self, machine: &MachineName, address: &str) -> Result<(), StepError> {
+        let found = self.door(machine)?.address;
+        // A machine of the user's may be known by its name in one place, and by its address in another.
+        let is_address = |text: &str| text.parse::<std::net::IpAddr>().is_ok();
+        if is_address(address) && is_address(&found) && found != address {
+            let words = format!("{machine} is at {found}, and {address} was planned with");
+            return Err(StepError::new(ErrorClass::Outdated, words));
+        }
+        self.log_in(machine)
+    }
+
+    /// A login works on the machine.
+    pub(super) fn log_in(&self, machine: &MachineName) -> Result<(), StepError> {
         let word = self.driver_of(machine)?;
         let takes_key =
             |error: &DriverError| failed(format!("{machine} takes no login key"), error);

@@ -168,7 +168,7 @@ mod tests {
         assert_eq!(log_of(&step(None, api())), Some(Log::ControlPlane));
         let ready = step(Some("cp1"), Action::AwaitReady);
         assert_eq!(log_of(&ready), Some(Log::Kubelet(&cp1)));
-        assert_eq!(log_of(&step(Some("cp1"), Action::StartMachine)), None);
+        assert_eq!(log_of(&step(Some("cp1"), mullion_testkit::start())), None);
     }
 
     #[test]

@@ -7,8 +7,11 @@ use mullion_plan::{
     MachineFacts, Observed, Place, Power, StepError, Trouble,
 };
 use mullion_spec::value::MachineName;
+use mullion_spec::words::Os;
+use mullion_ssh::{Probe, ReadTransport as _};
 use mullion_wire::{Facts, Feature, KubeadmPhase, Mark};
 
+use super::inspect::{self, Found};
 use super::machine::Label;
 use super::talk::Told;
 use super::{Adapter, cluster, identity, renewal, talk};
@@ -17,6 +20,13 @@ use super::{Adapter, cluster, identity, renewal, talk};
 const AT_ONCE: usize = 32;
 
 /// What came of looking into a machine.
+struct Sight {
+    answer: Answer,
+    /// What it stands on and its addresses; none for Windows.
+    found: Option<Found>,
+}
+
+/// What its agent answered.
 enum Answer {
     /// What its agent knows.
     Facts(Box<Facts>),
@@ -84,6 +94,9 @@ impl Adapter<'_> {
         })?;
         let mut here = HostFacts::default();
         for (kind, found) in found {
+            if let Some(ground) = found.ground {
+                here.grounds.insert(kind, ground);
+            }
             here.network = here.network.or(found.network);
             here.network_lacks = here.network_lacks.or(found.network_lacks);
             here.network_access = here.network_access.or(found.network_access);
@@ -107,6 +120,12 @@ impl Adapter<'_> {
                 whole(&error)
             )));
         }
+        self.recall_grounds(&mut observed).map_err(|error| {
+            failed(format!(
+                "what machines stood on cannot be read: {}",
+                whole(&error)
+            ))
+        })?;
         observed.cluster = self.look_at_cluster(&observed);
         if let Some(cluster) = &mut observed.cluster {
             self.doubt(cluster)
@@ -125,12 +144,12 @@ impl Adapter<'_> {
             .filter(|(_, facts)| facts.whole && facts.power == Power::On)
             .map(|(name, _)| name.clone())
             .collect();
-        let mut answers: BTreeMap<MachineName, Answer> = BTreeMap::new();
+        let mut answers: BTreeMap<MachineName, Sight> = BTreeMap::new();
         for some in names.chunks(AT_ONCE) {
             std::thread::scope(|scope| {
                 let asked: Vec<_> = some
                     .iter()
-                    .map(|name| (name, scope.spawn(move || self.facts_of(name))))
+                    .map(|name| (name, scope.spawn(move || self.sight_of(name))))
                     .collect();
                 for (name, thread) in asked {
                     // A look that ended badly is no look.
@@ -145,11 +164,23 @@ impl Adapter<'_> {
         }
         // Read when everything was found: it is known by now, or there is none.
         let own = self.own_id().ok().flatten();
-        for (name, answer) in answers {
+        for (name, sight) in answers {
             let Some(machine) = observed.machines.get_mut(&name) else {
                 continue;
             };
-            match answer {
+            if let Some(found) = sight.found {
+                machine.ground = Some(found.ground);
+                self.stands_on(&name, found.ground);
+                machine.addresses = found.addresses;
+            } else if let Answer::Facts(facts) = &sight.answer {
+                machine.addresses.clone_from(&facts.addresses);
+            }
+            if !self.is_told(&name) {
+                // Only a choice among them needs them, and others change with every pod.
+                machine.addresses.clear();
+                machine.address = machine.address.or_else(|| self.login_address(&name));
+            }
+            match sight.answer {
                 // Nobody has done anything there yet.
                 Answer::NoAgent => machine.inside = Some(Inside::default()),
                 Answer::Refused(trouble) => machine.trouble = Some(trouble),
@@ -198,6 +229,24 @@ impl Adapter<'_> {
             Some(id) if own != Some(&id) => Err(self.other_id(id, own, None)),
             _ => Ok(Claimant::Ours),
         }
+    }
+
+    /// What can be seen inside; nothing where nobody could log in.
+    fn sight_of(&self, machine: &MachineName) -> Option<Sight> {
+        let answer = self.facts_of(machine)?;
+        let found = match self.os(machine) {
+            Os::Linux => {
+                // A connection may be lost in between. One that cannot tell it is inspected before anything is laid down on it.
+                let mut tries = (0..2).filter_map(|_| {
+                    let told = self.session(machine).ok()?.answer(&Probe::Machine);
+                    let told = told.inspect_err(|_| self.drop_session(machine));
+                    inspect::read(&told.ok()?.out).ok()
+                });
+                tries.next()
+            }
+            Os::Windows => None,
+        };
+        Some(Sight { answer, found })
     }
 
     /// What an agent says; nothing where nobody could log in.

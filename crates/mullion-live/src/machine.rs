@@ -1,36 +1,38 @@
 //! Machines: made, started, reached, looked at, prepared, released, removed.
 
-use std::net::Ipv4Addr;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
 
 use ipnet::Ipv4Net;
 use mullion_machines::{DriverError, Hosts, MachineWish, NetworkWish, Stop};
 use mullion_plan::{
-    Attend, Blueprint, ClusterUid, ErrorClass, News, Place, Prior, Size, StepError, TemplateId,
-    UserCommand,
+    Applied, Attend, Carried, ClusterUid, Document, ErrorClass, Names, News, Place, Prior, Size,
+    StepError, TemplateId, UserCommand,
 };
-use mullion_render::login_variables;
+use mullion_render::MachineDocument;
 use mullion_rights::Opened;
 use mullion_spec::cluster::Group;
 use mullion_spec::value::MachineName;
 use mullion_spec::words::{Driver, MachineAccess, Os};
 use mullion_ssh::{Command, Transport as _, quoted};
-use mullion_wire::{
-    Blueprint as Document, Content, Mark, Request, Sha256Digest, UserCommand as WireCommand,
-};
+use mullion_wire::{Blueprint, Content, Mark, Request, Sha256Digest, UserCommand as WireCommand};
 use serde::{Deserialize, Serialize};
 
-use super::settings::unrendered;
 use super::talk::{self, Told, lost};
 use super::{Adapter, lock, unload};
 
 /// What a machine is made as.
 pub(super) struct Making<'a> {
+    pub(super) place: &'a Place,
     pub(super) driver: Driver,
     pub(super) template: &'a TemplateId,
+    pub(super) os: Os,
     pub(super) size: Size,
     pub(super) address: Ipv4Addr,
     pub(super) network: Ipv4Net,
     pub(super) autostart: bool,
+    pub(super) names: &'a Names,
+    pub(super) name_servers: &'a [IpAddr],
 }
 
 /// What we write down on a machine with its blueprint: whose it is, and which state the plan calls this.
@@ -41,7 +43,13 @@ pub(super) struct Label {
     /// The cluster's id. Older versions wrote none: then the name alone says whose it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) id: Option<ClusterUid>,
-    pub(super) blueprint: Blueprint,
+    pub(super) blueprint: Applied,
+}
+
+/// Names as drivers take them.
+fn hosts(names: &Names) -> Hosts {
+    let names = names.0.iter();
+    names.map(|(name, at)| (name.as_str(), *at)).collect()
 }
 
 pub(super) fn failed(what: String, error: &DriverError) -> StepError {
@@ -125,8 +133,9 @@ impl Adapter<'_> {
         attendant: &dyn Attend,
     ) -> Result<(), StepError> {
         self.starts.made(machine);
+        self.forget_ground(machine)?;
         let key = self.login_key()?;
-        let hosts = self.names()?;
+        let hosts = hosts(making.names);
         // First: whoever is cut off in between makes the machine again, and tells it again.
         self.tell_others(machine, &hosts, attendant)?;
         let wish = MachineWish {
@@ -134,26 +143,20 @@ impl Adapter<'_> {
             name: machine.clone(),
             template: making.template.clone(),
             template_path: self.templates.path(making.template),
+            os: making.os,
             size: making.size,
             address: making.address,
             network: making.network,
             authorized_keys: vec![key.public],
             hosts,
-            dns: self.cluster().network.upstream_dns.clone(),
+            dns: making.name_servers.to_vec(),
             autostart: making.autostart,
             identity: Some(self.identity()?),
         };
         self.drivers
-            .get(making.driver)
+            .at(making.place, making.driver)
             .and_then(|driver| driver.make(&wish, attendant))
             .map_err(|error| failed(format!("{machine} could not be made"), &error))
-    }
-
-    /// The names that machines which we made know each other by.
-    fn names(&self) -> Result<Hosts, StepError> {
-        let roster = self.roster()?;
-        let known = roster.known();
-        Ok(known.map(|(name, at)| (name.as_str(), at)).collect())
     }
 
     /// Tells the machines that run of one that comes; those that do not run are told when they are started. No cluster
@@ -190,22 +193,36 @@ impl Adapter<'_> {
     pub(super) fn start_machine(
         &self,
         machine: &MachineName,
+        names: &Names,
+        name_servers: &[IpAddr],
         attendant: &dyn Attend,
     ) -> Result<(), StepError> {
         self.drop_session(machine);
         self.starts.started_once(machine, || self.said(machine));
         let driver = self.driver_of(machine)?;
         self.claim(machine, driver)?;
-        let hosts = self.names()?;
         let cluster = &self.cluster().name;
         self.drivers
             .get(driver)
             .and_then(|driver| {
                 // Others may have come and gone since it was up, and this computer may ask other servers.
-                driver.set_hosts(cluster, machine, &hosts)?;
-                driver.set_dns(cluster, machine, &self.cluster().network.upstream_dns)?;
-                driver.start(cluster, machine, attendant)
+                driver.set_hosts(cluster, machine, &hosts(names))?;
+                driver.set_dns(cluster, machine, name_servers)
             })
+            .map_err(|error| failed(format!("{machine} could not be started"), &error))?;
+        self.switch_on(machine, driver, attendant)
+    }
+
+    /// Starts a machine as it is.
+    pub(super) fn switch_on(
+        &self,
+        machine: &MachineName,
+        driver: Driver,
+        attendant: &dyn Attend,
+    ) -> Result<(), StepError> {
+        self.drivers
+            .get(driver)
+            .and_then(|driver| driver.start(&self.cluster().name, machine, attendant))
             .map_err(|error| failed(format!("{machine} could not be started"), &error))
     }
 
@@ -227,13 +244,8 @@ impl Adapter<'_> {
             .map_err(|error| unlabelled(&error))
     }
 
-    /// A machine that we made asks the servers of the file for names, also where the file has others since.
-    fn set_dns(&self, machine: &MachineName) -> Result<(), StepError> {
-        let is_made = |group: &Group| group.carrier.is_made();
-        if !self.group(machine).is_some_and(is_made) {
-            return Ok(());
-        }
-        let servers = &self.cluster().network.upstream_dns;
+    /// A machine that we made asks these servers for names, also where the file had others before.
+    fn set_dns(&self, machine: &MachineName, servers: &[IpAddr]) -> Result<(), StepError> {
         self.drivers
             .get(self.driver_of(machine)?)
             .and_then(|driver| driver.set_dns(&self.cluster().name, machine, servers))
@@ -287,20 +299,25 @@ impl Adapter<'_> {
             .get(driver)
             .and_then(|driver| driver.remove(&self.cluster().name, machine, attendant))
             .map_err(|error| failed(format!("{machine} could not be removed"), &error))?;
+        self.forget_ground(machine)?;
         self.forget_addresses(machine)
     }
 
     pub(super) fn install_agent(
         &self,
         machine: &MachineName,
+        (os, version): (Os, Option<&str>),
         prior: Prior,
         attendant: &dyn Attend,
     ) -> Result<(), StepError> {
-        let os = self.os(machine);
         let agent = match os {
             Os::Linux => &self.outfit.agent,
             Os::Windows => &self.windows_outfit()?.agent,
         };
+        if version.is_some_and(|version| version != agent.version) {
+            let words = format!("this program has the agent {} only", agent.version);
+            return Err(StepError::new(ErrorClass::Outdated, words));
+        }
         self.take(machine)?;
         self.claim(machine, self.driver_of(machine)?)?;
         let session = self.session(machine)?;
@@ -341,31 +358,38 @@ impl Adapter<'_> {
     pub(super) fn apply(
         &self,
         machine: &MachineName,
-        mark: &Blueprint,
+        document: &Document<MachineDocument>,
         attendant: &dyn Attend,
     ) -> Result<(), StepError> {
+        let document =
+            self.document(machine, document, attendant, |documents| &documents.machine)?;
         self.is_back(machine)?;
         self.claim(machine, self.driver_of(machine)?)?;
-        self.set_dns(machine)?;
-        self.find_ground(machine)?;
-        let document = self.blueprint(machine)?;
-        self.bring_contents(machine, &document, attendant)?;
-        if self.lacks_users_images(machine, mark)? {
+        if let Some(servers) = &document.name_servers {
+            self.set_dns(machine, servers)?;
+        }
+        let blueprint = self.bound(&document, attendant)?;
+        self.bring_contents(machine, &blueprint, attendant)?;
+        if self.lacks_users_images(machine, &document)? {
             // After everything else, since containerd may be what the blueprint mends. Until they are there, the mark
             // must not say that they are.
-            let first = mark.without_images();
-            self.apply_document(machine, document.clone(), &first, attendant)?;
-            self.bring_users_images(machine, attendant)?;
+            let first = Carried::new(MachineDocument {
+                images: BTreeMap::new(),
+                ..(*document).clone()
+            });
+            let first = Applied::of(&first);
+            self.apply_document(machine, blueprint.clone(), &first, attendant)?;
+            self.bring_users_images(machine, &document.images, attendant)?;
         }
-        self.apply_document(machine, document, mark, attendant)
+        self.apply_document(machine, blueprint, &Applied::of(&document), attendant)
     }
 
     /// Lets the agent apply a blueprint, and remember it by that mark.
     fn apply_document(
         &self,
         machine: &MachineName,
-        document: Document,
-        mark: &Blueprint,
+        blueprint: Blueprint,
+        mark: &Applied,
         attendant: &dyn Attend,
     ) -> Result<(), StepError> {
         let label = Label {
@@ -380,13 +404,10 @@ impl Adapter<'_> {
             )
             .because(&error)
         })?;
-        let request = Request::Apply {
-            blueprint: document,
-            mark,
-        };
+        let request = Request::Apply { blueprint, mark };
         let answer = self.ask(machine, &request, attendant)?;
-        if answer.changed > 0 {
-            // Services that use what was changed have been restarted, kubelet perhaps among them.
+        if answer.restarts_kubelet {
+            // One that runs on says nothing new for minutes.
             self.starts.started(machine, self.said(machine));
         }
         self.start_anew_for(machine, answer.reboot, attendant)
@@ -396,15 +417,15 @@ impl Adapter<'_> {
     fn bring_contents(
         &self,
         machine: &MachineName,
-        document: &Document,
+        blueprint: &Blueprint,
         attendant: &dyn Attend,
     ) -> Result<(), StepError> {
         let is_stored = |file: &mullion_wire::File| matches!(file.content, Content::Stored { .. });
-        if !document.files.iter().any(is_stored) {
+        if !blueprint.files.iter().any(is_stored) {
             return Ok(());
         }
         let request = Request::Missing {
-            blueprint: document.clone(),
+            blueprint: blueprint.clone(),
         };
         self.send_missing(
             machine,
@@ -465,31 +486,24 @@ impl Adapter<'_> {
         })
     }
 
-    /// The beginning of a line for a shell that tells a user's command of the proxy, on a machine that we make.
-    fn login_exports(&self, machine: &MachineName) -> Result<String, StepError> {
-        let is_made = self
-            .group(machine)
-            .is_some_and(|group| group.carrier.is_made());
-        if !is_made || self.os(machine) == Os::Windows {
-            return Ok(String::new());
-        }
-        let variables = login_variables(&self.setting()?, machine)
-            .map_err(|error| unrendered(&format!("the proxy of {machine}"), &error))?;
+    /// Runs commands of the user's, each told those variables.
+    pub(super) fn run_commands(
+        &self,
+        machine: &MachineName,
+        (commands, variables): (&[UserCommand], &BTreeMap<String, String>),
+        list: &str,
+        attendant: &dyn Attend,
+    ) -> Result<(), StepError> {
+        // Where they were not known when this was planned, the inspection has led to them.
+        let rendered = lock(&self.rendered).get(machine).cloned();
+        let variables = rendered
+            .as_ref()
+            .map_or(variables, |found| &found.variables);
         let lines = variables.iter();
         let lines: Vec<_> = lines
             .map(|(name, value)| format!("export {name}={}\n", quoted(value)))
             .collect();
-        Ok(lines.concat())
-    }
-
-    pub(super) fn run_commands(
-        &self,
-        machine: &MachineName,
-        commands: &[UserCommand],
-        list: &str,
-        attendant: &dyn Attend,
-    ) -> Result<(), StepError> {
-        let told = self.login_exports(machine)?;
+        let told = lines.concat();
         let commands = commands.iter().map(|command| WireCommand {
             run: format!("{told}{}", command.run),
             mark: command.fingerprint.to_string(),

@@ -63,6 +63,11 @@ impl Scene {
         Adapter::new(&self.model, outfit, drivers).unwrap()
     }
 
+    /// The folder with everything that the adapter keeps.
+    pub(super) fn folder(&self) -> &std::path::Path {
+        self.folder.path()
+    }
+
     /// What is kept of the cluster between runs.
     pub(super) fn state(&self) -> ClusterState {
         let name = &self.model.cluster().name;
@@ -105,6 +110,7 @@ pub(super) fn make_of(
         cluster,
         name,
         template,
+        os: mullion_spec::words::Os::Linux,
         template_path: "/templates".into(),
         size: Size {
             cpus: 1,

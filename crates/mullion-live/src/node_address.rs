@@ -3,7 +3,7 @@
 use std::net::{IpAddr, ToSocketAddrs as _};
 
 use ipnet::Ipv4Net;
-use mullion_plan::{ErrorClass, Roster, StepError};
+use mullion_plan::{ErrorClass, StepError, address_in_line, chosen_address};
 use mullion_spec::cluster::NodeIp;
 use mullion_spec::value::MachineName;
 
@@ -11,6 +11,17 @@ use super::talk::Told;
 use super::{Adapter, lock};
 
 impl Adapter<'_> {
+    /// The address that the name of a machine of the user's leads to, where the file has it by its name.
+    pub(super) fn login_address(&self, machine: &MachineName) -> Option<IpAddr> {
+        let group = self.group(machine)?;
+        if group.node_ip.is_some() {
+            return None;
+        }
+        let machine = self.cluster().machine(machine)?;
+        let given = machine.given_address()?.to_string();
+        resolved(&machine.name, &given).ok()
+    }
+
     /// The one that the file names, else the one that it is logged in to by.
     pub(super) fn node_address(&self, machine: &MachineName) -> Result<IpAddr, StepError> {
         if let Some(found) = lock(&self.node_addresses).get(machine) {
@@ -21,8 +32,8 @@ impl Adapter<'_> {
             Some(NodeIp::Address(address)) => *address,
             Some(wish) => self.told_address(machine, wish)?,
             None => {
-                let roster = self.roster()?;
-                resolved(machine, roster.address(machine).unwrap_or_default())?
+                let basis = self.basis()?;
+                resolved(machine, basis.roster.address(machine).unwrap_or_default())?
             }
         };
         lock(&self.node_addresses).insert(machine.clone(), found);
@@ -84,14 +95,6 @@ impl Adapter<'_> {
         }
         Ok(found)
     }
-
-    /// Those of the machines that can be told.
-    pub(super) fn node_addresses(&self, roster: &Roster) -> Vec<(MachineName, IpAddr)> {
-        let machines = roster.addresses.iter();
-        machines
-            .filter_map(|(machine, _)| Some((machine.clone(), self.node_address(machine).ok()?)))
-            .collect()
-    }
 }
 
 /// Where an address was looked for, for people.
@@ -103,30 +106,12 @@ fn place(wish: &NodeIp) -> String {
     }
 }
 
-/// The first IPv4 address that fits, among lines such as `host0 10.99.0.11/24`. An adapter's name may hold spaces.
-pub fn chosen_address(wish: &NodeIp, lines: &[String]) -> Option<IpAddr> {
-    let mut found = lines.iter().filter_map(|line| parsed(line));
-    let fits = |adapter: &str, address: IpAddr| match wish {
-        NodeIp::Address(wanted) => address == *wanted,
-        NodeIp::Network(network) => network.contains(&address),
-        NodeIp::Adapter(name) => adapter.eq_ignore_ascii_case(name) && address.is_ipv4(),
-    };
-    found
-        .find(|(adapter, address)| fits(adapter, *address))
-        .map(|(_, address)| address)
-}
-
-/// The adapter and the address of a line such as `host0 10.99.0.11/24`.
-fn parsed(line: &str) -> Option<(&str, IpAddr)> {
-    let (adapter, address) = line.rsplit_once(' ')?;
-    let (address, _) = address.split_once('/').unwrap_or((address, ""));
-    Some((adapter, address.parse().ok()?))
-}
-
 /// The addresses in lines such as `host0 10.99.0.11/24` that no other machine may have. Left out are those that several
 /// machines may have: on bridges for pods, and on a link of their own.
 fn own_addresses(pods: Ipv4Net, lines: &[String]) -> Vec<IpAddr> {
-    let addresses = lines.iter().filter_map(|line| Some(parsed(line)?.1));
+    let addresses = lines
+        .iter()
+        .filter_map(|line| Some(address_in_line(line)?.1));
     addresses
         .filter(|address| !matches!(address, IpAddr::V4(v4) if pods.contains(v4)))
         .filter(|address| !is_link_local(*address))
@@ -152,34 +137,18 @@ fn resolved(machine: &MachineName, text: &str) -> Result<IpAddr, StepError> {
             .hint("write the machine's IPv4 address, or see to it that its name can be resolved")
     };
     let found = (text, 0).to_socket_addrs();
-    let mut found = found.map_err(|error| unknown(&format!("cannot be resolved ({error})")))?;
+    let found = found.map_err(|error| unknown(&format!("cannot be resolved ({error})")))?;
+    // Servers of names give several addresses in another order each time.
     found
-        .find(std::net::SocketAddr::is_ipv4)
+        .filter(std::net::SocketAddr::is_ipv4)
         .map(|address| address.ip())
+        .min()
         .ok_or_else(|| unknown("has no IPv4 address"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_address_is_chosen_by_network_or_adapter() {
-        let lines = [
-            "eth0 192.0.2.11/24",
-            "eth0 fe80::1/64",
-            "Ethernet 2 198.51.100.7/24",
-        ];
-        let lines = lines.map(str::to_owned);
-        let by = |wish: NodeIp| chosen_address(&wish, &lines).map(|address| address.to_string());
-        let network = |text: &str| NodeIp::Network(text.parse().unwrap());
-        assert_eq!(by(network("198.51.100.0/24")).unwrap(), "198.51.100.7");
-        assert_eq!(by(network("10.0.0.0/8")), None);
-        let adapter = |text: &str| NodeIp::Adapter(text.into());
-        assert_eq!(by(adapter("eth0")).unwrap(), "192.0.2.11");
-        assert_eq!(by(adapter("ethernet 2")).unwrap(), "198.51.100.7");
-        assert_eq!(by(adapter("eth1")), None);
-    }
 
     #[test]
     fn promise_11_every_address_of_another_machine_counts_as_its_own() {

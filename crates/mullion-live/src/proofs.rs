@@ -198,7 +198,7 @@ mod tests {
             perform(Action::AwaitReady).unwrap_err();
             assert_eq!(scene.state().proofs().unwrap(), Some(proven().proven));
             assert!(is_proven());
-            perform(Action::StartMachine).unwrap_err();
+            perform(mullion_testkit::start()).unwrap_err();
             assert_eq!(scene.state().proofs().unwrap(), Some(BTreeSet::new()));
             assert!(!is_proven());
         }
@@ -283,7 +283,7 @@ mod tests {
         let adapter = scene.adapter();
         // There is no kubeconfig, so nobody can ask the cluster.
         assert_eq!(adapter.forget_before(SUITE), Ok(()), "nothing was changed");
-        let _ = adapter.perform(&step(Action::StartMachine), &Unattended);
+        let _ = adapter.perform(&step(mullion_testkit::start()), &Unattended);
         assert!(adapter.forget_before(SUITE).is_err());
         // The run was killed, or ended, before the API server answered. The next one asks for it.
         assert!(scene.adapter().forget_before(SUITE).is_err());
@@ -295,6 +295,7 @@ mod tests {
             .keep_proofs(&["another".to_owned()].into())
             .unwrap();
         let verify = Action::Verify {
+            rollouts: Vec::new(),
             suite: SUITE.into(),
         };
         scene

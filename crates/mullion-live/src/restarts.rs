@@ -229,7 +229,7 @@ impl Adapter<'_> {
             later => later,
         };
         self.starts.started(machine, before);
-        self.start_machine(machine, attendant)
+        self.switch_on(machine, self.driver_of(machine)?, attendant)
     }
 
     /// The start that a machine is in.

@@ -433,6 +433,7 @@ impl ClusterState {
         self.proofs()?;
         self.networks()?;
         self.addresses()?;
+        self.grounds()?;
         self.id()?;
         Ok(())
     }

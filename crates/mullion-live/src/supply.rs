@@ -1,19 +1,67 @@
 //! Artifacts and templates: what machines are made of.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use mullion_artifacts::{Item, RootWish, supply, supply_root};
-use mullion_catalog::{Catalog, LinuxRelease};
-use mullion_plan::{Attend, ErrorClass, Part, PartKind, StepError, TemplateId};
-use mullion_spec::cluster::{Group, Origin, System, Windows};
-use mullion_spec::words::Os;
+use mullion_catalog::Catalog;
+use mullion_plan::{Attend, ErrorClass, Part, PartKind, StepError, TemplateId, TemplateSystem};
+use mullion_spec::cluster::{Origin, System};
+use mullion_spec::words::{Driver, Os};
 use mullion_template::{
     DriveContent, DriveFile, Face, LinuxTemplate, Program, Source, StandInTemplate, TemplateError,
     Templates,
 };
+use mullion_wire::Sha256Digest;
 
 use super::known_images::known_images;
 use super::{Adapter, lock};
+
+/// What a template holds.
+pub(super) struct TemplateContent<'a> {
+    pub(super) driver: Driver,
+    pub(super) system: &'a TemplateSystem,
+    pub(super) parts: &'a [Part],
+    pub(super) images: &'a BTreeMap<String, Option<Sha256Digest>>,
+    pub(super) containerd: Option<&'a str>,
+}
+
+/// A template to build, with everything that goes into it.
+#[derive(Debug)]
+pub(super) enum TemplateWish {
+    /// A Linux.
+    Linux(LinuxTemplate),
+    /// A stand-in for Windows.
+    StandIn(Box<StandInTemplate>),
+}
+
+/// Builds templates.
+pub(super) trait BuildTemplates: Send + Sync {
+    /// Builds a template in that folder of templates, and gives its path.
+    fn build(
+        &self,
+        templates: &Templates,
+        wish: &TemplateWish,
+        attendant: &dyn Attend,
+    ) -> Result<PathBuf, TemplateError>;
+}
+
+/// Builds them on this computer.
+pub(super) struct BuildHere;
+
+impl BuildTemplates for BuildHere {
+    fn build(
+        &self,
+        templates: &Templates,
+        wish: &TemplateWish,
+        attendant: &dyn Attend,
+    ) -> Result<PathBuf, TemplateError> {
+        match wish {
+            TemplateWish::Linux(wish) => templates.build_linux(wish, attendant),
+            TemplateWish::StandIn(wish) => templates.build_stand_in(wish, attendant),
+        }
+    }
+}
 
 impl Adapter<'_> {
     /// A part is in the store, and its digest is right.
@@ -51,17 +99,40 @@ impl Adapter<'_> {
     pub(super) fn build_template(
         &self,
         id: &TemplateId,
-        os: Os,
-        parts: &[Part],
+        content: &TemplateContent<'_>,
         attendant: &dyn Attend,
     ) -> Result<(), StepError> {
-        if os == Os::Windows {
-            return self.build_stand_in(id, parts, attendant);
-        }
-        let root_tar = self.root_tar(&RootWish::linux(self.release(id)?), attendant)?;
+        let wish = match content.system {
+            TemplateSystem::Linux { release } => {
+                TemplateWish::Linux(self.linux_template(id, release, content, attendant)?)
+            }
+            TemplateSystem::Windows { .. } => {
+                let wish = self.stand_in_template(id, content, attendant)?;
+                TemplateWish::StandIn(Box::new(wish))
+            }
+        };
+        let built = self
+            .builder
+            .build(&self.patient_templates(), &wish, attendant);
+        self.template_built(id, built, attendant)
+    }
+
+    /// What a Linux template is built from.
+    fn linux_template(
+        &self,
+        id: &TemplateId,
+        release: &str,
+        content: &TemplateContent<'_>,
+        attendant: &dyn Attend,
+    ) -> Result<LinuxTemplate, StepError> {
+        let release = Catalog::builtin().linux(release).ok_or_else(|| {
+            let words = format!("the catalog has no Linux `{release}`");
+            StepError::new(ErrorClass::Refused, words)
+        })?;
+        let root_tar = self.root_tar(&RootWish::linux(release), attendant)?;
         let mut programs = Vec::new();
         let mut images = Vec::new();
-        for part in parts {
+        for part in content.parts {
             match part.kind {
                 PartKind::Program if is_on_machines(&part.name) => {
                     programs.push(Program::new(&part.name, self.source(part)?));
@@ -70,17 +141,15 @@ impl Adapter<'_> {
                 PartKind::Program | PartKind::Archive => {}
             }
         }
-        for archive in &self.outfit.images {
+        for archive in self.users_archives(content.images)? {
             images.push(archive.source()?);
         }
-        let wish = LinuxTemplate {
+        Ok(LinuxTemplate {
             id: id.clone(),
             root_tar,
             programs,
             images,
-        };
-        let built = self.patient_templates().build_linux(&wish, attendant);
-        self.template_built(id, built, attendant)
+        })
     }
 
     /// The templates, with the patience of this run.
@@ -112,16 +181,15 @@ impl Adapter<'_> {
         })
     }
 
-    /// A template of stand-ins for Windows is finished.
-    fn build_stand_in(
+    /// What a template of stand-ins for Windows is built from.
+    fn stand_in_template(
         &self,
         id: &TemplateId,
-        parts: &[Part],
+        content: &TemplateContent<'_>,
         attendant: &dyn Attend,
-    ) -> Result<(), StepError> {
+    ) -> Result<StandInTemplate, StepError> {
         let outfit = self.windows_outfit()?;
-        let (group, windows) = self.stand_in_group(id)?;
-        let driver = group.carrier.driver();
+        let driver = content.driver;
         let differs = mullion_catalog::Catalog::builtin()
             .driver(driver)
             .differs
@@ -131,9 +199,13 @@ impl Adapter<'_> {
             StepError::new(ErrorClass::Refused, words)
         })?;
         let root_tar = self.root_tar(&RootWish::stand_in(), attendant)?;
-        let setting = self.setting()?;
-        let containerd = mullion_render::stand_in_containerd(&setting).map_err(|error| {
-            super::settings::unrendered("the settings of containerd in a stand-in", &error)
+        let face = face(content.system).ok_or_else(|| {
+            let words = format!("template {} holds no Windows", id.name);
+            StepError::new(ErrorClass::Refused, words)
+        })?;
+        let containerd = content.containerd.ok_or_else(|| {
+            let words = format!("template {} has no configuration of containerd", id.name);
+            StepError::new(ErrorClass::Refused, words)
         })?;
         let mut linux = LinuxTemplate {
             id: id.clone(),
@@ -146,7 +218,7 @@ impl Adapter<'_> {
             content: DriveContent::Bytes(bytes.to_vec()),
         });
         let mut drive: Vec<_> = shims.collect();
-        for part in parts {
+        for part in content.parts {
             match (part.os, part.kind) {
                 (Os::Linux, PartKind::Program) if is_in_stand_in(&part.name) => {
                     let program = Program::new(&part.name, self.source(part)?);
@@ -166,41 +238,16 @@ impl Adapter<'_> {
                 _ => {}
             }
         }
-        let wish = StandInTemplate {
+        Ok(StandInTemplate {
             linux,
-            face: face(windows),
+            face,
             program: outfit.stand_in.to_vec(),
             drive,
-            containerd,
+            containerd: containerd.to_string(),
             cri_port: differs.cri_port,
             write_network: mullion_render::WRITE_NETWORK.to_owned(),
             images: known_images(self.model.artifacts()),
-        };
-        let built = self.patient_templates().build_stand_in(&wish, attendant);
-        self.template_built(id, built, attendant)
-    }
-
-    /// The group whose machines a template of stand-ins is for, and the Windows that it asks for. A template's name holds
-    /// both.
-    fn stand_in_group(&self, id: &TemplateId) -> Result<(&Group, &Windows), StepError> {
-        let groups = self.model.cluster().groups.iter();
-        // Machines that exist may ask for the same Windows, and no template is made for them.
-        let groups = groups.filter(|group| Catalog::builtin().is_stand_in(group));
-        let mut wished = groups.filter_map(|group| match &group.system {
-            System::Windows(windows) => Some((group, windows)),
-            System::Linux { .. } => None,
-        });
-        let is_named = |windows: &Windows| {
-            let face = if windows.desktop { "desktop" } else { "core" };
-            let name = format!("windows-{}-{}-{face}-", windows.version, windows.edition);
-            id.name.starts_with(&name)
-        };
-        wished
-            .find(|(_, windows)| is_named(windows))
-            .ok_or_else(|| {
-                let words = format!("no Windows is known for template {}", id.name);
-                StepError::new(ErrorClass::Refused, words)
-            })
+        })
     }
 
     /// The suites of the Linux machines that we make.
@@ -222,23 +269,6 @@ impl Adapter<'_> {
         suites.sort();
         suites.dedup();
         suites
-    }
-
-    /// A template's name holds the release that its group asks for.
-    fn release(&self, id: &TemplateId) -> Result<&'static LinuxRelease, StepError> {
-        let catalog = mullion_catalog::Catalog::builtin();
-        let groups = self.model.cluster().groups.iter();
-        let mut releases = groups.filter_map(|group| match &group.system {
-            System::Linux { release } => Some(release),
-            System::Windows(_) => None,
-        });
-        let release = releases.find(|release| id.name.starts_with(&format!("linux-{release}-")));
-        release
-            .and_then(|release| catalog.linux(release))
-            .ok_or_else(|| {
-                let words = format!("no Linux release is known for template {}", id.name);
-                StepError::new(ErrorClass::Refused, words)
-            })
     }
 
     /// Where a part is.
@@ -268,7 +298,7 @@ impl Adapter<'_> {
 }
 
 /// What helps when the cache lacks something that was there when the work began.
-const FETCH: &str = "`mullion artifacts fetch` gets what is missing";
+pub(super) const FETCH: &str = "`mullion artifacts fetch` gets what is missing";
 
 fn failed(what: String, error: &TemplateError) -> StepError {
     let mut failure = StepError::new(error.class(), what).because(error);
@@ -279,18 +309,26 @@ fn failed(what: String, error: &TemplateError) -> StepError {
 /// The revision that stand-ins say they have. Nothing depends on it: a revision never matters to containers.
 const STAND_IN_REVISION: u32 = 3807;
 
-/// What a stand-in says that it is.
-fn face(windows: &Windows) -> Face {
-    let release = mullion_catalog::Catalog::builtin().windows(windows.version);
-    let (product, edition) = (&release.product, windows.edition.to_string());
+/// What a stand-in says that it is; nothing for a Linux.
+fn face(system: &TemplateSystem) -> Option<Face> {
+    let TemplateSystem::Windows {
+        version,
+        edition,
+        desktop,
+    } = system
+    else {
+        return None;
+    };
+    let release = Catalog::builtin().windows(*version);
+    let (product, edition) = (&release.product, edition.to_string());
     let capital = edition[..1].to_uppercase() + &edition[1..];
-    Face {
+    Some(Face {
         build: release.build,
         revision: STAND_IN_REVISION,
         product: format!("{product} {capital}"),
         edition: format!("Server{capital}"),
-        desktop: windows.desktop,
-    }
+        desktop: *desktop,
+    })
 }
 
 /// Linux programs that do in a stand-in what Windows' own would do.
@@ -324,28 +362,7 @@ pub(super) fn is_on_machines(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::made::{Scene, id};
     use super::*;
-
-    #[test]
-    fn the_template_of_a_stand_in_is_for_a_group_that_stands_in() {
-        let scene = Scene::new(
-            "metadata: {name: ours}\nmachines:\n- {name: cp, role: control-plane}\n\
-             - {name: real, os: windows, version: 2022, addresses: [192.0.2.7], ssh: {user: ada}}\n\
-             - {name: win, os: windows, driver: wine, version: 2022}\n",
-        );
-        let adapter = scene.adapter();
-        let (group, windows) = adapter
-            .stand_in_group(&id("windows-2022-datacenter-core-x"))
-            .unwrap();
-        assert_eq!(group.name.as_str(), "win");
-        assert_eq!(windows.version.to_string(), "2022");
-        assert!(
-            adapter
-                .stand_in_group(&id("windows-2025-datacenter-core-x"))
-                .is_err()
-        );
-    }
 
     #[test]
     fn a_template_that_failed_says_what_helps_and_one_that_was_called_off_is_no_failure() {

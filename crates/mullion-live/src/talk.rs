@@ -6,18 +6,21 @@ use mullion_plan::{Attend, ErrorClass, News, StepError, Unattended};
 use mullion_spec::words::Os;
 use mullion_ssh::{Command, NO_PROGRAM, Probe, ReadTransport, Stream, Transport, TransportError};
 use mullion_wire::{
-    Event, Facts, KubeadmDone, Patience, Request, Secret, Sha256Digest, read_event, write_request,
+    Blueprint, Difference, Event, Facts, Holding, KubeadmDone, Patience, Request, Secret,
+    Sha256Digest, Side, read_event, write_request,
 };
 
 /// Where the agent is on a machine.
 pub(super) const fn agent(os: Os) -> &'static str {
     match os {
-        Os::Linux => "/usr/local/lib/mullion/mullion-agent",
-        Os::Windows => "C:/Program Files/mullion-agent/mullion-agent.exe",
+        Os::Linux => mullion_wire::AGENT_ON_LINUX,
+        Os::Windows => mullion_wire::AGENT_ON_WINDOWS,
     }
 }
 /// The status that shells have for a program that was killed.
 const KILLED: i32 = 128 + 9;
+/// So many bytes of differences are read.
+const MOST_DIFFERENCES: usize = 32 << 20;
 /// So many lines of output are kept for whoever has to find out why it failed.
 const TAIL: usize = 20;
 
@@ -27,12 +30,14 @@ pub(super) struct Answer {
     pub(super) facts: Option<Facts>,
     pub(super) missing: Option<(BTreeSet<Sha256Digest>, String)>,
     pub(super) kubeadm: Option<KubeadmDone>,
+    /// What a blueprint would change.
+    pub(super) differences: Vec<Difference>,
     /// The cluster's authorities.
     pub(super) authority: BTreeMap<String, Secret>,
     /// The last lines of what it ran or read.
     pub(super) lines: Vec<String>,
-    /// How many things were changed.
-    pub(super) changed: u64,
+    /// Whether kubelet was started, restarted or stopped.
+    pub(super) restarts_kubelet: bool,
     /// Why the system wants to be started anew.
     pub(super) reboot: Option<String>,
 }
@@ -52,6 +57,8 @@ pub(super) struct Ear {
     ended: Option<Result<(), StepError>>,
     tail: Vec<String>,
     unreadable: Option<String>,
+    /// So many bytes of differences were told.
+    told: usize,
 }
 
 impl Ear {
@@ -85,13 +92,18 @@ impl Ear {
                 attendant.hear(News::Line(line.clone()));
                 self.keep(line);
             }
-            Event::Changed { what } => attendant.hear(News::Line(format!("changed {what}"))),
+            Event::Changed { what } => {
+                // In these words from the first agent on.
+                self.answer.restarts_kubelet |=
+                    what.starts_with("service kubelet ") && !what.ends_with("enabled");
+                attendant.hear(News::Line(format!("changed {what}")));
+            }
             Event::Facts { facts } => self.answer.facts = Some(*facts),
             Event::Missing { sha256, store } => self.answer.missing = Some((sha256, store)),
+            Event::Differences { differences } => self.take_differences(differences),
             Event::Authority { files } => self.answer.authority = files,
             Event::Kubeadm { done } => self.answer.kubeadm = Some(done),
-            Event::Done { changed, reboot } => {
-                self.answer.changed = changed;
+            Event::Done { reboot, .. } => {
                 self.answer.reboot = reboot;
                 self.ended = Some(Ok(()));
             }
@@ -108,6 +120,24 @@ impl Ear {
             }
             // An agent of a newer build may tell more; what matters is how it ends.
             _ => {}
+        }
+    }
+
+    /// Takes differences, as many as a person may want to read: a machine may tell any number.
+    fn take_differences(&mut self, differences: Vec<Difference>) {
+        let text = |side: &Option<Side>| match side.as_ref().map(|side| &side.holds) {
+            Some(Holding::Text(text) | Holding::State(text)) => text.len(),
+            _ => 0,
+        };
+        for difference in differences {
+            let names = difference.name.len() + difference.what.len();
+            self.told += names + text(&difference.now) + text(&difference.after) + 64;
+            if self.told > MOST_DIFFERENCES {
+                let words = "it tells more differences than are read";
+                self.unreadable.get_or_insert_with(|| words.into());
+                return;
+            }
+            self.answer.differences.push(difference);
         }
     }
 
@@ -185,6 +215,32 @@ pub(super) fn facts(transport: &dyn ReadTransport, os: Os) -> Result<Told, Trans
         (None, Some(Ok(()))) => Told::Refused(unread(ear.unreadable.take())),
         (None, _) => Told::Nothing(ear.answer("it", exit.status).err().map(|error| error.words)),
     })
+}
+
+/// How a machine differs from a blueprint, as its agent finds it.
+pub(super) fn compare(
+    transport: &dyn ReadTransport,
+    (machine, os): (&str, Os),
+    blueprint: Blueprint,
+) -> Result<Vec<Difference>, StepError> {
+    let mut ear = Ear::default();
+    let probe = Probe::AgentCompare {
+        program: agent(os).into(),
+        blueprint: Box::new(blueprint),
+    };
+    let exit = transport
+        .probe(&probe, &mut |stream, line| match stream {
+            Stream::Out => ear.hear(line, &Unattended),
+            Stream::Err => ear.overhear(line),
+        })
+        .map_err(|error| lost(machine, &error))?;
+    if let Some(why) = ear.unreadable.take() {
+        let words = format!("what {machine} tells of its differences cannot be read");
+        let mut error = StepError::new(ErrorClass::Refused, words);
+        error.causes.push(why);
+        return Err(error);
+    }
+    Ok(ear.answer(machine, exit.status)?.differences)
 }
 
 /// An agent that came to its end and told nothing that this version reads.

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use ipnet::{IpNet, Ipv4Net};
 use mullion_plan::{Identity, MachineFacts, Place, Power, Size, TemplateId, Trouble};
+use mullion_render::Ground;
 use mullion_spec::value::{ClusterName, MachineName};
 use mullion_spec::words::{self, MachineAccess};
 
@@ -24,6 +25,8 @@ pub struct Found {
     pub network_trouble: Option<Trouble>,
     /// Networks of this computer that are not the cluster's.
     pub foreign: BTreeSet<IpNet>,
+    /// What a machine stands on that the driver makes now; `None` where nobody can tell beforehand.
+    pub ground: Option<Ground>,
     /// Its machines, and machines of its machines' names that are not its own.
     pub machines: BTreeMap<MachineName, Sighting>,
     /// Every cluster that something here carries the label of.
@@ -74,6 +77,8 @@ impl Sighting {
             template: self.template.clone(),
             address: self.address,
             inside: None,
+            ground: None,
+            addresses: Vec::new(),
             autostart: self.autostart,
             trouble: self.trouble.clone(),
         }

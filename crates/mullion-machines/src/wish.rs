@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use ipnet::Ipv4Net;
 use mullion_plan::{Identity, Size, TemplateId};
 use mullion_spec::value::{ClusterName, MachineName};
-use mullion_spec::words::MachineAccess;
+use mullion_spec::words::{MachineAccess, Os};
 
 /// A cluster's machine network.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,6 +34,8 @@ pub struct MachineWish {
     pub template: TemplateId,
     /// Where that template is.
     pub template_path: PathBuf,
+    /// The system in it.
+    pub os: Os,
     /// How large it is.
     pub size: Size,
     /// Its address.

@@ -21,6 +21,7 @@ fn wish(name: &str, last: u8) -> MachineWish {
             name: "linux".into(),
             fingerprint: Fingerprint::of(&"linux"),
         },
+        os: mullion_spec::words::Os::Linux,
         template_path: "/nowhere".into(),
         size: Size {
             cpus: 2,

@@ -3,17 +3,19 @@
 //! What a person reads follows from the action, here and nowhere else.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use ipnet::Ipv4Net;
-use mullion_spec::cluster::Duty;
+use mullion_render::{Ground, InitDocument, JoinDocument, MachineDocument};
+use mullion_spec::cluster::{Duty, System};
 use mullion_spec::value::{MachineName, Taint};
-use mullion_spec::version::Patch;
-use mullion_spec::words::{Driver, MachineAccess, Os, Word as _};
+use mullion_spec::words::{Driver, Edition, MachineAccess, Os, WindowsVersion, Word as _};
+use mullion_wire::Sha256Digest;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::fingerprint::{Blueprint, Fingerprint};
+use crate::document::{Carried, Document};
+use crate::documents::{ObjectSet, Rollout};
 use crate::observed::{Place, Size};
 use crate::wanted::{Part, TemplateId, UserCommand};
 
@@ -48,6 +50,60 @@ pub enum Membership {
     /// It was a control plane.
     NodeAndMember,
 }
+
+/// What a machine has to stand on for its documents to be right.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ExpectedProfile {
+    /// Its documents depend on nothing that an inspection finds.
+    Any,
+    /// This.
+    Known(Ground),
+    /// Nobody knows: its documents are rendered after the inspection.
+    Unknown,
+}
+
+/// The system in a template.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum TemplateSystem {
+    /// A Linux.
+    Linux {
+        /// Its release, such as `debian-12`.
+        release: String,
+    },
+    /// A Windows, or what stands in for it.
+    Windows {
+        /// Its version.
+        #[schemars(with = "String")]
+        version: WindowsVersion,
+        /// Its edition.
+        #[schemars(with = "String")]
+        edition: Edition,
+        /// Whether it has a desktop.
+        desktop: bool,
+    },
+}
+
+impl From<&System> for TemplateSystem {
+    fn from(system: &System) -> Self {
+        match system {
+            System::Linux { release } => Self::Linux {
+                release: release.clone(),
+            },
+            System::Windows(windows) => Self::Windows {
+                version: windows.version,
+                edition: windows.edition,
+                desktop: windows.desktop,
+            },
+        }
+    }
+}
+
+/// The names by which machines know each other, with their addresses.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct Names(pub BTreeMap<MachineName, IpAddr>);
 
 /// What a snapshot of etcd comes before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
@@ -108,8 +164,6 @@ actions! {
     },
     /// Every part for a system is in the cache: what needs them all waits for this one step.
     CheckStock = "stock" {
-        /// The system.
-        os: Os,
         /// The parts.
         parts: Vec<Part>,
     },
@@ -120,9 +174,14 @@ actions! {
         /// The driver it is for.
         driver: Driver,
         /// The system in it.
-        os: Os,
+        system: TemplateSystem,
         /// The parts it holds.
         parts: Vec<Part>,
+        /// The images of the user's that it holds, each with the digest of its archive; none where it comes from a registry.
+        #[schemars(with = "BTreeMap<String, Option<String>>")]
+        images: BTreeMap<String, Option<Sha256Digest>>,
+        /// The configuration of containerd inside a stand-in; none for other systems.
+        containerd: Option<Carried<String>>,
     },
     /// A host has the machines' network: bridge, address, way out.
     MakeNetwork = "host-network" {
@@ -155,9 +214,20 @@ actions! {
         network: Ipv4Net,
         /// Whether it starts when its host starts.
         autostart: bool,
+        /// The names by which machines know each other.
+        names: Carried<Names>,
+        /// The servers that it asks for names; its host's where there are none.
+        #[schemars(with = "Vec<String>")]
+        name_servers: Vec<IpAddr>,
     },
     /// A machine runs.
-    StartMachine = "start",
+    StartMachine = "start" {
+        /// The names by which machines know each other.
+        names: Carried<Names>,
+        /// The servers that it asks for names; its host's where there are none.
+        #[schemars(with = "Vec<String>")]
+        name_servers: Vec<IpAddr>,
+    },
     /// A machine starts when its host starts, or does not.
     SetAutostart = "autostart" {
         /// Whether it does.
@@ -168,13 +238,18 @@ actions! {
         /// Where it is.
         address: String,
     },
-    /// Build, disk, memory, host name and clock of the machine are good enough.
+    /// Build, disk, memory, host name and clock of the machine are good enough, and it stands on what its documents were
+    /// rendered for. Where that was not known, its documents are rendered now, and shown.
     Inspect = "inspect" {
         /// The system it should have.
         os: Os,
+        /// What it stands on.
+        profile: ExpectedProfile,
     },
     /// The agent answers on the machine.
     InstallAgent = "agent" {
+        /// The system that it is for.
+        os: Os,
         /// Its version; any will do when none is named.
         version: Option<String>,
         /// What was there.
@@ -184,6 +259,8 @@ actions! {
     RunBefore = "before" {
         /// Those that have not run yet, in order.
         commands: Vec<UserCommand>,
+        /// The variables that they are told.
+        variables: BTreeMap<String, String>,
     },
     /// Windows features are installed.
     EnableFeatures = "features" {
@@ -194,10 +271,8 @@ actions! {
     Reboot = "reboot",
     /// The machine is what its blueprint says.
     ApplyBlueprint = "apply" {
-        /// The blueprint.
-        blueprint: Blueprint,
-        /// The machine's system.
-        os: Os,
+        /// What the machine should be.
+        document: Document<MachineDocument>,
     },
     /// The API server answers; where a machine is named, its own one does, and etcd on it.
     AwaitApi = "api" {
@@ -209,15 +284,8 @@ actions! {
     Init = "init" {
         /// Where clients reach it.
         endpoint: String,
-        /// Its Kubernetes.
-        #[schemars(with = "String")]
-        kubernetes: Patch,
-        /// Addresses of pods.
-        #[schemars(with = "String")]
-        pods: Ipv4Net,
-        /// Addresses of services.
-        #[schemars(with = "String")]
-        services: Ipv4Net,
+        /// What kubeadm is told.
+        document: Document<InitDocument>,
         /// What was there.
         prior: Prior,
     },
@@ -251,6 +319,8 @@ actions! {
         duty: Duty,
         /// Where the API server is.
         endpoint: String,
+        /// What kubeadm is told.
+        document: Document<JoinDocument>,
         /// Taints that it registers with, so that no pod is quicker than they are.
         #[schemars(with = "BTreeSet<String>")]
         taints: BTreeSet<Taint>,
@@ -260,9 +330,6 @@ actions! {
     /// The API server knows the node of a machine that is one: its kubelet is restarted and registers it again. It has
     /// the labels and taints of its role.
     Register = "register" {
-        /// As what.
-        #[schemars(with = "String")]
-        duty: Duty,
         /// Labels that kubeadm gives to a node of that role.
         labels: BTreeMap<String, String>,
         /// Taints that it joined with.
@@ -276,7 +343,7 @@ actions! {
         /// Its name.
         set: String,
         /// What is in it.
-        fingerprint: Fingerprint,
+        objects: Carried<ObjectSet>,
     },
     /// A set of objects is gone.
     RemoveObjects = "no-objects" {
@@ -309,6 +376,8 @@ actions! {
     RunAfter = "after" {
         /// Those that have not run yet, in order.
         commands: Vec<UserCommand>,
+        /// The variables that they are told.
+        variables: BTreeMap<String, String>,
     },
     /// A machine that existed before us is as it was: blueprint and agent are gone.
     ReleaseMachine = "release",
@@ -324,6 +393,8 @@ actions! {
     Verify = "verify" {
         /// The suite.
         suite: String,
+        /// What has to be rolled out.
+        rollouts: Vec<Rollout>,
     },
 }
 
@@ -331,7 +402,7 @@ impl Action {
     /// The commands of the user's that it runs, in order.
     pub fn commands(&self) -> &[UserCommand] {
         match self {
-            Self::RunBefore { commands } | Self::RunAfter { commands } => commands,
+            Self::RunBefore { commands, .. } | Self::RunAfter { commands, .. } => commands,
             _ => &[],
         }
     }
@@ -364,7 +435,9 @@ impl Action {
         let on = machine.map_or("the cluster", MachineName::as_str);
         match self {
             Self::Fetch { part } => format!("get {part}"),
-            Self::CheckStock { os, .. } => format!("check that every part for {os} is there"),
+            Self::CheckStock { parts } => {
+                format!("check that every part for {} is there", system_of(parts))
+            }
             Self::BuildTemplate { template, .. } => format!("build template {}", template.name),
             Self::MakeNetwork {
                 place,
@@ -378,15 +451,19 @@ impl Action {
                 }
             },
             Self::MakeMachine { size, address, .. } => format!("make {on} ({size}) at {address}"),
-            Self::StartMachine => format!("start {on}"),
+            Self::StartMachine { .. } => format!("start {on}"),
             Self::SetAutostart { autostart: true } => format!("start {on} when its host starts"),
             Self::SetAutostart { autostart: false } => {
                 format!("no longer start {on} when its host starts")
             }
             Self::Reach { address } => format!("wait for a login on {on} at {address}"),
-            Self::Inspect { os } => format!("check that {on} is fit to be a {os} node"),
+            Self::Inspect {
+                os,
+                profile: ExpectedProfile::Unknown,
+            } => format!("check that {on} is fit to be a {os} node, then render its documents"),
+            Self::Inspect { os, .. } => format!("check that {on} is fit to be a {os} node"),
             Self::InstallAgent { .. } => format!("install the agent on {on}"),
-            Self::RunBefore { commands } | Self::RunAfter { commands } => {
+            Self::RunBefore { commands, .. } | Self::RunAfter { commands, .. } => {
                 format!(
                     "run {} (from `{}`) on {on}",
                     named(commands),
@@ -399,7 +476,10 @@ impl Action {
             Self::Reboot => format!("reboot {on}"),
             Self::ApplyBlueprint { .. } => format!("lay down files, settings and services on {on}"),
             Self::AwaitApi { endpoint } => format!("wait for the API server at {endpoint}"),
-            Self::Init { kubernetes, .. } => format!("start Kubernetes {kubernetes} on {on}"),
+            Self::Init { document, .. } => match document.known().map(|init| init.kubernetes()) {
+                Some(version) => format!("start Kubernetes {version} on {on}"),
+                None => format!("start Kubernetes on {on}"),
+            },
             Self::Drain => format!("drain {on}"),
             Self::SaveEtcd { before } => {
                 let what = match before {
@@ -454,7 +534,7 @@ impl Action {
             Self::ReleaseMachine => format!("leave {on} as it was found"),
             Self::RemoveMachine => format!("remove {on}"),
             Self::RemoveNetwork { place } => format!("remove the machines' network from {place}"),
-            Self::Verify { suite } => format!("run suite {suite}"),
+            Self::Verify { suite, .. } => format!("run suite {suite}"),
         }
     }
 
@@ -465,17 +545,22 @@ impl Action {
         id.push('/');
         match self {
             Self::Fetch { part } => id.push_str(&part.key()),
-            Self::CheckStock { os, .. } => id.push_str(os.word()),
+            Self::CheckStock { parts } => id.push_str(system_of(parts)),
             Self::BuildTemplate { template, .. } => id.push_str(&template.to_string()),
             Self::MakeNetwork { place, .. } | Self::RemoveNetwork { place } => {
                 id.push_str(place.as_str());
             }
             Self::ApplyObjects { set, .. } | Self::RemoveObjects { set } => id.push_str(set),
-            Self::Verify { suite } => id.push_str(suite),
+            Self::Verify { suite, .. } => id.push_str(suite),
             _ => id.push_str(machine.map_or("cluster", MachineName::as_str)),
         }
         id
     }
+}
+
+/// The system that parts are for: all of one step are for one.
+fn system_of(parts: &[Part]) -> &'static str {
+    parts.first().map_or("no system", |part| part.os.word())
 }
 
 /// The longest command that a title holds whole, in letters.
@@ -516,7 +601,11 @@ mod tests {
         let lin1 = "lin1".parse().ok();
         let title = |runs: &[&str]| {
             let commands = runs.iter().map(|run| command(run)).collect();
-            Action::RunBefore { commands }.title(lin1.as_ref())
+            Action::RunBefore {
+                commands,
+                variables: BTreeMap::new(),
+            }
+            .title(lin1.as_ref())
         };
         assert_eq!(
             title(&["apt-get install -y nfs-common"]),

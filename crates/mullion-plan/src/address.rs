@@ -7,13 +7,14 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
 
 use ipnet::{IpNet, Ipv4Net};
-use mullion_spec::cluster::{Carrier, ControlPlane, Duty, Machine};
+use mullion_spec::cluster::{Carrier, ControlPlane, Duty, Machine, NodeIp};
 use mullion_spec::networks::{Relation, relation};
 use mullion_spec::value::{Address, Endpoint, MachineName};
 
 use crate::observed::{MachineFacts, Observed, Place};
 use crate::obstacle::Obstacle;
-use crate::wanted::{API_PORT, Wanted};
+use crate::wanted::Wanted;
+use mullion_render::API_PORT;
 
 /// The machines' network and addresses, the latter in the order of the machines.
 #[derive(Debug)]
@@ -120,6 +121,46 @@ pub(crate) fn assign(
         of,
         endpoint,
     }
+}
+
+/// By which address a machine is a node: the one that the file names, else the one by which it is logged in to. Where the
+/// file names a network or an adapter, it is chosen among `told`, such as `eth0 192.0.2.11/24`; one of ours that has told
+/// nothing yet has the address that it is made with.
+pub(crate) fn node_address(
+    machine: &Machine<'_>,
+    address: &str,
+    told: &[String],
+) -> Option<IpAddr> {
+    let own = address.parse().ok();
+    match &machine.group.node_ip {
+        None => own,
+        Some(NodeIp::Address(address)) => Some(*address),
+        Some(wish) if !told.is_empty() => chosen_address(wish, told),
+        Some(NodeIp::Network(network)) if machine.group.carrier.is_made() => {
+            own.filter(|own| network.contains(own))
+        }
+        Some(_) => None,
+    }
+}
+
+/// The first IPv4 address that fits, among lines such as `host0 10.99.0.11/24`. An adapter's name may hold spaces.
+pub fn chosen_address(wish: &NodeIp, lines: &[String]) -> Option<IpAddr> {
+    let mut found = lines.iter().filter_map(|line| address_in_line(line));
+    let fits = |adapter: &str, address: IpAddr| match wish {
+        NodeIp::Address(wanted) => address == *wanted,
+        NodeIp::Network(network) => network.contains(&address),
+        NodeIp::Adapter(name) => adapter.eq_ignore_ascii_case(name) && address.is_ipv4(),
+    };
+    found
+        .find(|(adapter, address)| fits(adapter, *address))
+        .map(|(_, address)| address)
+}
+
+/// The adapter and the address of a line such as `host0 10.99.0.11/24`.
+pub fn address_in_line(line: &str) -> Option<(&str, IpAddr)> {
+    let (adapter, address) = line.rsplit_once(' ')?;
+    let (address, _) = address.split_once('/').unwrap_or((address, ""));
+    Some((adapter, address.parse().ok()?))
 }
 
 /// The machine whose address is the cluster's endpoint, unless the user has one.
@@ -252,5 +293,28 @@ fn assign_made(
             return;
         };
         of[position] = Some(Address::Ip(address.into()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_chosen_by_network_or_adapter() {
+        let lines = [
+            "eth0 192.0.2.11/24",
+            "eth0 fe80::1/64",
+            "Ethernet 2 198.51.100.7/24",
+        ];
+        let lines = lines.map(str::to_owned);
+        let by = |wish: NodeIp| chosen_address(&wish, &lines).map(|address| address.to_string());
+        let network = |text: &str| NodeIp::Network(text.parse().unwrap());
+        assert_eq!(by(network("198.51.100.0/24")).unwrap(), "198.51.100.7");
+        assert_eq!(by(network("10.0.0.0/8")), None);
+        let adapter = |text: &str| NodeIp::Adapter(text.into());
+        assert_eq!(by(adapter("eth0")).unwrap(), "192.0.2.11");
+        assert_eq!(by(adapter("ethernet 2")).unwrap(), "198.51.100.7");
+        assert_eq!(by(adapter("eth1")), None);
     }
 }

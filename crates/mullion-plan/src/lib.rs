@@ -1,16 +1,17 @@
-//! Planning: what is wanted and what was found go in, steps come out.
+//! Planning: what is wanted and what was found go in, documents are rendered, and steps come out that carry them.
 //!
 //! ```text
-//! Wanted (file + catalog) ──┐
-//!                           ├─► plan() ─► Plan ─► engine, one Perform::perform a step
-//! Observed (facts) ─────────┘                        │
-//!       ▲                                            ▼
-//!       └───────────── Discover::observe ◄──────── the world
+//! Wanted (file + catalog) ──┬─► Documents::render ─► plan() ─► Plan ─► engine, one Perform::perform a step
+//! Observed (facts) ─────────┘                                              │
+//!       ▲                                                                  ▼
+//!       └───────────────────── Discover::observe ◄───────────────────── the world
 //! ```
 //!
-//! [`plan`] compares, machine by machine, and lays what each lacks into one graph: [`Stage`] and
-//! [`STAGES`] say where in a run a step belongs, [`Action`] what it does, [`Step::reason`] why. Whoever
-//! runs a plan runs its steps and nothing else. The ports are [`Discover`] and [`Perform`].
+//! [`Documents::render`] allocates addresses and renders everything that machines and the API server are given.
+//! [`plan`] compares the documents' digests with what was found, and lays what each machine lacks into one graph:
+//! [`Stage`] and [`STAGES`] say where in a run a step belongs, [`Action`] what it does and with which document,
+//! [`Step::reason`] why. Whoever runs a plan runs its steps and nothing else. The ports are [`Discover`] and
+//! [`Perform`]. [`SavedPlan`] is a plan that was written down.
 //!
 //! What holds always:
 //! - planning is pure and total: no clock, no file, no network; the same arguments give the same bytes;
@@ -38,14 +39,15 @@
 //!   the run after it plans that.
 //! - Of several control planes that nobody could look at, the first begins the cluster. If only another one
 //!   holds a cluster's data, that step is refused, and planning again after it sees more.
-//! - Fingerprints cover the paths of the user's files, patches and certificates, not their contents: a file
-//!   that changed under its old name is not laid down again.
 //! - Templates and artifacts that nothing needs any more are kept.
 //! - All hosts share one machine network.
 
 mod action;
 mod address;
+mod applied;
 mod certificates;
+mod document;
+mod documents;
 mod edges;
 mod etcd;
 mod fingerprint;
@@ -57,16 +59,23 @@ mod obstacle;
 mod plan;
 mod planner;
 mod port;
+mod saved;
 mod stage;
 mod step;
 mod took;
 mod wanted;
 
-pub use action::{Action, Connection, Membership, Prior, SnapshotBefore, StepKind};
-pub use address::Roster;
+pub use action::{
+    Action, Connection, ExpectedProfile, Membership, Names, Prior, SnapshotBefore, StepKind,
+    TemplateSystem,
+};
+pub use address::{Roster, address_in_line, chosen_address};
+pub use applied::{Applied, DocumentMark, OlderMark};
 pub use certificates::{Certificate, CertificateFacts};
+pub use document::{Carried, Document};
+pub use documents::{Documents, Inspected, MachineDocuments, ObjectSet, Rollout, RolloutKind};
 pub use etcd::{EtcdFacts, Health, MemberFacts, Risk};
-pub use fingerprint::{Blueprint, Fingerprint, Topics};
+pub use fingerprint::Fingerprint;
 pub use identity::{ClusterUid, Identity, NoUid, Trouble};
 pub use observed::{
     ClusterFacts, ClusterId, FactsVersion, HostFacts, Inside, Kubeadm, MachineFacts, NodeFacts,
@@ -79,12 +88,12 @@ pub use port::{
     Attend, Discover, DiscoverError, ErrorClass, MAKE_ROOM, News, Perform, Retry, StepError,
     Unattended, Unit, is_disk_full,
 };
+pub use saved::{SavedPlan, SavedPlanVersion, SavedStep, Unrunnable};
 pub use stage::{STAGES, Stage, StageRow};
 pub use step::{Reboot, Step, StepId};
 pub use took::{Estimate, MachineKinds, Took, timed_as};
 pub use wanted::{
-    Documents, PLUGIN_PREFIX, Part, PartKind, TemplateId, Unusable, UserCommand, Wanted,
-    control_plane_taint, role_labels,
+    Archive, Part, PartKind, TemplateId, Unusable, UserCommand, Wanted, canonical, role_labels,
 };
 
 /// The JSON Schema of facts that were written down.

@@ -1,8 +1,10 @@
 //! From the catalog's model to what planning works on.
 
+use std::collections::BTreeMap;
+
 use mullion_catalog::{ArtifactKind, Build, Model};
 
-use crate::wanted::{Documents, Part, PartKind, Wanted};
+use crate::wanted::{Part, PartKind, Wanted};
 
 impl<'a> Wanted<'a> {
     /// What a model wants.
@@ -30,7 +32,8 @@ impl<'a> Wanted<'a> {
             cluster: model.cluster(),
             kubernetes: model.kubernetes().version,
             parts: parts.collect(),
-            documents: Documents::default(),
+            contents: BTreeMap::new(),
+            archives: Vec::new(),
         }
     }
 }

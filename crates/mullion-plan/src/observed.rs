@@ -10,6 +10,7 @@ use std::fmt::{self, Display, Formatter};
 use std::net::IpAddr;
 
 use ipnet::{IpNet, Ipv4Net};
+use mullion_render::Ground;
 use mullion_spec::cluster;
 use mullion_spec::value::{ByteSize, HostName, LabelError, MachineName, Taint};
 use mullion_spec::version::Patch;
@@ -17,9 +18,10 @@ use mullion_spec::words::{Driver, MachineAccess};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::applied::Applied;
 use crate::certificates::CertificateFacts;
 use crate::etcd::EtcdFacts;
-use crate::fingerprint::{Blueprint, Fingerprint};
+use crate::fingerprint::Fingerprint;
 use crate::identity::Trouble;
 use crate::wanted::{Part, TemplateId};
 
@@ -54,6 +56,10 @@ pub struct Observed {
     #[serde(default)]
     #[schemars(with = "BTreeMap<String, MachineFacts>")]
     pub machines: BTreeMap<MachineName, MachineFacts>,
+    /// What machines stood on when they told last: those of them that do not answer now.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(with = "BTreeMap<String, Ground>")]
+    pub grounds: BTreeMap<MachineName, Ground>,
     /// The cluster, once a control plane was initialised.
     #[serde(default)]
     pub cluster: Option<ClusterFacts>,
@@ -136,6 +142,10 @@ pub struct HostFacts {
     #[serde(default)]
     #[schemars(with = "BTreeSet<String>")]
     pub foreign: BTreeSet<IpNet>,
+    /// What machines stand on that a driver makes there, by the driver.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(with = "BTreeMap<String, Ground>")]
+    pub grounds: BTreeMap<Driver, Ground>,
     /// Why the machine network of this cluster's name must be left as it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<Trouble>,
@@ -227,6 +237,12 @@ pub struct MachineFacts {
     /// What was found inside; `None` when nobody could log in.
     #[serde(default)]
     pub inside: Option<Inside>,
+    /// What it stands on, as it told; `None` for Windows, or where nobody could ask.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ground: Option<Ground>,
+    /// Its addresses, a line each such as `eth0 192.0.2.11/24`, where the file chooses one of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub addresses: Vec<String>,
     /// Whether it starts when its host starts; `None` where the host starts no machines by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub autostart: Option<bool>,
@@ -259,7 +275,7 @@ pub struct Inside {
     pub next_start: Option<String>,
     /// The blueprint that was applied, wholly.
     #[serde(default)]
-    pub blueprint: Option<Blueprint>,
+    pub blueprint: Option<Applied>,
     /// The user's commands that were run before Kubernetes.
     #[serde(default)]
     pub before: BTreeSet<Fingerprint>,
@@ -369,7 +385,7 @@ pub struct ClusterFacts {
     /// Its nodes by name, those of others among them.
     #[serde(default)]
     pub nodes: BTreeMap<String, NodeFacts>,
-    /// Sets of objects that carry our label, each with the fingerprint it was applied with.
+    /// Sets of objects that carry our label, each with the fingerprint of what was applied.
     #[serde(default)]
     pub objects: BTreeMap<String, Fingerprint>,
     /// Suites that passed since the last change.

@@ -178,6 +178,13 @@ pub enum Obstacle {
     ExistingSilent,
     /// The file has no machine that could be a control plane.
     NoControlPlane,
+    /// A document cannot be rendered as the file asks.
+    Unrendered {
+        /// What cannot be rendered.
+        what: String,
+        /// Why not.
+        why: String,
+    },
     /// An archive of images that the file names cannot be used.
     ArchiveUnusable {
         /// The archive.
@@ -269,9 +276,10 @@ impl Obstacle {
     /// Whose matter it is.
     pub const fn class(&self) -> ObstacleClass {
         match self {
-            Self::NoControlPlane | Self::ArchiveUnusable { .. } | Self::TooFewAddresses { .. } => {
-                ObstacleClass::File
-            }
+            Self::NoControlPlane
+            | Self::Unrendered { .. }
+            | Self::ArchiveUnusable { .. }
+            | Self::TooFewAddresses { .. } => ObstacleClass::File,
             Self::NetworkTaken { .. } | Self::LeftAlone { machine: None, .. } => {
                 ObstacleClass::ThisComputer
             }
@@ -367,6 +375,7 @@ impl Obstacle {
             ),
             Self::ExistingSilent => "the existing cluster does not answer".into(),
             Self::NoControlPlane => "the file has no machine for the control plane".into(),
+            Self::Unrendered { what, why } => format!("{what} cannot be rendered: {why}"),
             Self::ArchiveUnusable { file, why, .. } => {
                 format!("the archive of images `{file}` cannot be used: {why}")
             }
@@ -461,6 +470,9 @@ impl Obstacle {
                     .into()
             }
             Self::NoControlPlane => "add a group with `role: control-plane`".into(),
+            Self::Unrendered { .. } => {
+                "correct what the error names in the cluster file, and run it again".into()
+            }
             Self::ArchiveUnusable { remedy, .. } => remedy.clone(),
             Self::LeftAlone { machine, trouble } => way_out(machine.as_ref(), trouble),
             Self::OurFault { .. } => "please report it with the file and `mullion plan --json`".into(),

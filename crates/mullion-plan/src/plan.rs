@@ -291,6 +291,13 @@ mod tests {
     use crate::action::Action;
     use crate::stage::Stage;
 
+    fn start() -> Action {
+        Action::StartMachine {
+            names: crate::Carried::new(crate::Names([].into())),
+            name_servers: Vec::new(),
+        }
+    }
+
     fn step(stage: Stage, action: Action, machine: &str, needs: &[&str]) -> Step {
         let machine: MachineName = machine.parse().unwrap();
         let needs = needs.iter().map(|need| StepId::new(need)).collect();
@@ -309,8 +316,8 @@ mod tests {
     fn a_step_waits_for_all_its_needs() {
         let plan = Plan::new(vec![
             step(Stage::Join, Action::Drain, "w1", &["start/w1", "reset/c1"]),
-            step(Stage::Machines, Action::StartMachine, "c1", &[]),
-            step(Stage::Machines, Action::StartMachine, "w1", &[]),
+            step(Stage::Machines, start(), "c1", &[]),
+            step(Stage::Machines, start(), "w1", &[]),
             step(
                 Stage::ControlPlane,
                 Action::Reset { keeps_etcd: false },

@@ -27,21 +27,25 @@ use self::machine::{Link, Wait, Work};
 use self::view::{Api, Item, View};
 use crate::action::{Action, StepKind};
 use crate::address;
+use crate::documents::Documents;
 use crate::edges::Edges;
 use crate::observed::{Observed, Place};
 use crate::obstacle::Obstacle;
 use crate::plan::{Plan, PlanError};
 use crate::stage::Stage;
 use crate::step::Step;
-use crate::wanted::{ADDON_PREFIX, TemplateId, Wanted};
+use crate::wanted::{TemplateId, Wanted};
+use mullion_render::ADDON_PREFIX;
 
 /// What must happen so that what was found becomes what is wanted.
+///
+/// What is rendered is compared with what agents and the API server tell: `documents` come from [`Documents::render`].
 ///
 /// Pure and total: the same arguments give the same plan, byte for byte, and there is one for every
 /// pair of them. When nothing differs the plan is empty; when something is in the way that no step can
 /// cure, the plan has obstacles and no steps.
-pub fn plan(wanted: &Wanted<'_>, observed: &Observed) -> Plan {
-    let view = match View::new(wanted, observed) {
+pub fn plan(wanted: &Wanted<'_>, observed: &Observed, documents: &Documents) -> Plan {
+    let view = match View::new(wanted, observed, documents) {
         Ok(view) => view,
         Err(obstacles) => return Plan::blocked(obstacles),
     };
@@ -321,27 +325,29 @@ impl Sheet {
 
     /// The sets wait for each other: their order is wanted, and whoever needs them all waits for one.
     fn lay_objects(&mut self, view: &View<'_>) {
-        let wanted = view.wanted.object_sets();
-        for (set, fingerprint) in &wanted {
+        let wanted = &view.documents.sets;
+        for (set, objects) in wanted {
             let found = match view.api {
                 Api::Absent => Ok(None),
                 Api::Silent { .. } | Api::Hidden => Err(()),
                 Api::Known(cluster) => Ok(cluster.objects.get(set)),
             };
             let reason = match found {
-                Ok(Some(found)) if found == fingerprint => continue,
+                Ok(Some(found)) if *found == objects.fingerprint() => continue,
                 Ok(Some(_)) => format!("{set} changed"),
                 Ok(None) => format!("{set} was never applied"),
                 Err(()) => view.api_reason().into(),
             };
             let action = Action::ApplyObjects {
                 set: set.clone(),
-                fingerprint: fingerprint.clone(),
+                objects: objects.clone(),
             };
             self.lay_set(set, action, reason);
         }
         if let Api::Known(cluster) = view.api {
-            let is_wanted = |set: &String| wanted.iter().any(|(name, _)| name == set);
+            // By the file and not by what was rendered: what could not be rendered is not deleted.
+            let wanted = mullion_render::sets(view.wanted.cluster);
+            let is_wanted = |set: &String| wanted.contains(set);
             for set in cluster.objects.keys().filter(|set| !is_wanted(set)) {
                 let action = Action::RemoveObjects { set: set.clone() };
                 self.lay_set(set, action, format!("the file no longer asks for {set}"));
@@ -382,6 +388,7 @@ impl Sheet {
                 };
                 let action = Action::Verify {
                     suite: suite.clone(),
+                    rollouts: view.documents.rollouts(),
                 };
                 self.push(Stage::Verify, None, action, reason, ends.clone());
             }

@@ -126,6 +126,8 @@ pub enum ErrorClass {
     Refused,
     /// It belongs to somebody else.
     NotOurs,
+    /// What the step was planned with is no longer so: planning again gives other steps.
+    Outdated,
     /// The run was cut off.
     Interrupted,
 }
@@ -147,7 +149,7 @@ impl ErrorClass {
         match self {
             Self::Conflict => Retry::Now,
             Self::Unreachable | Self::NotYet => Retry::Later,
-            Self::Refused | Self::NotOurs | Self::Interrupted => Retry::Never,
+            Self::Refused | Self::NotOurs | Self::Outdated | Self::Interrupted => Retry::Never,
         }
     }
 }

@@ -5,7 +5,6 @@ use std::fmt::{self, Display, Formatter};
 use std::sync::Arc;
 
 use mullion_spec::value::MachineName;
-use mullion_spec::words::Os;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Serialize, Serializer};
 
@@ -152,11 +151,15 @@ impl Step {
     /// Whether the machine may be started anew.
     pub fn reboot(&self) -> Reboot {
         match &self.action {
-            Action::EnableFeatures { .. }
-            | Action::Reboot
-            | Action::ApplyBlueprint {
-                os: Os::Windows, ..
-            } => Reboot::MayFollow,
+            Action::EnableFeatures { .. } | Action::Reboot => Reboot::MayFollow,
+            // Of a document that is not rendered yet nobody knows.
+            Action::ApplyBlueprint { document }
+                if document
+                    .known()
+                    .is_none_or(|document| document.blueprint.windows.is_some()) =>
+            {
+                Reboot::MayFollow
+            }
             _ => Reboot::Never,
         }
     }

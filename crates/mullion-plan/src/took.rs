@@ -105,6 +105,13 @@ mod tests {
     use crate::action::Action;
     use crate::stage::Stage;
 
+    fn start() -> Action {
+        Action::StartMachine {
+            names: crate::Carried::new(crate::Names([].into())),
+            name_servers: Vec::new(),
+        }
+    }
+
     fn step(action: Action, machine: &str, needs: &[&str]) -> Step {
         let needs = needs.iter().map(|need| StepId::new(need)).collect();
         let machine = Some(machine.parse().unwrap());
@@ -120,8 +127,8 @@ mod tests {
     #[test]
     fn a_plan_takes_as_long_as_its_longest_chain() {
         let plan = Plan::new(vec![
-            step(Action::StartMachine, "a", &[]),
-            step(Action::StartMachine, "b", &[]),
+            step(start(), "a", &[]),
+            step(start(), "b", &[]),
             step(Action::Reboot, "a", &["start/a"]),
             step(Action::Drain, "b", &["start/b"]),
         ])
@@ -137,7 +144,7 @@ mod tests {
 
     #[test]
     fn steps_are_timed_by_what_they_do_and_on_what_kind_of_machine() {
-        let name = |machine| Some(step(Action::StartMachine, machine, &[]));
+        let name = |machine| Some(step(start(), machine, &[]));
         let timed = |step: Option<Step>| {
             let step = step.unwrap();
             timed_as(&step.id, step.machine.as_ref(), &kinds())

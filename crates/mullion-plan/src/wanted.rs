@@ -1,23 +1,23 @@
-//! The resolved wish, and what follows from it alone: parts, templates, blueprints, object sets.
+//! The resolved wish, and what follows from it alone: parts, templates, labels, commands.
 //!
-//! Nothing here looks at what was found. Fingerprints are made so that a machine's own does not change
-//! when another machine comes or goes; the load balancer's does when a control plane does, since the
-//! control planes are its settings.
+//! Nothing here looks at what was found.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display, Formatter};
+use std::path::PathBuf;
 
 use mullion_catalog::Catalog;
 use mullion_spec::cluster::{Carrier, Cluster, Command, Duty, Group, Origin, System};
-use mullion_spec::value::{GroupName, MachineName, Taint};
+use mullion_spec::image::ImageReference;
 use mullion_spec::version::Patch;
-use mullion_spec::words::{Admission, Cni, Os};
+use mullion_spec::words::Os;
 use mullion_wire::text::visible;
+use mullion_wire::{Content, Sha256Digest};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::fingerprint::{Blueprint, Fingerprint, Topics};
+use crate::fingerprint::Fingerprint;
 
 /// What planning works on: the checked file, with the catalog's answers.
 #[derive(Debug, Clone)]
@@ -28,42 +28,23 @@ pub struct Wanted<'a> {
     pub kubernetes: Patch,
     /// Every program, image and archive that the cluster's machines need.
     pub parts: Vec<Part>,
-    /// What the rendered documents come to, contents of the user's files included: a change that no other topic
-    /// names is seen by these.
-    pub documents: Documents,
+    /// What is in the files that the file names, by the paths that it gives them.
+    pub contents: BTreeMap<PathBuf, Content>,
+    /// The archives of the user's images for Linux machines, in the order of the file.
+    pub archives: Vec<Archive>,
 }
 
-/// The topic of a blueprint that holds the names of patches for kubeadm.
-pub(crate) const PATCHES: &str = "kubeadm patches";
-
-/// The topic that holds the machine's operating system, with its settings.
-pub(crate) const SYSTEM: &str = "system";
-
-/// The topic that holds how a node's address is chosen.
-pub(crate) const NODE_ADDRESS: &str = "node address";
-
-/// The topic that holds what is in them.
-pub(crate) const PATCH_CONTENTS: &str = "contents of kubeadm patches";
-
-/// The topic that holds the names of the user's images.
-pub(crate) const IMAGES: &str = "images";
-
-/// The topic that holds what the archives of the user's images hold; only where the file has images.
-pub(crate) const IMAGE_CONTENTS: &str = "contents of images";
-
-/// Fingerprints of rendered documents; empty where nobody rendered any.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Documents {
-    /// What is laid down on machines, by group.
-    pub groups: BTreeMap<GroupName, Fingerprint>,
-    /// The cluster's objects, by set.
-    pub sets: BTreeMap<String, Fingerprint>,
-    /// What the file's patches for kubeadm hold, where there are any.
-    pub patches: Option<Fingerprint>,
-    /// What the file's archives of images for Linux nodes hold, where there are any.
-    pub archives: Option<Fingerprint>,
-    /// The archives among them that cannot be used, by their paths.
-    pub unusable: BTreeMap<String, Unusable>,
+/// An archive of an image of the user's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Archive {
+    /// The image that it holds.
+    pub reference: String,
+    /// Where it is.
+    pub file: String,
+    /// Its digest, where it could be read.
+    pub sha256: Option<Sha256Digest>,
+    /// Why it cannot be used; nothing where it can.
+    pub unusable: Option<Unusable>,
 }
 
 /// Why an archive cannot be used.
@@ -137,20 +118,6 @@ impl Part {
     pub fn is_agent(&self) -> bool {
         self.name == AGENT
     }
-
-    /// Names the part, whatever its version, among the topics of a blueprint.
-    pub fn topic(&self) -> String {
-        let kind = self.kind.word();
-        format!("{kind} {} for {}", self.name, self.os)
-    }
-
-    /// Whether a topic of a blueprint is about a part.
-    pub fn is_topic(topic: &str) -> bool {
-        [PartKind::Program, PartKind::Image, PartKind::Archive]
-            .iter()
-            .any(|kind| topic.split(' ').next() == Some(kind.word()))
-            && topic.contains(" for ")
-    }
 }
 
 impl Display for Part {
@@ -222,17 +189,18 @@ pub(crate) fn user_commands(commands: &[Command]) -> Vec<UserCommand> {
         .collect()
 }
 
+/// The name that containerd keeps an image under.
+pub fn canonical(reference: &str) -> String {
+    match reference.parse::<ImageReference>() {
+        Ok(image) => image.canonical(),
+        Err(_) => reference.to_owned(),
+    }
+}
+
 /// The part whose version the agent reports; without it among the parts, any agent will do.
-const AGENT: &str = "mullion-agent";
+pub(crate) const AGENT: &str = "mullion-agent";
 /// Parts that take another's place on machines that stand in for Windows end so; the other's name comes first.
 const FOR_STAND_INS: &str = "-stand-in";
-/// The port of the API server on machines that we make.
-pub(crate) const API_PORT: u16 = 6443;
-/// Object sets of network plugins begin so; the plugin's word follows.
-pub const PLUGIN_PREFIX: &str = "network-";
-/// Object sets of add-ons begin so; the add-on's name follows.
-pub(crate) const ADDON_PREFIX: &str = "addon-";
-
 /// A stand-in has Linux inside and no Windows features.
 fn is_stand_in(group: &Group) -> bool {
     Catalog::builtin().is_stand_in(group)
@@ -269,15 +237,6 @@ pub(crate) fn labels(group: &Group) -> BTreeMap<String, String> {
     labels
 }
 
-/// The taints that a group's nodes should have.
-pub(crate) fn taints(group: &Group) -> BTreeSet<Taint> {
-    let mut taints: BTreeSet<_> = group.taints.iter().cloned().collect();
-    if group.duty == Duty::ControlPlane && !group.schedulable {
-        taints.insert(control_plane_taint());
-    }
-    taints
-}
-
 /// The label that says that a node is a control plane.
 pub(crate) const CONTROL_PLANE_LABEL: &str = "node-role.kubernetes.io/control-plane";
 
@@ -294,15 +253,6 @@ pub fn role_labels(duty: Duty) -> BTreeMap<String, String> {
     labels.collect()
 }
 
-/// The taint that kubeadm gives to control planes.
-pub fn control_plane_taint() -> Taint {
-    Taint {
-        key: "node-role.kubernetes.io/control-plane".into(),
-        value: String::new(),
-        effect: mullion_spec::value::Effect::NoSchedule,
-    }
-}
-
 impl Wanted<'_> {
     pub(crate) fn agent_version(&self, os: Os) -> Option<&str> {
         self.parts
@@ -312,7 +262,7 @@ impl Wanted<'_> {
     }
 
     /// The parts that a group's machines hold, sorted and without repetition.
-    pub(crate) fn parts_of(&self, group: &Group) -> BTreeSet<&Part> {
+    pub fn parts_of(&self, group: &Group) -> BTreeSet<&Part> {
         let systems = part_systems(group);
         let is_right = |part: &&Part| {
             if is_stand_in(group) {
@@ -354,8 +304,13 @@ impl Wanted<'_> {
         let mut images: Vec<_> = self.images_of(group).map(str::to_owned).collect();
         if group.system.os() == Os::Linux {
             // Clusters share templates: an archive of the same name may hold another image.
-            let archives = self.documents.archives.as_ref();
-            images.extend(archives.map(ToString::to_string));
+            let digests: Vec<_> = self
+                .archives
+                .iter()
+                .map(|archive| &archive.sha256)
+                .collect();
+            let digests = (!digests.is_empty()).then(|| Fingerprint::of(&digests));
+            images.extend(digests.map(|digests| digests.to_string()));
         }
         // Settings are laid down on each machine: groups that differ in nothing else share a template.
         let system = match &group.system {
@@ -385,6 +340,20 @@ impl Wanted<'_> {
         built.collect()
     }
 
+    /// The user's images for a system, by the names that containerd keeps them under, each with the digest of the archive
+    /// that holds it; none where it comes from a registry.
+    pub fn users_images(&self, os: Os) -> BTreeMap<String, Option<Sha256Digest>> {
+        let images = self.cluster.images.iter().filter(|image| image.os == os);
+        images
+            .map(|image| {
+                let name = canonical(&image.reference);
+                let mut archives = self.archives.iter();
+                let archive = archives.find(|archive| canonical(&archive.reference) == name);
+                (name, archive.and_then(|archive| archive.sha256.clone()))
+            })
+            .collect()
+    }
+
     fn images_of<'a>(&'a self, group: &Group) -> impl Iterator<Item = &'a str> {
         let os = group.system.os();
         self.cluster
@@ -392,160 +361,6 @@ impl Wanted<'_> {
             .iter()
             .filter(move |image| image.os == os)
             .map(|image| image.reference.as_str())
-    }
-
-    /// What the blueprints of a group's machines have in common.
-    pub(crate) fn topics(
-        &self,
-        group: &Group,
-        endpoint: &str,
-        control_planes: &[String],
-    ) -> Topics {
-        let cluster = self.cluster;
-        let mut topics = BTreeMap::from([
-            ("duty".to_owned(), duty_word(group.duty).to_owned()),
-            ("driver".into(), group.carrier.driver().to_string()),
-        ]);
-        let mut settings = |topic: &str, value: Fingerprint| {
-            topics.insert(topic.into(), value.to_string());
-        };
-        if let Some(documents) = self.documents.groups.get(&group.name) {
-            settings("documents", documents.clone());
-        }
-        settings(SYSTEM, Fingerprint::of(&group.system));
-        settings("proxy", Fingerprint::of(&cluster.proxy));
-        settings("trust", Fingerprint::of(&cluster.trust));
-        settings("files", Fingerprint::of(&group.files));
-        if group.duty == Duty::LoadBalancer {
-            let seats = cluster.groups.iter();
-            let seats = seats.filter(|group| group.duty == Duty::ControlPlane);
-            let chosen: Vec<_> = seats.map(|group| &group.node_ip).collect();
-            settings("control planes", Fingerprint::of(&(control_planes, chosen)));
-            // Marks of older versions lack it: where the file names no servers, a load balancer of theirs is left alone.
-            let servers = &cluster.network.upstream_dns;
-            if group.carrier.is_made() && !servers.is_empty() {
-                settings("DNS servers", Fingerprint::of(servers));
-            }
-            return Topics::new(topics);
-        }
-        let images: Vec<_> = self.images_of(group).collect();
-        settings(IMAGES, Fingerprint::of(&images));
-        // Marks of older versions lack it: where the file has no images, a cluster of theirs is left alone.
-        if !images.is_empty() {
-            settings(IMAGE_CONTENTS, Fingerprint::of(&self.documents.archives));
-        }
-        settings(NODE_ADDRESS, Fingerprint::of(&group.node_ip));
-        let kubernetes = &cluster.kubernetes;
-        settings("feature gates", Fingerprint::of(&kubernetes.feature_gates));
-        settings(PATCHES, Fingerprint::of(&kubernetes.patches));
-        if let Some(contents) = &self.documents.patches {
-            settings(PATCH_CONTENTS, contents.clone());
-        }
-        let network = &cluster.network;
-        // Not the machines' own network: an address that was given stays, however it was chosen.
-        settings(
-            "network",
-            Fingerprint::of(&(
-                (network.cni, network.backend, network.vni, network.port),
-                (network.mtu, network.pods, network.pods_per_node),
-                (network.services, &network.domain, &network.upstream_dns),
-            )),
-        );
-        topics.insert("endpoint".into(), endpoint.into());
-        topics.insert("kubernetes".into(), self.kubernetes.to_string());
-        // The agent lays the blueprint down; it is no part of it.
-        let parts = self.parts_of(group);
-        for part in parts.into_iter().filter(|part| !part.is_agent()) {
-            topics.insert(part.topic(), part.version.clone());
-        }
-        Topics::new(topics)
-    }
-
-    /// The sets of objects that the cluster should have, in the order they are applied.
-    pub(crate) fn object_sets(&self) -> Vec<(String, Fingerprint)> {
-        let cluster = self.cluster;
-        let network = &cluster.network;
-        let mut sets = Vec::new();
-        if network.cni != Cni::None {
-            let name = format!("{PLUGIN_PREFIX}{}", network.cni);
-            let settings = (
-                (network.backend, network.vni, network.port, network.mtu),
-                (
-                    network.pods,
-                    self.versions(&[network.cni.to_string().as_str(), "flanneld"]),
-                ),
-            );
-            sets.push((name, Fingerprint::of(&settings)));
-        }
-        let proxy = (network.pods, self.versions(&["kube-proxy"]));
-        sets.push(("service-proxy".into(), Fingerprint::of(&proxy)));
-        // The other plugins enforce policies themselves.
-        if network.policy && network.cni == Cni::Flannel {
-            let policy = (
-                network.pods,
-                network.services,
-                self.versions(&["kube-router"]),
-            );
-            sets.push(("policy".into(), Fingerprint::of(&policy)));
-        }
-        let dns = (
-            (&network.domain, &network.upstream_dns),
-            self.versions(&["coredns"]),
-        );
-        sets.push(("dns".into(), Fingerprint::of(&dns)));
-        let builds = cluster.windows_versions();
-        if cluster.runtime_classes && !builds.is_empty() {
-            sets.push(("runtime-classes".into(), Fingerprint::of(&builds)));
-        }
-        if cluster.policies != Admission::Off {
-            sets.push(("admission".into(), Fingerprint::of(&cluster.policies)));
-        }
-        for addon in cluster.addons.iter().collect::<BTreeSet<_>>() {
-            let name = format!("{ADDON_PREFIX}{addon}");
-            sets.push((name, Fingerprint::of(&self.versions(&[addon]))));
-        }
-        for (name, fingerprint) in &mut sets {
-            if let Some(rendered) = self.documents.sets.get(name) {
-                *fingerprint = Fingerprint::of(&(&*fingerprint, rendered));
-            }
-        }
-        sets
-    }
-
-    /// The names of the sets of objects that the cluster should have, in the order they are applied.
-    pub fn sets(&self) -> Vec<String> {
-        self.object_sets()
-            .into_iter()
-            .map(|(name, _)| name)
-            .collect()
-    }
-
-    fn versions(&self, names: &[&str]) -> BTreeSet<&Part> {
-        self.parts
-            .iter()
-            .filter(|part| names.contains(&part.name.as_str()))
-            .collect()
-    }
-}
-
-/// One machine's blueprint: its group's, its own name and its own address.
-pub(crate) fn blueprint(
-    shared: &Fingerprint,
-    topics: &Topics,
-    machine: &MachineName,
-    address: &str,
-) -> Blueprint {
-    Blueprint {
-        fingerprint: Fingerprint::of(&(shared, machine, address)),
-        topics: topics.clone(),
-    }
-}
-
-const fn duty_word(duty: Duty) -> &'static str {
-    match duty {
-        Duty::LoadBalancer => "load-balancer",
-        Duty::ControlPlane => "control-plane",
-        Duty::Worker => "worker",
     }
 }
 
@@ -580,7 +395,8 @@ mod tests {
                 part(Os::Windows, "kubelet-stand-in"),
                 part(Os::Windows, "kubeadm"),
             ],
-            documents: Documents::default(),
+            contents: BTreeMap::new(),
+            archives: Vec::new(),
         };
         let of = |name: &str| -> Vec<String> {
             let mut groups = cluster.groups.iter();

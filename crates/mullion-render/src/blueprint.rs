@@ -1,11 +1,15 @@
 //! The blueprint of a node, and what all blueprints have in common.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use crate::document::{Blueprint, File, MachineDocument};
+use crate::load_balancer::load_balancer_blueprint;
+use crate::windows::windows_blueprint;
 use mullion_catalog::Catalog;
 use mullion_spec::cluster::Duty;
 use mullion_spec::value::MachineName;
-use mullion_wire::{Blueprint, File, Package, Service, ServiceState};
+use mullion_spec::words::Os;
+use mullion_wire::{Package, Service, ServiceState};
 
 use crate::error::RenderError;
 use crate::setting::{Seat, Setting};
@@ -23,6 +27,32 @@ const NODE_PROGRAMS: &[&str] = &[
     "ctr",
 ];
 
+/// Everything that a machine should be before it is a node.
+pub fn machine_document(
+    setting: &Setting<'_>,
+    machine: &MachineName,
+) -> Result<MachineDocument, RenderError> {
+    let seat = setting.seat(machine)?;
+    let group = seat.group;
+    let is_linux = group.system.os() == Os::Linux;
+    let blueprint = match group.duty {
+        Duty::LoadBalancer => load_balancer_blueprint(setting, machine),
+        _ if is_linux => node_blueprint(setting, machine),
+        _ => windows_blueprint(setting, machine),
+    };
+    let servers = &setting.cluster().network.upstream_dns;
+    Ok(MachineDocument {
+        address: seat.address,
+        name_servers: group.carrier.is_made().then(|| servers.clone()),
+        blueprint: blueprint?,
+        images: if is_linux && group.duty != Duty::LoadBalancer {
+            setting.images.clone()
+        } else {
+            BTreeMap::new()
+        },
+    })
+}
+
 /// The blueprint of a Linux control plane or worker.
 pub fn node_blueprint(
     setting: &Setting<'_>,
@@ -39,8 +69,8 @@ pub fn node_blueprint(
     if seat.is_existing() {
         draft.blueprint.packages.extend(system::node_packages());
     }
-    draft.blueprint.modules = system::modules(setting, seat);
-    draft.blueprint.sysctls = system::sysctls(seat);
+    draft.blueprint.modules = system::modules(setting, seat)?;
+    draft.blueprint.sysctls = system::sysctls(seat)?;
     for program in NODE_PROGRAMS {
         draft.program(setting, PROGRAMS, program)?;
     }
@@ -51,7 +81,7 @@ pub fn node_blueprint(
         .blueprint
         .files
         .extend(containerd::files(setting, seat)?);
-    draft.blueprint.files.extend(kubelet::files(seat.ground));
+    draft.blueprint.files.extend(kubelet::files(seat.ground()?));
     let patches = kubelet::patches(setting, kubelet::PATCHES_FOLDER)?;
     draft.blueprint.files.extend(patches);
     let mut runtime: BTreeSet<_> = [containerd::CONFIG, containerd::UNIT]
@@ -108,7 +138,7 @@ impl<'a> Draft<'a> {
         for copy in &seat.group.files {
             files.push(File {
                 path: copy.to.clone(),
-                content: setting.contents_of(&copy.from)?,
+                content: setting.copy_of(&copy.from)?,
                 mode: copy.mode.unwrap_or(0o644),
             });
         }

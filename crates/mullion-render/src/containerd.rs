@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::document::File;
 use mullion_catalog::{ArtifactKind, BinKey, ContainerdLine};
 use mullion_spec::image::ImageReference;
 use mullion_spec::words::Os;
-use mullion_wire::File;
 
 use crate::error::RenderError;
 use crate::setting::{CgroupDriver, Cgroups, Footing, Ground, Seat, Setting};
@@ -26,9 +26,9 @@ pub(crate) fn files(setting: &Setting<'_>, seat: Seat<'_>) -> Result<Vec<File>, 
     let mut files = vec![
         text_file(
             CONFIG,
-            config(line, seat.ground, pause, artifacts.mirror.is_some()),
+            config(line, seat.ground()?, pause, artifacts.mirror.is_some()),
         ),
-        text_file(UNIT, unit(seat.ground)),
+        text_file(UNIT, unit(seat.ground()?)),
         text_file(
             "/etc/crictl.yaml",
             format!("runtime-endpoint: {SOCKET}\nimage-endpoint: {SOCKET}\n"),

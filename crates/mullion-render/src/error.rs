@@ -27,9 +27,12 @@ pub enum RenderError {
     /// Only Windows machines have such a document.
     #[error("machine `{0}` has no Windows")]
     NotWindows(MachineName),
-    /// A program that the machine needs has no digest in the setting.
-    #[error("program `{0}` is not in the artifact store")]
-    NotStored(String),
+    /// What the machine stands on is not in the setting.
+    #[error("what machine `{0}` stands on is not known")]
+    UnknownGround(MachineName),
+    /// A program that the machine needs has no version in the setting.
+    #[error("program `{0}` is not among the cluster's artifacts")]
+    NoProgram(String),
     /// The contents of a file of the user's are not in the setting.
     #[error("the contents of `{}` were not given", .0.display())]
     NoContents(PathBuf),

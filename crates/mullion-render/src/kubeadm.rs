@@ -10,6 +10,7 @@ use mullion_spec::value::{Address, Effect, MachineName, Taint};
 use mullion_spec::version::Minor;
 use mullion_spec::words::Os;
 use mullion_wire::{KUBEADM_TIMEOUTS, Kubeadm, Patience, Secret};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::error::RenderError;
@@ -53,49 +54,106 @@ pub struct JoinKeys {
     pub patience: Patience,
 }
 
-/// Begins the cluster on its first control plane.
-pub fn init(
-    setting: &Setting<'_>,
-    machine: &MachineName,
-    keys: &InitKeys,
-) -> Result<Kubeadm, RenderError> {
-    Ok(Kubeadm::Init {
-        config: init_config(setting, machine, keys)?,
-        ignore: expected_preflight_errors(setting.linux_seat(machine)?.ground, setting.minor()),
-        upload_certs: keys.certificate_key.is_some(),
-        // The configuration names it; the agent looks whether it is there.
-        patches: Some(kubelet::PATCHES_FOLDER.into()),
-    })
+/// What the first control plane is begun with, without its secrets.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct InitDocument {
+    /// The documents of the configuration; the first is kubeadm's `InitConfiguration`, which the secrets are put into.
+    pub configuration: Vec<Value>,
+    /// Preflight errors that are expected, by kubeadm's names for them.
+    pub ignore: BTreeSet<String>,
+    /// The folder of patches, which the configuration names; the agent looks whether it is there.
+    pub patches: String,
 }
 
-/// Joins a machine. The discovery file comes from [`discovery`].
-pub fn join(
-    setting: &Setting<'_>,
-    machine: &MachineName,
-    keys: &JoinKeys,
-    discovery: Secret,
-) -> Result<Kubeadm, RenderError> {
-    let seat = setting.seat(machine)?;
-    let places = Places::of(seat);
-    Ok(Kubeadm::Join {
-        config: join_config(setting, machine, keys)?,
-        discovery,
-        discovery_path: places.discovery.into(),
-        ignore: match seat.group.system.os() {
-            Os::Linux => expected_preflight_errors(seat.ground, setting.minor()),
-            Os::Windows => windows::expected_preflight_errors(seat),
-        },
-        // The configuration names it; the agent looks whether it is there.
-        patches: Some(places.patches.into()),
-    })
+/// What a machine joins with, without its secrets.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct JoinDocument {
+    /// kubeadm's `JoinConfiguration`, which the secrets are put into.
+    pub configuration: Value,
+    /// Where the discovery file lies while kubeadm joins.
+    pub discovery_path: String,
+    /// Preflight errors that are expected, by kubeadm's names for them.
+    pub ignore: BTreeSet<String>,
+    /// The folder of patches, which the configuration names; the agent looks whether it is there.
+    pub patches: String,
 }
 
-/// The configuration of `kubeadm init`.
-pub fn init_config(
-    setting: &Setting<'_>,
-    machine: &MachineName,
-    keys: &InitKeys,
-) -> Result<Secret, RenderError> {
+impl InitDocument {
+    /// What the agent is asked for.
+    pub fn with(&self, keys: &InitKeys) -> Kubeadm {
+        let mut configuration = self.configuration.clone();
+        if let Some(init) = configuration.first_mut() {
+            init["bootstrapTokens"] = json!([{
+                "description": keys.token_description,
+                "token": keys.token.reveal(),
+                "ttl": format!("{TOKEN_MINUTES}m0s"),
+                // Not for signing: who joins has the authority from a file.
+                "usages": ["authentication"],
+                "groups": ["system:bootstrappers:kubeadm:default-node-token"],
+            }]);
+            if let Some(key) = &keys.certificate_key {
+                init["certificateKey"] = key.reveal().into();
+            }
+            if let Some(timeouts) = timeouts(keys.patience) {
+                init["timeouts"] = timeouts;
+            }
+        }
+        Kubeadm::Init {
+            config: documents(&configuration),
+            ignore: self.ignore.clone(),
+            upload_certs: keys.certificate_key.is_some(),
+            patches: Some(self.patches.clone()),
+        }
+    }
+
+    /// The exact Kubernetes that the cluster begins with: `1.36.4`.
+    pub fn kubernetes(&self) -> &str {
+        let version = self.of_cluster("/kubernetesVersion");
+        version.trim_start_matches('v')
+    }
+
+    /// The network of pods.
+    pub fn pods(&self) -> &str {
+        self.of_cluster("/networking/podSubnet")
+    }
+
+    /// The network of services.
+    pub fn services(&self) -> &str {
+        self.of_cluster("/networking/serviceSubnet")
+    }
+
+    fn of_cluster(&self, pointer: &str) -> &str {
+        let mut values = self.configuration.iter();
+        let found = values.find_map(|document| document.pointer(pointer)?.as_str());
+        found.unwrap_or_default()
+    }
+}
+
+impl JoinDocument {
+    /// What the agent is asked for. `discovery` comes from [`discovery`].
+    pub fn with(&self, keys: &JoinKeys, discovery: Secret) -> Kubeadm {
+        let mut join = self.configuration.clone();
+        join["discovery"]["tlsBootstrapToken"] = keys.token.reveal().into();
+        if let (Some(key), Some(plane)) = (&keys.certificate_key, join.get_mut("controlPlane")) {
+            plane["certificateKey"] = key.reveal().into();
+        }
+        if let Some(timeouts) = timeouts(keys.patience) {
+            join["timeouts"] = timeouts;
+        }
+        Kubeadm::Join {
+            config: documents(&[join]),
+            discovery,
+            discovery_path: self.discovery_path.clone(),
+            ignore: self.ignore.clone(),
+            patches: Some(self.patches.clone()),
+        }
+    }
+}
+
+/// What the cluster is begun with on its first control plane.
+pub fn init(setting: &Setting<'_>, machine: &MachineName) -> Result<InitDocument, RenderError> {
     let seat = setting.linux_seat(machine)?;
     if seat.group.duty != Duty::ControlPlane {
         return Err(RenderError::OtherDuty {
@@ -103,42 +161,28 @@ pub fn init_config(
             wanted: Duty::ControlPlane,
         });
     }
-    let mut init = json!({
+    let init = json!({
         "apiVersion": setting.kubernetes_minor()?.kubeadm_api,
         "kind": "InitConfiguration",
-        "bootstrapTokens": [{
-            "description": keys.token_description,
-            "token": keys.token.reveal(),
-            "ttl": format!("{TOKEN_MINUTES}m0s"),
-            // Not for signing: who joins has the authority from a file.
-            "usages": ["authentication"],
-            "groups": ["system:bootstrappers:kubeadm:default-node-token"],
-        }],
         "localAPIEndpoint": local_endpoint(seat),
         "nodeRegistration": registration(seat),
         "patches": {"directory": kubelet::PATCHES_FOLDER},
         // It would print the token.
         "skipPhases": ["show-join-command"],
     });
-    if let Some(key) = &keys.certificate_key {
-        init["certificateKey"] = key.reveal().into();
-    }
-    if let Some(timeouts) = timeouts(keys.patience) {
-        init["timeouts"] = timeouts;
-    }
-    Ok(documents(&[
-        init,
-        cluster_configuration(setting)?,
-        kubelet_configuration(setting),
-    ]))
+    Ok(InitDocument {
+        configuration: vec![
+            init,
+            cluster_configuration(setting)?,
+            kubelet_configuration(setting),
+        ],
+        ignore: expected_preflight_errors(seat.ground()?, setting.minor()),
+        patches: kubelet::PATCHES_FOLDER.into(),
+    })
 }
 
-/// The configuration of `kubeadm join`.
-pub fn join_config(
-    setting: &Setting<'_>,
-    machine: &MachineName,
-    keys: &JoinKeys,
-) -> Result<Secret, RenderError> {
+/// What a machine joins with.
+pub fn join(setting: &Setting<'_>, machine: &MachineName) -> Result<JoinDocument, RenderError> {
     let seat = setting.seat(machine)?;
     let places = Places::of(seat);
     if seat.group.duty == Duty::LoadBalancer {
@@ -147,26 +191,25 @@ pub fn join_config(
             wanted: Duty::Worker,
         });
     }
-    let mut join = json!({
+    let mut configuration = json!({
         "apiVersion": setting.kubernetes_minor()?.kubeadm_api,
         "kind": "JoinConfiguration",
-        "discovery": {
-            "file": {"kubeConfigPath": places.discovery_in_config},
-            "tlsBootstrapToken": keys.token.reveal(),
-        },
+        "discovery": {"file": {"kubeConfigPath": places.discovery_in_config}},
         "nodeRegistration": registration(seat),
         "patches": {"directory": places.patches},
     });
     if seat.group.duty == Duty::ControlPlane {
-        join["controlPlane"] = json!({"localAPIEndpoint": local_endpoint(seat)});
-        if let Some(key) = &keys.certificate_key {
-            join["controlPlane"]["certificateKey"] = key.reveal().into();
-        }
+        configuration["controlPlane"] = json!({"localAPIEndpoint": local_endpoint(seat)});
     }
-    if let Some(timeouts) = timeouts(keys.patience) {
-        join["timeouts"] = timeouts;
-    }
-    Ok(documents(&[join]))
+    Ok(JoinDocument {
+        configuration,
+        discovery_path: places.discovery.into(),
+        ignore: match seat.group.system.os() {
+            Os::Linux => expected_preflight_errors(seat.ground()?, setting.minor()),
+            Os::Windows => windows::expected_preflight_errors(seat),
+        },
+        patches: places.patches.into(),
+    })
 }
 
 /// The discovery file: where the API server is and what it is known by, but no way to log in. `authority` is the
@@ -276,17 +319,23 @@ fn registration(seat: Seat<'_>) -> Value {
     })
 }
 
-/// The taints that a node registers with: those of its group, and the one that keeps pods away from control planes.
-fn taints(group: &Group) -> BTreeSet<Taint> {
+/// The taints that a group's nodes should have, and register with: its own, and the one that keeps pods away from control
+/// planes.
+pub fn taints(group: &Group) -> BTreeSet<Taint> {
     let mut taints: BTreeSet<_> = group.taints.iter().cloned().collect();
     if group.duty == Duty::ControlPlane && !group.schedulable {
-        taints.insert(Taint {
-            key: "node-role.kubernetes.io/control-plane".into(),
-            value: String::new(),
-            effect: Effect::NoSchedule,
-        });
+        taints.insert(control_plane_taint());
     }
     taints
+}
+
+/// The taint that kubeadm gives to control planes.
+pub fn control_plane_taint() -> Taint {
+    Taint {
+        key: "node-role.kubernetes.io/control-plane".into(),
+        value: String::new(),
+        effect: Effect::NoSchedule,
+    }
 }
 
 fn cluster_configuration(setting: &Setting<'_>) -> Result<Value, RenderError> {

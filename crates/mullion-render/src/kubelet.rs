@@ -1,6 +1,6 @@
 //! Kubelet's service, and what of its configuration depends on the machine.
 
-use mullion_wire::File;
+use crate::document::File;
 use serde_json::{Map, Value, json};
 
 use crate::error::RenderError;
@@ -30,10 +30,17 @@ pub(crate) fn patches(setting: &Setting<'_>, folder: &str) -> Result<Vec<File>, 
     let files = patches.map(|patch| {
         let name = patch.file_name().and_then(|name| name.to_str());
         let name = name.ok_or_else(|| RenderError::Nameless(patch.clone()))?;
+        // What kubelet is configured with, everybody on a node may read in its own file. What the other programs are
+        // started with may be a secret.
+        let is_public = name.starts_with("kubeletconfiguration");
         Ok(File {
             path: format!("{folder}/{name}"),
-            content: setting.contents_of(patch)?,
-            mode: 0o600,
+            content: if is_public {
+                setting.contents_of(patch)?
+            } else {
+                setting.copy_of(patch)?
+            },
+            mode: if is_public { 0o644 } else { 0o600 },
         })
     });
     files.collect()

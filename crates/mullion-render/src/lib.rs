@@ -3,9 +3,9 @@
 //! ```text
 //! Model (file + catalog) ──┐
 //! addresses, endpoint ─────┤
-//! Ground of each machine ──┼─► Setting ─► node_blueprint, windows_blueprint, …      (mullion-wire)
-//! digests of programs ─────┤            ─► init, join                              (mullion-wire, secrets hidden)
-//! contents of user's files ┘            ─► objects                                 (JSON for the API server)
+//! Ground of each machine ──┼─► Setting ─► machine_document     what a machine should be before it is a node
+//! versions of programs ────┤            ─► init, join           kubeadm's configurations, without their secrets
+//! contents of user's files ┘            ─► objects              JSON for the API server
 //! ```
 //!
 //! A [`Setting`] is everything that a renderer may know. What a machine stands on is in its [`Ground`]: whoever looked
@@ -21,7 +21,8 @@
 //! - What differs from machine to machine is in the machine's own patch of kubelet's configuration
 //!   ([`GROUND_PATCH`]); what kubeadm keeps for all of them holds on every system.
 //! - Preflight errors are let pass by name and for a reason that was found, never all of them.
-//! - Tokens and keys are in a [`Secret`](mullion_wire::Secret) from the moment they come in.
+//! - No document holds a secret: tokens and keys come into a [`Secret`](mullion_wire::Secret) when a step runs, and the
+//!   user's own files are named by their digests.
 //!
 //! # Current limitations
 //!
@@ -33,6 +34,7 @@
 
 mod blueprint;
 mod containerd;
+mod document;
 mod error;
 mod kubeadm;
 mod kubelet;
@@ -43,19 +45,19 @@ mod setting;
 mod system;
 mod windows;
 
-pub use blueprint::node_blueprint;
+pub use blueprint::{machine_document, node_blueprint};
 pub use containerd::stand_in_containerd;
+pub use document::{Blueprint, File, MachineDocument};
 pub use error::RenderError;
 pub use kubeadm::{
-    DISCOVERY_PATH, InitKeys, JoinKeys, TOKEN_MINUTES, discovery, expected_preflight_errors, init,
-    init_config, join, join_config,
+    DISCOVERY_PATH, InitDocument, InitKeys, JoinDocument, JoinKeys, TOKEN_MINUTES,
+    control_plane_taint, discovery, expected_preflight_errors, init, join, taints,
 };
 pub use kubelet::{GROUND_PATCH, PATCHES_FOLDER};
 pub use load_balancer::load_balancer_blueprint;
-pub use objects::WRITE_NETWORK;
-pub use objects::objects;
+pub use objects::{ADDON_PREFIX, PLUGIN_PREFIX, WRITE_NETWORK, objects, sets};
 pub use outward::login_variables;
-pub use setting::{Cgroups, Footing, Ground, Place, Setting, Stored};
+pub use setting::{Cgroups, Footing, Ground, Place, Setting};
 pub use windows::{NETWORK_SETTINGS, windows_blueprint, windows_program_path};
 
 /// The port of the API server on control planes.

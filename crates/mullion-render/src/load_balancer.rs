@@ -2,9 +2,10 @@
 
 use std::net::SocketAddr;
 
+use crate::document::Blueprint;
 use mullion_spec::cluster::Duty;
 use mullion_spec::value::MachineName;
-use mullion_wire::{Blueprint, Service, ServiceState};
+use mullion_wire::{Service, ServiceState};
 
 use crate::API_PORT;
 use crate::blueprint::Draft;
@@ -31,7 +32,7 @@ pub fn load_balancer_blueprint(
     draft
         .blueprint
         .files
-        .push(text_file(CONFIG, config(setting, seat.ground)));
+        .push(text_file(CONFIG, config(setting, seat.ground()?)));
     draft.blueprint.services.push(Service {
         name: "haproxy".into(),
         after: [].into(),

@@ -8,15 +8,44 @@ mod service_proxy;
 
 use std::collections::BTreeSet;
 
-use mullion_spec::cluster::{Duty, Group};
+use mullion_spec::cluster::{Cluster, Duty, Group};
 use mullion_spec::value::Address;
-use mullion_spec::words::{Cni, Os};
+use mullion_spec::words::{Admission, Cni, Os};
 use mullion_wire::Sha256Digest;
 use serde_json::{Value, json};
 
 use crate::error::RenderError;
 use crate::setting::Setting;
 pub use flannel::WRITE_NETWORK;
+
+/// Object sets of network plugins begin so; the plugin's word follows.
+pub const PLUGIN_PREFIX: &str = "network-";
+/// Object sets of add-ons begin so; the add-on's name follows.
+pub const ADDON_PREFIX: &str = "addon-";
+
+/// The names of the sets that a cluster should have, in the order they are applied.
+pub fn sets(cluster: &Cluster) -> Vec<String> {
+    let network = &cluster.network;
+    let mut sets = Vec::new();
+    if network.cni != Cni::None {
+        sets.push(format!("{PLUGIN_PREFIX}{}", network.cni));
+    }
+    sets.push("service-proxy".into());
+    // The other plugins enforce policies themselves.
+    if network.policy && network.cni == Cni::Flannel {
+        sets.push("policy".into());
+    }
+    sets.push("dns".into());
+    if cluster.runtime_classes && !cluster.windows_versions().is_empty() {
+        sets.push("runtime-classes".into());
+    }
+    if cluster.policies != Admission::Off {
+        sets.push("admission".into());
+    }
+    let addons: BTreeSet<_> = cluster.addons.iter().collect();
+    sets.extend(addons.iter().map(|addon| format!("{ADDON_PREFIX}{addon}")));
+    sets
+}
 
 /// The objects of a set, in the order they are applied; none where this crate has no such set.
 pub fn objects(setting: &Setting<'_>, set: &str) -> Result<Option<Vec<Value>>, RenderError> {

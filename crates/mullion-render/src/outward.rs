@@ -2,9 +2,11 @@
 
 use std::net::IpAddr;
 
+use crate::document::File;
 use mullion_spec::cluster::Proxy;
 use mullion_spec::value::{Address, MachineName};
-use mullion_wire::{File, Package, Service, ServiceState};
+use mullion_spec::words::Os;
+use mullion_wire::{Package, Service, ServiceState};
 
 use crate::error::RenderError;
 use crate::setting::{Seat, Setting};
@@ -103,7 +105,7 @@ pub(crate) fn proxy_environment(setting: &Setting<'_>, seat: Seat<'_>) -> Option
 /// What every login on a machine is told of the proxy; nothing where there is none, and on machines that we do not make:
 /// there it is their owner's.
 fn seat_variables(setting: &Setting<'_>, seat: Seat<'_>) -> Vec<(String, String)> {
-    if !seat.group.carrier.is_made() {
+    if !seat.group.carrier.is_made() || seat.group.system.os() == Os::Windows {
         return Vec::new();
     }
     // Some programs know the one spelling, some the other.

@@ -10,7 +10,9 @@ use mullion_spec::cluster::{Carrier, Cluster, Duty, Group};
 use mullion_spec::value::{Endpoint, MachineName};
 use mullion_spec::version::Minor;
 use mullion_spec::words::Os;
-use mullion_wire::{Content, Sha256Digest};
+use mullion_wire::{Content, Named, Sha256Digest};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::error::RenderError;
 
@@ -25,12 +27,15 @@ pub struct Setting<'a> {
     pub machine_network: Option<Ipv4Net>,
     /// The machines whose place is known. What they do and run is in the model.
     pub machines: BTreeMap<MachineName, Place>,
-    /// Linux programs in the artifact store, by name.
-    pub programs: BTreeMap<String, Stored>,
-    /// Windows programs in the artifact store, by name.
-    pub windows_programs: BTreeMap<String, Stored>,
+    /// Versions of the Linux programs, by name.
+    pub programs: BTreeMap<String, String>,
+    /// Versions of the Windows programs, by name.
+    pub windows_programs: BTreeMap<String, String>,
     /// Contents of the user's files (`files`, `patches`, `trust`), by the path that the file gives them.
     pub contents: BTreeMap<PathBuf, Content>,
+    /// The user's images for Linux nodes, each with the digest of the archive that holds it; none where it comes from a
+    /// registry.
+    pub images: BTreeMap<String, Option<Sha256Digest>>,
 }
 
 /// Where a machine is, and on what.
@@ -38,12 +43,13 @@ pub struct Setting<'a> {
 pub struct Place {
     /// The address by which the cluster knows it.
     pub address: IpAddr,
-    /// What it stands on.
-    pub ground: Ground,
+    /// What it stands on; none where nobody has found out. Windows machines have none: nothing of theirs depends on it.
+    pub ground: Option<Ground>,
 }
 
 /// What a machine stands on, as it was found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Ground {
     /// Whether it has a kernel of its own.
     pub footing: Footing,
@@ -58,7 +64,8 @@ pub struct Ground {
 }
 
 /// Whether a machine has a kernel of its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum Footing {
     /// A computer, real or virtual.
     Computer,
@@ -67,7 +74,8 @@ pub enum Footing {
 }
 
 /// The version of control groups.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum Cgroups {
     /// The first.
     V1,
@@ -75,15 +83,6 @@ pub enum Cgroups {
     Hybrid,
     /// The second.
     V2,
-}
-
-/// A file in the artifact store.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stored {
-    /// Its digest.
-    pub sha256: Sha256Digest,
-    /// Its size in bytes.
-    pub size: u64,
 }
 
 /// What manages control groups: systemd or whoever needs them.
@@ -128,11 +127,17 @@ impl Ground {
 pub(crate) struct Seat<'a> {
     pub(crate) name: &'a MachineName,
     pub(crate) address: IpAddr,
-    pub(crate) ground: Ground,
+    pub(crate) ground: Option<Ground>,
     pub(crate) group: &'a Group,
 }
 
 impl Seat<'_> {
+    /// What it stands on.
+    pub(crate) fn ground(&self) -> Result<Ground, RenderError> {
+        self.ground
+            .ok_or_else(|| RenderError::UnknownGround(self.name.clone()))
+    }
+
     /// What it is told otherwise than Windows, where it stands in for it.
     pub(crate) fn differs(&self) -> Option<&'static Differs> {
         let driver = self.group.carrier.driver();
@@ -202,11 +207,12 @@ impl<'a> Setting<'a> {
         seats
     }
 
-    /// The Linux machines that are nodes and whose place is known.
-    pub(crate) fn linux_nodes(&self) -> impl Iterator<Item = Seat<'_>> {
-        self.seats().filter(|seat| {
+    /// What the Linux machines stand on that are nodes, as far as that is known.
+    pub(crate) fn linux_grounds(&self) -> impl Iterator<Item = Ground> {
+        let nodes = self.seats().filter(|seat| {
             seat.group.duty != Duty::LoadBalancer && seat.group.system.os() == Os::Linux
-        })
+        });
+        nodes.filter_map(|seat| seat.ground)
     }
 
     pub(crate) fn seat(&self, name: &MachineName) -> Result<Seat<'_>, RenderError> {
@@ -261,19 +267,37 @@ impl<'a> Setting<'a> {
         Ok(format!("{repository}:{}", pause.tag))
     }
 
-    pub(crate) fn program(&self, name: &str) -> Result<Content, RenderError> {
-        stored(&self.programs, name)
+    pub(crate) fn program(&self, name: &str) -> Result<Named, RenderError> {
+        program(&self.programs, Os::Linux, name)
     }
 
-    pub(crate) fn windows_program(&self, name: &str) -> Result<Content, RenderError> {
-        stored(&self.windows_programs, name)
+    pub(crate) fn windows_program(&self, name: &str) -> Result<Named, RenderError> {
+        program(&self.windows_programs, Os::Windows, name)
     }
 
-    pub(crate) fn contents_of(&self, path: &Path) -> Result<Content, RenderError> {
-        self.contents
-            .get(path)
-            .cloned()
-            .ok_or_else(|| RenderError::NoContents(path.into()))
+    fn content(&self, path: &Path) -> Result<&Content, RenderError> {
+        let unknown = || RenderError::NoContents(path.into());
+        self.contents.get(path).ok_or_else(unknown)
+    }
+
+    /// A file that is no secret, and that a plan shows: a certificate, or a patch of kubelet's configuration.
+    pub(crate) fn contents_of(&self, path: &Path) -> Result<Named, RenderError> {
+        match self.content(path)? {
+            Content::Text(text) => Ok(Named::Text(text.as_str().into())),
+            Content::Stored { .. } => self.copy_of(path),
+        }
+    }
+
+    /// A file that is copied to machines: what is in it may be a secret.
+    pub(crate) fn copy_of(&self, path: &Path) -> Result<Named, RenderError> {
+        let content = self.content(path)?;
+        Ok(Named::UserFile {
+            sha256: content.sha256(),
+            size: match content {
+                Content::Text(text) => text.len() as u64,
+                Content::Stored { size, .. } => *size,
+            },
+        })
     }
 
     /// The address of the cluster's DNS, which kubeadm tells every kubelet: the tenth of the services.
@@ -288,13 +312,14 @@ impl<'a> Setting<'a> {
     }
 }
 
-fn stored(programs: &BTreeMap<String, Stored>, name: &str) -> Result<Content, RenderError> {
-    let stored = programs
+fn program(versions: &BTreeMap<String, String>, os: Os, name: &str) -> Result<Named, RenderError> {
+    let version = versions
         .get(name)
-        .ok_or_else(|| RenderError::NotStored(name.into()))?;
-    Ok(Content::Stored {
-        sha256: stored.sha256.clone(),
-        size: stored.size,
+        .ok_or_else(|| RenderError::NoProgram(name.into()))?;
+    Ok(Named::Program {
+        name: name.into(),
+        os: os.to_string(),
+        version: version.clone(),
     })
 }
 

@@ -1,18 +1,21 @@
 //! What a Linux machine is below containerd and kubelet: packages, kernel modules and settings, ports.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
+use crate::document::File;
 use mullion_spec::cluster::{Carrier, Duty};
 use mullion_spec::words::{Backend, Cni};
-use mullion_wire::{Content, File, Firewall, OpenPort, Package, Protocol};
+use mullion_wire::{Firewall, Named, OpenPort, Package, Protocol};
 
 use crate::API_PORT;
+use crate::error::RenderError;
 use crate::setting::{Seat, Setting};
 
-pub(crate) fn text_file(path: impl Into<String>, text: impl Into<String>) -> File {
+pub(crate) fn text_file(path: impl Into<String>, text: impl Into<Arc<str>>) -> File {
     File {
         path: path.into(),
-        content: Content::Text(text.into()),
+        content: Named::Text(text.into()),
         mode: 0o644,
     }
 }
@@ -49,19 +52,22 @@ pub(crate) fn node_packages() -> Vec<Package> {
 }
 
 /// Kernel modules. A system container has the kernel of the computer around it, and cannot load any.
-pub(crate) fn modules(setting: &Setting<'_>, seat: Seat<'_>) -> BTreeSet<String> {
-    if seat.ground.is_container() {
-        return BTreeSet::new();
+pub(crate) fn modules(
+    setting: &Setting<'_>,
+    seat: Seat<'_>,
+) -> Result<BTreeSet<String>, RenderError> {
+    if seat.ground()?.is_container() {
+        return Ok(BTreeSet::new());
     }
     let mut modules = vec!["br_netfilter", "nf_conntrack", "overlay"];
     if uses_vxlan(setting) {
         modules.push("vxlan");
     }
-    modules.into_iter().map(str::to_owned).collect()
+    Ok(modules.into_iter().map(str::to_owned).collect())
 }
 
 /// Kernel settings.
-pub(crate) fn sysctls(seat: Seat<'_>) -> BTreeMap<String, String> {
+pub(crate) fn sysctls(seat: Seat<'_>) -> Result<BTreeMap<String, String>, RenderError> {
     let mut settings = vec![
         // Each node has dozens of watchers; system containers draw from one allowance together.
         ("fs.inotify.max_user_instances", "8192"),
@@ -71,7 +77,7 @@ pub(crate) fn sysctls(seat: Seat<'_>) -> BTreeMap<String, String> {
         // Asked for by kubeadm's preflight.
         ("net.ipv4.ip_forward", "1"),
     ];
-    if !seat.ground.is_container() {
+    if !seat.ground()?.is_container() {
         // What kubelet would set: in a system container they would be the settings of the computer around it.
         settings.extend([
             ("kernel.panic", "10"),
@@ -79,10 +85,10 @@ pub(crate) fn sysctls(seat: Seat<'_>) -> BTreeMap<String, String> {
             ("vm.overcommit_memory", "1"),
         ]);
     }
-    settings
-        .into_iter()
+    let settings = settings.into_iter();
+    Ok(settings
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .collect()
+        .collect())
 }
 
 /// The ports that a machine which existed before us must let in. Machines that we make are in a network of their own,

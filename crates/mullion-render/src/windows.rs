@@ -18,9 +18,10 @@ mod stand_in;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::document::{Blueprint, File};
 use mullion_spec::cluster::Duty;
 use mullion_spec::value::MachineName;
-use mullion_wire::{Blueprint, File, Folder, Recovery};
+use mullion_wire::{Folder, Recovery};
 
 use crate::error::RenderError;
 use crate::setting::{Seat, Setting};
@@ -123,7 +124,7 @@ fn of_windows(setting: &Setting<'_>, seat: Seat<'_>) -> Result<Blueprint, Render
     for copy in &seat.group.files {
         files.push(File {
             path: copy.to.clone(),
-            content: setting.contents_of(&copy.from)?,
+            content: setting.copy_of(&copy.from)?,
             mode: copy.mode.unwrap_or(if settings::is_of_keys(&copy.to) {
                 0o600
             } else {

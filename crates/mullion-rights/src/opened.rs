@@ -79,6 +79,27 @@ impl Opened {
         format!("/proc/{process}/fd/{number}").into()
     }
 
+    /// Refuses a file that somebody else wrote, or may write or read: only the invoking user, or root, may have it.
+    pub fn private(&self) -> io::Result<()> {
+        let status = fstat(&*self.file)?;
+        let own = crate::invoker().map_or_else(
+            || rustix::process::geteuid().as_raw(),
+            |invoker| invoker.user,
+        );
+        if status.st_uid != own && status.st_uid != 0 {
+            let words = format!("user {} owns it, and not you", status.st_uid);
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, words));
+        }
+        if status.st_mode & 0o077 != 0 {
+            let words = format!(
+                "others may use it (its mode is {:o}, and 600 is needed)",
+                status.st_mode & 0o777
+            );
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, words));
+        }
+        Ok(())
+    }
+
     /// Reads it from its beginning.
     pub fn reader(&self) -> impl Read + use<> {
         Reader {

@@ -1,6 +1,6 @@
 //! The commands that change nothing.
 
-use mullion_wire::{Request, write_line};
+use mullion_wire::{Blueprint, Request, write_line};
 
 use crate::command::Command;
 use crate::limits;
@@ -23,10 +23,19 @@ pub enum Probe {
         /// The file.
         path: String,
     },
+    /// What is it, and what does it stand on? One line a thing, `word=value`; nothing on Windows, where the agent tells.
+    Machine,
     /// What an agent knows: [`Request::Facts`]; its events come as lines.
     AgentFacts {
         /// The agent's program.
         program: String,
+    },
+    /// How does what is there differ from a blueprint? [`Request::Compare`]; its events come as lines.
+    AgentCompare {
+        /// The agent's program.
+        program: String,
+        /// The blueprint.
+        blueprint: Box<Blueprint>,
     },
 }
 
@@ -35,7 +44,8 @@ impl Probe {
     pub fn command(&self, shell: &Shell) -> Command {
         let command = match (self, shell) {
             (Self::Alive | Self::LastShutdown, Shell::Posix) => Command::new("true"),
-            (Self::Alive, Shell::Cmd { .. }) => Command::new("ver"),
+            (Self::Machine, Shell::Posix) => Command::script(MACHINE, [""; 0]),
+            (Self::Alive | Self::Machine, Shell::Cmd { .. }) => Command::new("ver"),
             (Self::BootId, Shell::Posix) => {
                 Command::new("cat").arg("/proc/sys/kernel/random/boot_id")
             }
@@ -45,10 +55,34 @@ impl Probe {
             (Self::Digest { path }, Shell::Posix) => Command::new("sha256sum").args(["--", path]),
             (Self::Digest { path }, Shell::Cmd { agent }) => digest_by(agent, path),
             (Self::AgentFacts { program }, shell) => asked(shell, program, &Request::Facts),
+            (Self::AgentCompare { program, blueprint }, shell) => {
+                let blueprint = (**blueprint).clone();
+                asked(shell, program, &Request::Compare { blueprint })
+            }
         };
         command.within(limits::PROBE)
     }
 }
+
+/// One line for each thing, `word=value`. Uses nothing that a bare Debian lacks.
+const MACHINE: &str = r#"
+echo "arch=$(uname -m)"
+echo "cpus=$(nproc)"
+echo "memory=$(awk '/^MemTotal:/ {print $2}' /proc/meminfo)"
+echo "free=$(df --output=avail -B1 /var/lib 2>/dev/null | tail -1 | tr -d ' ')"
+echo "clock=$(date +%s)"
+echo "systemd=$([ -d /run/systemd/system ] && echo yes || echo no)"
+container=$(systemd-detect-virt --container 2>/dev/null || true)
+echo "container=${container:-none}"
+kind=$(stat -fc %T /sys/fs/cgroup 2>/dev/null)
+if [ "$kind" = cgroup2fs ]; then echo cgroups=2; elif [ -d /sys/fs/cgroup/unified ]; then echo cgroups=hybrid; else echo cgroups=1; fi
+echo "capabilities=$(awk '/^CapEff:/ {print $2}' /proc/self/status)"
+echo "swaps=$(($(wc -l < /proc/swaps) - 1))"
+if [ -e /var/lib/mullion/state.json ]; then echo kubernetes=ours; else
+echo "kubernetes=$(ls -d /etc/kubernetes/*.conf /etc/kubernetes/manifests/*.yaml /var/lib/etcd/member 2>/dev/null | head -1)"; fi
+ip -o addr show scope global 2>/dev/null | awk '{print "address=" $2 " " $4}'
+if grep -qE '^nameserver' /etc/resolv.conf 2>/dev/null; then echo resolver=yes; else echo resolver=no; fi
+"#;
 
 const BOOTS: [&str; 4] = [
     "query",

@@ -16,6 +16,8 @@ pub fn running_machine(driver: Driver, inside: Option<Inside>) -> MachineFacts {
         template: None,
         address: None,
         inside,
+        ground: None,
+        addresses: Vec::new(),
         autostart: None,
         claimed_by: None,
         trouble: None,

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use mullion_plan::{
-    Discover, Observed, Perform, Plan, Rest, Step, Unattended, Wanted, plan, plan_down,
+    Discover, Documents, Observed, Perform, Plan, Rest, Step, Unattended, Wanted, plan, plan_down,
 };
 use mullion_spec::cluster::ControlPlane;
 
@@ -22,11 +22,14 @@ pub struct Breach {
 
 /// Brings a cluster up and takes it down again, and watches the contracts on the way.
 ///
+/// `render` renders the documents of what is wanted from what was found.
+///
 /// `port` begins in a world where the plan is neither empty nor blocked, and ends in the same world. The suite calls
 /// `before_removal` before it takes the cluster down.
 pub fn conforms<P: Discover + Perform>(
     port: &P,
     wanted: &Wanted<'_>,
+    render: impl Fn(&Observed) -> Documents,
     before_removal: impl FnOnce(),
 ) -> Result<(), Breach> {
     let before = look(port, wanted)?;
@@ -35,7 +38,7 @@ pub fn conforms<P: Discover + Perform>(
         "looking changes nothing",
         || "two looks in a row differ".into(),
     )?;
-    let plan = plan(wanted, &before);
+    let plan = plan(wanted, &before, &render(&before));
     require(
         !plan.steps().is_empty(),
         "the suite begins where something is to do",
@@ -51,7 +54,7 @@ pub fn conforms<P: Discover + Perform>(
         }
     }
     let after = look(port, wanted)?;
-    let rest = self::plan(wanted, &after);
+    let rest = self::plan(wanted, &after, &render(&after));
     require(
         rest.is_empty(),
         "a finished plan leaves nothing to do",

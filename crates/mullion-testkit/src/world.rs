@@ -18,6 +18,7 @@ use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ipnet::IpNet;
+use mullion_render::Ground;
 use mullion_spec::cluster::Cluster;
 use mullion_spec::value::MachineName;
 use mullion_spec::words::{Driver, Os};
@@ -83,6 +84,13 @@ impl World {
         self.state()
             .units
             .insert(name.clone(), Unit::existing(driver, os, address));
+        self
+    }
+
+    /// Lets machines with Linux tell what they stand on, and hosts what their drivers make: real documents need it.
+    #[must_use]
+    pub fn with_ground(self, ground: Ground) -> Self {
+        self.state().ground = Some(ground);
         self
     }
 

@@ -1,6 +1,7 @@
 //! The blueprint: everything one machine should be, as one document.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -8,9 +9,12 @@ use crate::digest::Sha256Digest;
 use crate::windows::{Definition, Windows};
 
 /// Everything one machine should be. What it does not name is left alone.
+///
+/// An agent is given files whose contents are at hand ([`Content`]). A plan shows files whose contents are named
+/// ([`Named`]), since programs may not have been fetched or built when it is made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Blueprint {
+pub struct Blueprint<C = Content> {
     /// The version of this document's form: [`crate::VERSION`] when it was written.
     pub version: u32,
     /// The machine it is for: an agent that was given one for another machine refuses it.
@@ -28,8 +32,8 @@ pub struct Blueprint {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub folders: Vec<Folder>,
     /// Files, whole.
-    #[serde(default)]
-    pub files: Vec<File>,
+    #[serde(default = "Vec::new")]
+    pub files: Vec<File<C>>,
     /// Services. Their order follows from `after`, not from their place here.
     #[serde(default)]
     pub services: Vec<Service>,
@@ -55,11 +59,11 @@ pub struct Package {
 /// One file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct File {
+pub struct File<C = Content> {
     /// Where, absolute.
     pub path: String,
     /// What is in it.
-    pub content: Content,
+    pub content: C,
     /// Permissions. On Windows there are two: `0600` lets the system and administrators in and nobody else, and `0644`
     /// whoever the folder lets in.
     pub mode: u32,
@@ -100,6 +104,30 @@ impl Content {
             Self::Stored { sha256, .. } => sha256.clone(),
         }
     }
+}
+
+/// What will be in a file, by name where it is not text of ours: what a plan shows and compares.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Named {
+    /// This text. Machines of one cluster have most texts in common: copies share it.
+    Text(Arc<str>),
+    /// A program for one system (`linux` or `windows`), of one version. Its digest is known once it was fetched or built.
+    Program {
+        /// Its name.
+        name: String,
+        /// The system.
+        os: String,
+        /// Its version.
+        version: String,
+    },
+    /// A file of the user's, by its digest: what is in it may be a secret.
+    UserFile {
+        /// Its digest.
+        sha256: Sha256Digest,
+        /// Its size in bytes.
+        size: u64,
+    },
 }
 
 /// A service of the system's service manager.
@@ -168,12 +196,35 @@ pub enum Protocol {
     Udp,
 }
 
-impl Blueprint {
+impl<C: Serialize> Blueprint<C> {
     /// Its identity: the digest of its JSON.
     pub fn digest(&self) -> Sha256Digest {
-        // Every field is text, numbers or sorted maps of text: JSON holds them all.
-        let bytes = serde_json::to_vec(self).unwrap_or_else(|error| error.to_string().into_bytes());
-        Sha256Digest::of(&bytes)
+        Sha256Digest::of_json(self)
+    }
+}
+
+impl<C> Blueprint<C> {
+    /// The same blueprint with other contents of its files, or the first error that `bind` gives.
+    pub fn bind<D, E>(&self, mut bind: impl FnMut(&C) -> Result<D, E>) -> Result<Blueprint<D>, E> {
+        let files = self.files.iter().map(|file| {
+            Ok(File {
+                path: file.path.clone(),
+                content: bind(&file.content)?,
+                mode: file.mode,
+            })
+        });
+        Ok(Blueprint {
+            version: self.version,
+            machine: self.machine.clone(),
+            packages: self.packages.clone(),
+            modules: self.modules.clone(),
+            sysctls: self.sysctls.clone(),
+            folders: self.folders.clone(),
+            files: files.collect::<Result<_, E>>()?,
+            services: self.services.clone(),
+            firewall: self.firewall.clone(),
+            windows: self.windows.clone(),
+        })
     }
 }
 

@@ -41,6 +41,16 @@ impl Sha256Digest {
         Ok((Self::from_hash(&hash.finalize()), length))
     }
 
+    /// The digest of a document's JSON. Documents hold text, numbers, lists and sorted maps, all of which JSON can hold;
+    /// any other value has the digest of the reason.
+    pub fn of_json(document: &impl Serialize) -> Self {
+        let mut hash = HashWriter(Sha256::new());
+        match serde_json::to_writer(&mut hash, document) {
+            Ok(()) => Self::from_hash(&hash.0.finalize()),
+            Err(error) => Self::of(error.to_string().as_bytes()),
+        }
+    }
+
     fn from_hash(hash: &[u8]) -> Self {
         let mut text = String::with_capacity(64);
         for byte in hash {
@@ -53,6 +63,20 @@ impl Sha256Digest {
     /// The hexadecimal digits.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+}
+
+/// Takes the digest of what is written.
+struct HashWriter(Sha256);
+
+impl io::Write for HashWriter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.update(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

@@ -35,14 +35,14 @@ mod windows_facts;
 
 pub use attended::{Attended, AttendedFile, AttendedLog, AttendedProgram, Awaited};
 pub use blueprint::{
-    Blueprint, Content, File, Firewall, Folder, OpenPort, Package, Protocol, Service, ServiceState,
+    Blueprint, Content, File, Firewall, Folder, Named, OpenPort, Package, Protocol, Service,
+    ServiceState,
 };
 pub use causes::error_chain;
 pub use difference::{
     Difference, DifferenceKind, Holding, LONGEST_DIFFERENCES, LONGEST_TEXT, Side,
 };
 pub use digest::{DigestError, Hashing, Sha256Digest};
-pub use digest::{DigestError, Sha256Digest, Sha256Reader};
 pub use known::{KNOWN_FILES, KnownFile, KnownFiles};
 pub use mask::{MASKED, Mask, MaskedLines, login_of_address, mask_output};
 pub use message::{
@@ -65,3 +65,9 @@ pub const VERSION: u32 = 1;
 pub fn agent_version(version: &str, program: &Sha256Digest) -> String {
     format!("{version}+{}", &program.as_str()[..12])
 }
+
+/// Where the agent is on a machine with Linux.
+pub const AGENT_ON_LINUX: &str = "/usr/local/lib/mullion/mullion-agent";
+
+/// Where the agent is on a machine with Windows, and on what stands in for it.
+pub const AGENT_ON_WINDOWS: &str = "C:/Program Files/mullion-agent/mullion-agent.exe";

@@ -240,9 +240,12 @@ pub enum ComputeOs {
 /// What `plan` takes.
 #[derive(Debug, Args)]
 pub struct PlanArguments {
-    /// Write the plan to a file, as JSON
-    #[arg(long, value_name = "FILE")]
+    /// Save the plan and its documents, for `up --plan`
+    #[arg(long, value_name = "FILE", conflicts_with = "facts")]
     pub out: Option<PathBuf>,
+    /// Show what the steps change: lines of files, settings, fields of objects
+    #[arg(long, conflicts_with = "facts")]
+    pub diff: bool,
     /// Draw the steps and what waits for what, as SVG
     #[arg(long, value_name = "FILE")]
     pub graph: Option<PathBuf>,
@@ -266,6 +269,9 @@ pub struct UpArguments {
     /// Stop after this stage
     #[arg(long, value_name = "STAGE", value_parser = stage)]
     pub until: Option<Stage>,
+    /// Run exactly the plan that `plan --out` saved, and refuse where planning again gives another
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["only", "until"])]
+    pub plan: Option<PathBuf>,
     /// How long it waits.
     #[command(flatten)]
     pub waiting: Waiting,

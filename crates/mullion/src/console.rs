@@ -73,7 +73,7 @@ pub fn document<T: Serialize>(kind: &str, content: &T) -> serde_json::Result<Str
 }
 
 /// JSON with those letters escaped that a terminal would obey: its text stays the same, and only texts hold them.
-fn visible(json: &str) -> String {
+pub fn visible(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     let mut units = [0; 2];
     for letter in json.chars() {

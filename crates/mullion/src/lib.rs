@@ -30,6 +30,7 @@ pub mod invocation;
 pub mod links;
 mod lookup;
 pub mod output_file;
+pub mod saved_plan;
 pub mod shell;
 pub mod signals;
 pub mod surroundings;

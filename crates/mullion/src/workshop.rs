@@ -178,6 +178,15 @@ fn unread(path: &Path, what: &str, error: &dyn std::error::Error) -> Failure {
     .because(error)
 }
 
+/// What is in every file that the cluster file names, as planning takes it.
+pub fn texts(
+    model: &Model,
+    environment: &Environment,
+) -> Result<BTreeMap<PathBuf, Content>, Failure> {
+    let contents = contents(model, environment)?.into_iter();
+    Ok(contents.map(|(path, file)| (path, file.content)).collect())
+}
+
 /// Contents of every file that the cluster file names.
 fn contents(
     model: &Model,

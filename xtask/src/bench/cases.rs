@@ -9,7 +9,8 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use mullion_catalog::Catalog;
-use mullion_plan::{Observed, Wanted, plan};
+use mullion_plan::{Documents, HostFacts, Observed, Place, Wanted, plan};
+use mullion_render::{Cgroups, Footing, Ground};
 use mullion_spec::draft::{Draft, Surroundings};
 use mullion_spec::source::Source;
 
@@ -137,10 +138,33 @@ fn plan_of(machines: usize) -> Box<dyn FnOnce()> {
             let findings: Vec<_> = judgement.verdict.findings.iter().take(3).collect();
             panic!("the measured file is sound: {findings:?}")
         });
-        let plan = plan(&Wanted::of(&model), &Observed::default());
+        let wanted = Wanted::of(&model);
+        let observed = observed();
+        let documents = Documents::render(&model, &wanted, &observed);
+        let plan = plan(&wanted, &observed, &documents);
         assert!(plan.steps().len() > machines, "{:?}", plan.obstacles());
         black_box(plan);
     })
+}
+
+/// A computer on which nothing was made yet, and which tells what machines stand on that are made there.
+fn observed() -> Observed {
+    let ground = Ground {
+        footing: Footing::SystemContainer,
+        cgroups: Cgroups::V2,
+        can_raise_limits: true,
+        has_swap: false,
+        has_resolver: true,
+    };
+    let drivers = Catalog::builtin().drivers();
+    let host = HostFacts {
+        grounds: drivers.map(|(driver, _)| (driver, ground)).collect(),
+        ..HostFacts::default()
+    };
+    Observed {
+        hosts: [(Place::Here, host)].into(),
+        ..Observed::default()
+    }
 }
 
 /// The case of that name.

@@ -4,11 +4,11 @@
 use std::path::{Path, PathBuf};
 
 use mullion_catalog::{ArtifactKind, Catalog};
-use mullion_render::{Cgroups, Footing, Ground, Place, Setting, Stored, windows_blueprint};
+use mullion_render::{Place, Setting, windows_blueprint};
 use mullion_spec::draft::{Draft, Surroundings};
 use mullion_spec::source::Source;
 use mullion_spec::words::Os;
-use mullion_wire::{Attended, Blueprint, Content, Definition, Sha256Digest};
+use mullion_wire::{Attended, Blueprint, Content, Definition, Named, Sha256Digest};
 
 /// The machine whose node the API server has.
 const FILE: &str = "machines:\n- {name: cp, role: control-plane}\n- {name: win, os: windows, version: \"2022\", \
@@ -30,22 +30,11 @@ impl Told {
         let artifacts = model.artifacts().iter();
         let programs = artifacts
             .filter(|found| found.kind == ArtifactKind::Program && found.os == Os::Windows);
-        // Nobody fetches them here: that they are named is all that matters.
-        let stored = Stored {
-            sha256: Sha256Digest::of(b""),
-            size: 0,
-        };
         let names = programs.map(|found| found.name.clone());
         let names = names.chain(["mullion-agent".to_owned()]);
         let place = Place {
             address: "10.99.7.21".parse().unwrap(),
-            ground: Ground {
-                footing: Footing::Computer,
-                cgroups: Cgroups::V2,
-                can_raise_limits: true,
-                has_swap: false,
-                has_resolver: true,
-            },
+            ground: None,
         };
         let setting = Setting {
             model: &model,
@@ -53,10 +42,21 @@ impl Told {
             machine_network: None,
             machines: [("win1".parse().unwrap(), place)].into(),
             programs: [].into(),
-            windows_programs: names.map(|name| (name, stored.clone())).collect(),
+            windows_programs: names.map(|name| (name, String::new())).collect(),
             contents: [].into(),
+            images: [].into(),
         };
-        Self(windows_blueprint(&setting, &"win1".parse().unwrap()).unwrap())
+        let blueprint = windows_blueprint(&setting, &"win1".parse().unwrap()).unwrap();
+        let bound = blueprint.bind(|named| match named {
+            Named::Text(text) => Ok(Content::Text(text.to_string())),
+            // Nobody fetches them here: that they are named is all that matters.
+            Named::Program { .. } => Ok(Content::Stored {
+                sha256: Sha256Digest::of(b""),
+                size: 0,
+            }),
+            Named::UserFile { .. } => Err("the file names no files"),
+        });
+        Self(bound.unwrap())
     }
 
     pub(crate) fn blueprint(&self) -> &Blueprint {

@@ -34,7 +34,7 @@ pub(crate) const TABLE: &[&str] = &[
 const ARCHITECTURE: &str = "docs/architecture.md";
 
 /// The most lines that the architecture page may have: it is read by everyone, in one go.
-const ARCHITECTURE_LINES: usize = 80;
+const ARCHITECTURE_LINES: usize = 110;
 
 /// A crate that exists: its manifest and its folder's name.
 fn manifests(files: &[File]) -> BTreeMap<&str, &File> {
@@ -327,10 +327,10 @@ mod tests {
 
     #[test]
     fn a_long_page_is_found() {
-        assert!(page(&format!("{SPEC}{PLAN}{}", "x\n".repeat(78))).is_empty());
+        assert!(page(&format!("{SPEC}{PLAN}{}", "x\n".repeat(108))).is_empty());
         assert_eq!(
-            page(&format!("{SPEC}{PLAN}{}", "x\n".repeat(79))),
-            ["docs/architecture.md:81: has 81 lines, 80 at most"]
+            page(&format!("{SPEC}{PLAN}{}", "x\n".repeat(109))),
+            ["docs/architecture.md:111: has 111 lines, 110 at most"]
         );
     }
 }

@@ -8,6 +8,7 @@ mod crate_docs;
 mod crates;
 mod docs;
 mod drivers;
+mod executor;
 mod failure_modes;
 mod files;
 mod length;
@@ -21,6 +22,7 @@ mod shells;
 mod sources;
 mod unfinished;
 mod unsafety;
+mod way;
 
 use std::fmt::Write as _;
 
@@ -39,7 +41,7 @@ const RULES: &[Rule] = &[
         crates::known_crates,
     ),
     (
-        "`docs/architecture.md` has one row a crate, in order, and at most 80 lines",
+        "`docs/architecture.md` has one row a crate, in order, and at most 110 lines",
         crates::architecture,
     ),
     (
@@ -53,6 +55,10 @@ const RULES: &[Rule] = &[
     (
         "drivers are named in the spec, the catalog and their own module only",
         drivers::named_in_place,
+    ),
+    (
+        "the adapter uses every field of every action",
+        executor::uses_every_field,
     ),
     ("nothing goes through PowerShell", shells::no_powershell),
     (
@@ -99,6 +105,10 @@ const RULES: &[Rule] = &[
     (
         "unsafe code stands where Windows is called, and nowhere else",
         unsafety::in_its_place,
+    ),
+    (
+        "the way of `network.vni` in `docs/architecture.md` has every file that knows it, ten at most",
+        way::of_one_setting,
     ),
 ];
 

@@ -208,8 +208,8 @@ impl Memory {
                 meanwhile: None,
                 refused: BTreeSet::new(),
                 own_program: Some(match family {
-                    Family::Linux => "/usr/local/lib/mullion/mullion-agent",
-                    Family::Windows => "C:/Program Files/mullion-agent/mullion-agent.exe",
+                    Family::Linux => mullion_wire::AGENT_ON_LINUX,
+                    Family::Windows => mullion_wire::AGENT_ON_WINDOWS,
                 }),
                 operations: 0,
                 kill_at: None,

@@ -11,7 +11,7 @@ use mullion_engine::{
     Unwatched, run,
 };
 use mullion_plan::{Action, Plan, Stage, StepError, StepId};
-use mullion_plan::{ErrorClass, Perform as _, Place, plan as planned};
+use mullion_plan::{ErrorClass, Perform as _, Place};
 use mullion_wire::Mask;
 
 use crate::evidence::outcome_of;
@@ -235,7 +235,7 @@ fn a_plan_with_something_in_its_way_touches_nothing() {
     let sketch = Sketch::workers(1);
     let taken = "10.99.0.0/24".parse().unwrap();
     let world = sketch.world().with_foreign_network(Place::Here, taken);
-    let plan = planned(&sketch.wanted(), &sketch.look(&world));
+    let plan = mullion_testkit::plan(&sketch.wanted(), &sketch.look(&world));
     assert!(!plan.obstacles().is_empty());
     let (report, ..) = run_with(&plan, &world, &options(1), &noon());
     assert_eq!(report.outcome, RunOutcome::Obstructed);
@@ -252,11 +252,14 @@ fn a_plan_with_something_in_its_way_touches_nothing() {
 fn stages_have_their_time_on_the_wall_and_added_up() {
     let suite = || "smoke".to_owned();
     let plan = Plan::new(vec![
-        step(Stage::Machines, Action::StartMachine, Some("lin1"), &[]),
-        step(Stage::Machines, Action::StartMachine, Some("lin2"), &[]),
+        step(Stage::Machines, mullion_testkit::start(), Some("lin1"), &[]),
+        step(Stage::Machines, mullion_testkit::start(), Some("lin2"), &[]),
         step(
             Stage::Verify,
-            Action::Verify { suite: suite() },
+            Action::Verify {
+                suite: suite(),
+                rollouts: Vec::new(),
+            },
             None,
             &["start/lin1", "start/lin2"],
         ),

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::LazyLock;
 
-use mullion_plan::{Discover as _, Observed, Part, PartKind, Plan, Wanted, plan as planned};
+use mullion_plan::{Discover as _, Observed, Part, PartKind, Plan, Wanted};
 use mullion_spec::cluster::Cluster;
 use mullion_spec::draft::{Draft, Surroundings};
 use mullion_spec::source::Source;
@@ -71,7 +71,8 @@ impl Sketch {
             name: name.into(),
             os,
             kind,
-            version: "1.0.0".into(),
+            // A node runs what its kubelet is.
+            version: "1.36.4".into(),
         };
         let mut parts = vec![part("coredns", Os::Linux, PartKind::Image)];
         for os in [Os::Linux, Os::Windows] {
@@ -83,7 +84,8 @@ impl Sketch {
             cluster: &self.cluster,
             kubernetes: "1.36.4".parse().unwrap(),
             parts,
-            documents: mullion_plan::Documents::default(),
+            contents: std::collections::BTreeMap::new(),
+            archives: Vec::new(),
         }
     }
 
@@ -102,7 +104,7 @@ impl Sketch {
     }
 
     pub(crate) fn plan(&self, world: &World) -> Plan {
-        let plan = planned(&self.wanted(), &self.look(world));
+        let plan = mullion_testkit::plan(&self.wanted(), &self.look(world));
         assert_eq!(plan.obstacles(), []);
         plan
     }

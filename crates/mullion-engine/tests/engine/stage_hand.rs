@@ -128,7 +128,12 @@ pub(crate) fn starts(machines: &[&str]) -> Plan {
     let steps = machines.iter().flat_map(|machine| {
         let start = format!("start/{machine}");
         [
-            step(Stage::Machines, Action::StartMachine, Some(machine), &[]),
+            step(
+                Stage::Machines,
+                mullion_testkit::start(),
+                Some(machine),
+                &[],
+            ),
             step(Stage::Settle, Action::AwaitReady, Some(machine), &[&start]),
         ]
     });

@@ -28,7 +28,12 @@ fn many(workers: usize) -> Options {
 fn starting(count: usize) -> Plan {
     let steps = (1..=count).map(|number| {
         let machine = format!("lin{number}");
-        step(Stage::Machines, Action::StartMachine, Some(&machine), &[])
+        step(
+            Stage::Machines,
+            mullion_testkit::start(),
+            Some(&machine),
+            &[],
+        )
     });
     Plan::new(steps.collect()).unwrap()
 }
@@ -68,7 +73,7 @@ fn many_hands_bring_a_cluster_up_in_a_good_order() {
 #[test]
 fn steps_of_one_machine_take_turns_even_where_none_waits_for_another() {
     let plan = Plan::new(vec![
-        step(Stage::Machines, Action::StartMachine, Some("lin1"), &[]),
+        step(Stage::Machines, mullion_testkit::start(), Some("lin1"), &[]),
         step(Stage::Machines, Action::Drain, Some("lin1"), &[]),
         step(
             Stage::Machines,
@@ -76,7 +81,7 @@ fn steps_of_one_machine_take_turns_even_where_none_waits_for_another() {
             Some("lin1"),
             &[],
         ),
-        step(Stage::Machines, Action::StartMachine, Some("lin2"), &[]),
+        step(Stage::Machines, mullion_testkit::start(), Some("lin2"), &[]),
     ])
     .unwrap();
     let port = StageHand::new(|_, _| {
@@ -197,7 +202,12 @@ fn what_waits_takes_no_hand() {
             step(Stage::Machines, Action::AwaitReady, Some(&machine), &[])
         })
         .collect();
-    steps.push(step(Stage::Verify, Action::StartMachine, Some("key"), &[]));
+    steps.push(step(
+        Stage::Verify,
+        mullion_testkit::start(),
+        Some("key"),
+        &[],
+    ));
     let plan = Plan::new(steps).unwrap();
     let opened = AtomicUsize::new(0);
     let port = StageHand::new(|step, _| {

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use mullion_catalog::{Catalog, Model};
 use mullion_engine::{Alive, RunRecord, timeline};
 use mullion_live::Taken;
-use mullion_plan::{MachineKinds, Observed, Rest, Took, Wanted, plan};
+use mullion_plan::{Documents, MachineKinds, Observed, Plan, Rest, SavedPlan, Took, Wanted, plan};
 use mullion_spec::draft::{Draft, Surroundings};
 use mullion_spec::edit;
 use mullion_spec::render::{Colour, render};
@@ -55,7 +55,7 @@ pub(super) fn cluster_file(bytes: &[u8]) -> Result<(), String> {
     if model.cluster().machines().count() > MOST_PLANNED {
         return Ok(());
     }
-    let planned = plan(&Wanted::of(&model), &Observed::default());
+    let planned = planned(&model, &Observed::default());
     for step in planned.steps() {
         let title = step.title();
         assert!(
@@ -93,29 +93,54 @@ fn model() -> Option<&'static Model> {
     MODEL.get_or_init(|| judge(text).model).as_ref()
 }
 
+/// The plan of a cluster whose files are not there.
+fn planned(model: &Model, observed: &Observed) -> Plan {
+    let wanted = Wanted::of(model);
+    let documents = Documents::render(model, &wanted, observed);
+    plan(&wanted, observed, &documents)
+}
+
 pub(super) fn facts(bytes: &[u8]) -> Result<(), String> {
     let observed: Observed = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
     let text = serde_json::to_vec(&observed).map_err(|error| error.to_string())?;
     let again: Observed = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
     assert_eq!(again, observed, "facts read back as they were written");
-    let wanted = Wanted::of(model().ok_or("no model")?);
-    let planned = plan(&wanted, &observed);
+    let model = model().ok_or("no model")?;
+    let plan = planned(model, &observed);
     assert_eq!(
-        plan(&wanted, &observed),
-        planned,
+        planned(model, &observed),
+        plan,
         "equal facts give equal plans"
     );
-    for obstacle in planned.obstacles() {
+    for obstacle in plan.obstacles() {
         let _ = (obstacle.words(), obstacle.hint());
     }
     let _ = mullion_plan::plan_down(&observed, Rest::Nothing, &BTreeMap::new());
     Ok(())
 }
 
+pub(super) fn saved_plan(bytes: &[u8]) -> Result<(), String> {
+    let saved: SavedPlan = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+    let text = serde_json::to_vec(&saved).map_err(|error| error.to_string())?;
+    let again: SavedPlan = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
+    assert_eq!(again, saved, "a saved plan reads back as it was written");
+    let plan = planned(model().ok_or("no model")?, &Observed::default());
+    let now = SavedPlan::of(
+        &plan,
+        &saved.mullion,
+        (&saved.cluster, saved.id.clone()),
+        (saved.inputs.clone(), saved.programs.clone()),
+    );
+    let held = saved.is_still(&now);
+    let is_same = saved.steps.len() == now.steps.len();
+    assert!(is_same || held.is_err(), "another plan is never run");
+    Ok(())
+}
+
 pub(super) fn timings(bytes: &[u8]) -> Result<(), String> {
     let took: Took = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
     let model = model().ok_or("no model")?;
-    let plan = plan(&Wanted::of(model), &Observed::default());
+    let plan = planned(model, &Observed::default());
     let _ = took.estimate(&plan, &MachineKinds::of(model.cluster()));
     Ok(())
 }

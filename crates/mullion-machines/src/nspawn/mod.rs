@@ -10,8 +10,7 @@
 //! bridge mul<digits>             alias mullion.dev/cluster=<cluster>; the cluster's first address; its table in nft
 //! ```
 //!
-//! Of a stand-in for Windows the template is another one, and so is the user who logs in; everything else is the same.
-//! Each of the two drivers sees its own machines alone.
+//! Of a stand-in for Windows only the template and the user who logs in are others. Each driver sees its machines alone.
 //!
 //! A machine is its folder; whether it runs is told by this computer's processes. Making is work on files
 //! alone; starting mounts, and ending takes every mount away with the machine's name spaces.
@@ -33,6 +32,7 @@ mod names;
 mod network;
 mod place;
 mod process;
+mod profile;
 mod quota;
 mod record;
 mod seed;
@@ -365,6 +365,7 @@ impl Look for Nspawn {
             network_identity: seen.identity.ok().flatten(),
             network_trouble: trouble,
             foreign: seen.foreign.into_iter().collect(),
+            ground: profile::ground(),
             ..Found::default()
         };
         self.look_for_units(cluster, &mut found)?;
@@ -444,6 +445,7 @@ impl Driver for Nspawn {
     }
 
     fn make(&self, wish: &MachineWish, attendant: &dyn Attend) -> Result<(), DriverError> {
+        self.guise.makes(wish.os)?;
         let network = wish.network.trunc();
         let own = gateway(&network).ok_or(DriverError::TooSmall(network))?;
         let is_good = network.contains(&wish.address)

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use ipnet::Ipv4Net;
 use mullion_plan::{Identity, Size, TemplateId, Trouble};
 use mullion_spec::value::{ClusterName, MachineName};
+use mullion_spec::words::Os;
 use serde::{Deserialize, Serialize};
 
 use super::erase::erase;
@@ -46,6 +47,14 @@ pub(super) enum Guise {
 }
 
 impl Guise {
+    /// Refuses to make a machine with another system.
+    pub(super) fn makes(self, os: Os) -> Result<(), DriverError> {
+        match (self, os) {
+            (Self::Linux, Os::Linux) | (Self::Windows, Os::Windows) => Ok(()),
+            _ => Err(DriverError::Cannot("make machines with that system")),
+        }
+    }
+
     /// Who logs in.
     pub(super) fn user(self) -> &'static str {
         match self {

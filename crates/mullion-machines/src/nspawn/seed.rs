@@ -110,7 +110,26 @@ pub(super) fn seed(
 /// A server on this computer's own loopback cannot be reached from a machine: where systemd's is one, the
 /// servers behind it are taken.
 fn resolver(servers: &[IpAddr]) -> Result<String, DriverError> {
-    let mut servers = servers.to_vec();
+    let servers = if servers.is_empty() {
+        own_servers()?
+    } else {
+        servers.to_vec()
+    };
+    let mut text = OURS.to_owned();
+    for server in servers {
+        let _ = writeln!(text, "nameserver {server}");
+    }
+    Ok(text)
+}
+
+/// Whether a machine has a server to ask for names where the file gives none.
+pub(super) fn has_resolver() -> Result<bool, DriverError> {
+    Ok(!own_servers()?.is_empty())
+}
+
+/// The servers of this computer that a machine can reach.
+fn own_servers() -> Result<Vec<IpAddr>, DriverError> {
+    let mut servers = Vec::new();
     for file in ["/etc/resolv.conf", "/run/systemd/resolve/resolv.conf"] {
         if servers.is_empty() {
             match fs_err::read_to_string(file) {
@@ -120,11 +139,7 @@ fn resolver(servers: &[IpAddr]) -> Result<String, DriverError> {
             }
         }
     }
-    let mut text = OURS.to_owned();
-    for server in servers {
-        let _ = writeln!(text, "nameserver {server}");
-    }
-    Ok(text)
+    Ok(servers)
 }
 
 /// What a machine's resolver becomes, where it does not stay. Without a server it stays: a computer that has none just

@@ -5,6 +5,7 @@ use std::time::Instant;
 use mullion_machines::existing::Existing;
 use mullion_machines::{Driver, DriverError, Hosts, Init, Look as _, MachineWish, Stop, quirks};
 use mullion_plan::{Power, Unattended};
+use mullion_spec::words::Os;
 use mullion_testkit::driver::conform::{self, Trial};
 
 use crate::ground::{Ground, LAYERS, apart, login, login_with};
@@ -77,8 +78,12 @@ fn the_driver_keeps_its_contract() {
     apart(|| {
         let ground = Ground::new("conform", 2);
         let spoiler = |_: &_, machine: &_, spoil| ground.spoil(machine, spoil);
-        let trial = ground.trial();
+        let mut trial = ground.trial();
         conform::conforms(&|| Box::new(ground.driver()), &spoiler, &trial).unwrap();
+        trial
+            .machines
+            .iter_mut()
+            .for_each(|wish| wish.os = Os::Windows);
         conform::conforms(&|| Box::new(ground.stand_ins()), &spoiler, &trial).unwrap();
     });
 }
@@ -93,7 +98,15 @@ fn each_driver_sees_its_own_machines_alone() {
         linux.make_network(&ground.network(), &Unattended).unwrap();
         let (first, second) = (&machines[0], &machines[1]);
         linux.make(first, &Unattended).unwrap();
-        windows.make(second, &Unattended).unwrap();
+        let stand_in = MachineWish {
+            os: Os::Windows,
+            ..second.clone()
+        };
+        assert!(
+            linux.make(&stand_in, &Unattended).is_err(),
+            "it makes machines with Linux only"
+        );
+        windows.make(&stand_in, &Unattended).unwrap();
         let names = |driver: &dyn Driver| {
             let found = driver.find(&ground.cluster).unwrap();
             found.machines.into_keys().collect::<Vec<_>>()

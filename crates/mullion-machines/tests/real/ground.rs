@@ -174,6 +174,7 @@ impl Ground {
             cluster: self.cluster.clone(),
             name: name.parse().unwrap(),
             template: id.clone(),
+            os: mullion_spec::words::Os::Linux,
             template_path: path.clone(),
             size: Size {
                 cpus: 2,

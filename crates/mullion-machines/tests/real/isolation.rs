@@ -284,6 +284,7 @@ fn holds_disks(kind: &str, make: &str) -> bool {
         cluster: network.cluster.clone(),
         name: name.parse().unwrap(),
         template: template.clone(),
+        os: mullion_spec::words::Os::Linux,
         template_path: template_path.clone(),
         size: Size {
             cpus: 1,
@@ -381,6 +382,7 @@ fn promise_13_a_disk_that_cannot_be_held_is_told() {
             cluster: network.cluster.clone(),
             name: "lin1".parse().unwrap(),
             template,
+            os: mullion_spec::words::Os::Linux,
             template_path,
             size: Size {
                 cpus: 1,

@@ -138,6 +138,7 @@ fn a_stand_in_is_logged_in_to_as_windows_is() {
         let driver = ground.stand_ins();
         let wish = MachineWish {
             template: id,
+            os: mullion_spec::words::Os::Windows,
             template_path: path,
             ..ground.wish("win1", 21)
         };

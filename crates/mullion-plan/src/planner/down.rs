@@ -152,6 +152,8 @@ mod tests {
                 joined: Some(crate::observed::ClusterId("a".into())),
                 ..Inside::default()
             }),
+            ground: None,
+            addresses: Vec::new(),
             autostart: None,
             claimed_by: None,
             trouble: None,

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use mullion_catalog::Catalog;
+use mullion_render::MachineDocument;
 use mullion_spec::cluster::{Cluster, ControlPlane};
 
 use super::view::Item;
-use crate::fingerprint::Topics;
+use crate::applied::Applied;
 use crate::observed::{ClusterFacts, Inside};
-use crate::wanted;
 
 /// One setting of a cluster, on both sides.
 pub(super) struct Setting {
@@ -60,16 +60,14 @@ pub(super) fn settings(cluster: &Cluster, found: &ClusterFacts) -> Vec<Setting> 
 /// What to tell of changes that a node would take only by joining anew: they are laid down, and nothing reads them.
 ///
 /// No obstacle, since a machine that joins later takes them, and nodes can be made to join one after another.
-pub(super) fn left_to_join(item: &Item<'_>, inside: &Inside, new: &Topics) -> Option<String> {
-    let applied = &inside.blueprint.as_ref()?.topics;
+pub(super) fn left_to_join(
+    item: &Item<'_>,
+    inside: &Inside,
+    applied: &Applied,
+    document: &MachineDocument,
+) -> Option<String> {
     inside.joined.as_ref()?;
-    // A topic that was not there before may be one that an earlier version did not write down.
-    let left: Vec<_> = applied
-        .changes(new)
-        .filter(|(_, old, _)| old.is_some())
-        .filter_map(|(topic, ..)| taken_by_joining(topic))
-        .collect();
-    let what = left.first()?;
+    let what = applied.taken_by_joining(document)?;
     let name = item.name();
     Some(format!(
         "a node takes {what} when it joins, as after `mullion node reset {name}`"
@@ -78,23 +76,14 @@ pub(super) fn left_to_join(item: &Item<'_>, inside: &Inside, new: &Topics) -> Op
 
 /// What to tell of a feature that the file does not ask for any more: other programs may use it by now, so that nothing
 /// removes it.
-pub(super) fn left_installed(item: &Item<'_>, inside: &Inside, new: &Topics) -> Option<String> {
-    let applied = &inside.blueprint.as_ref()?.topics;
-    let is_changed = applied.get(wanted::SYSTEM) != new.get(wanted::SYSTEM);
+pub(super) fn left_installed(
+    inside: &Inside,
+    applied: &Applied,
+    document: &MachineDocument,
+) -> Option<String> {
     let feature = Catalog::builtin().virtualization_feature();
-    let wanted = wanted::features(item.group());
-    // A group without features has stand-ins, or Linux.
-    let is_dropped = !wanted.is_empty() && !wanted.contains(&feature);
-    (is_changed && is_dropped && inside.features.contains(feature))
+    (applied.drops_feature(feature, document) && inside.features.contains(feature))
         .then(|| format!("the feature {feature} stays installed, since other programs may use it"))
-}
-
-fn taken_by_joining(topic: &str) -> Option<&'static str> {
-    match topic {
-        wanted::PATCHES | wanted::PATCH_CONTENTS => Some("patches"),
-        wanted::NODE_ADDRESS => Some("its address"),
-        _ => None,
-    }
 }
 
 fn prefix(length: u8) -> String {

@@ -2,14 +2,16 @@
 
 use std::collections::BTreeSet;
 
+use mullion_render::MachineDocument;
 use mullion_spec::cluster::{Carrier, Duty};
 use mullion_spec::words::Os;
 
 use super::lasting;
 use super::node::{entrance, entry, node, settling};
 use super::view::{Item, Sight, View};
-use crate::action::{Action, Prior, StepKind, count};
-use crate::fingerprint::{Fingerprint, Topics};
+use crate::action::{Action, ExpectedProfile, Prior, StepKind, count};
+use crate::document::Document;
+use crate::fingerprint::Fingerprint;
 use crate::observed::{Inside, Place, Size};
 use crate::stage::Stage;
 use crate::wanted::{self, UserCommand};
@@ -84,14 +86,29 @@ pub(super) fn work(view: &View<'_>, item: &Item<'_>, is_founder: bool) -> Work {
     let settle = settling(view, item, entrance(&enter), is_restarted);
     if !(arrive.is_empty() && prepare.is_empty() && enter.is_empty()) {
         let os = item.group().system.os();
-        let reason = "nothing is laid down on a machine that was not looked at";
-        arrive.push(Link::new(Stage::Inspect, Action::Inspect { os }, reason));
+        let (profile, reason) = expected(view, item);
+        let action = Action::Inspect { os, profile };
+        arrive.push(Link::new(Stage::Inspect, action, reason));
     }
     arrive.append(&mut prepare);
     Work {
         prepare: arrive,
         enter,
         settle,
+    }
+}
+
+/// What a machine has to stand on for its documents, and why it is inspected.
+fn expected(view: &View<'_>, item: &Item<'_>) -> (ExpectedProfile, &'static str) {
+    let documents = view.documents_of(item);
+    if documents.machine.known().is_none() {
+        let reason = "what its documents depend on is not known";
+        return (ExpectedProfile::Unknown, reason);
+    }
+    let reason = "nothing is laid down on a machine that was not looked at";
+    match documents.ground {
+        Some(ground) => (ExpectedProfile::Known(ground), reason),
+        None => (ExpectedProfile::Any, reason),
     }
 }
 
@@ -116,7 +133,11 @@ fn arrival(view: &View<'_>, item: &Item<'_>) -> Vec<Link> {
         };
     };
     let start = |reason: String| {
-        Link::new(Stage::Machines, Action::StartMachine, reason).waits(&[Wait::Network])
+        let action = Action::StartMachine {
+            names: view.names.clone(),
+            name_servers: view.wanted.cluster.network.upstream_dns.clone(),
+        };
+        Link::new(Stage::Machines, action, reason).waits(&[Wait::Network])
     };
     match item.sight {
         Sight::Seen(_) => Vec::new(),
@@ -149,6 +170,8 @@ fn arrival(view: &View<'_>, item: &Item<'_>) -> Vec<Link> {
                 address,
                 network,
                 autostart: *autostart,
+                names: view.names.clone(),
+                name_servers: view.wanted.cluster.network.upstream_dns.clone(),
             };
             vec![
                 Link::new(Stage::Machines, make, reason.clone())
@@ -170,7 +193,12 @@ fn preparation(view: &View<'_>, item: &Item<'_>, is_entered: bool) -> Vec<Link> 
     let commands = pending(&wish.before, item.sight, |inside| &inside.before);
     if !commands.is_empty() {
         let reason = pending_reason(commands.len());
-        link(Action::RunBefore { commands }, reason);
+        let variables = view.documents_of(item).variables.clone();
+        let action = Action::RunBefore {
+            commands,
+            variables,
+        };
+        link(action, reason);
     }
 
     let wanted_features = wanted::features(item.group());
@@ -205,7 +233,8 @@ fn preparation(view: &View<'_>, item: &Item<'_>, is_entered: bool) -> Vec<Link> 
 
 fn agent(view: &View<'_>, item: &Item<'_>) -> Option<Link> {
     let name = item.name();
-    let wanted = view.wanted.agent_version(item.group().system.os());
+    let os = item.group().system.os();
+    let wanted = view.wanted.agent_version(os);
     let (prior, reason) = match item.sight {
         Sight::Seen(inside) => match (&inside.agent, wanted) {
             (None, _) => (Prior::Absent, format!("{name} has no agent")),
@@ -218,7 +247,7 @@ fn agent(view: &View<'_>, item: &Item<'_>) -> Option<Link> {
         unseen => (prior(unseen), unseen_reason(item, "agent")),
     };
     let version = wanted.map(str::to_owned);
-    let action = Action::InstallAgent { version, prior };
+    let action = Action::InstallAgent { os, version, prior };
     Some(stocked(item, Link::new(Stage::Prepare, action, reason)))
 }
 
@@ -233,7 +262,7 @@ fn stocked(item: &Item<'_>, link: Link) -> Link {
 }
 
 fn application(view: &View<'_>, item: &Item<'_>) -> Option<Link> {
-    let blueprint = view.blueprint(item);
+    let document = &view.documents_of(item).machine;
     let reason = match item.sight {
         Sight::Seen(
             inside @ Inside {
@@ -241,17 +270,25 @@ fn application(view: &View<'_>, item: &Item<'_>) -> Option<Link> {
                 ..
             },
         ) => {
-            if applied.fingerprint == blueprint.fingerprint {
+            let Some(document) = document.known() else {
+                // A control plane that nobody can look at hides its address: what works stays as it is.
+                if item.duty() == Duty::LoadBalancer {
+                    return None;
+                }
+                // What it should be is known once it was inspected.
+                return Some(applying(item, document, unseen_reason(item, "profile")));
+            };
+            if applied.is(document) {
                 let wanted = view.wanted.kubernetes;
                 let found = node(view, item)?
                     .kubernetes
                     .filter(|found| *found != wanted)?;
                 format!("the node runs Kubernetes {found}, and {wanted} is wanted")
             } else {
-                let changes = describe_changes(&applied.topics, &blueprint.topics);
+                let changes = applied.describe(document);
                 let notes = [
-                    lasting::left_to_join(item, inside, &blueprint.topics),
-                    lasting::left_installed(item, inside, &blueprint.topics),
+                    lasting::left_to_join(item, inside, applied, document),
+                    lasting::left_installed(inside, applied, document),
                 ];
                 let reason = format!("blueprint changed: {changes}");
                 let parts = [reason].into_iter().chain(notes.into_iter().flatten());
@@ -262,13 +299,17 @@ fn application(view: &View<'_>, item: &Item<'_>) -> Option<Link> {
         Sight::Seen(_) => format!("no blueprint is wholly applied to {}", item.name()),
         _ => unseen_reason(item, "blueprint"),
     };
-    let os = item.group().system.os();
-    let action = Action::ApplyBlueprint { blueprint, os };
-    let link = Link::new(Stage::Prepare, action, reason);
+    Some(applying(item, document, reason))
+}
+
+fn applying(item: &Item<'_>, document: &Document<MachineDocument>, reason: String) -> Link {
+    let document = document.clone();
+    let link = Link::new(Stage::Prepare, Action::ApplyBlueprint { document }, reason);
     if item.duty() == Duty::LoadBalancer {
-        return Some(link);
+        link
+    } else {
+        stocked(item, link)
     }
-    Some(stocked(item, link))
 }
 
 pub(super) fn pending(
@@ -314,34 +355,4 @@ fn describe_drift(drift: &[String]) -> String {
         0 => first.to_owned(),
         more => format!("{first}, and {more} more"),
     }
-}
-
-/// At most three changes, then how many more.
-fn describe_changes(old: &Topics, new: &Topics) -> String {
-    let mut words: Vec<_> = old
-        .changes(new)
-        .map(|(topic, old, new)| match (old, new) {
-            (Some(old), Some(new)) if is_version(old) && is_version(new) => {
-                format!("{topic} {old} to {new}")
-            }
-            (Some(_), Some(_)) => topic.to_owned(),
-            (None, _) => format!("{topic} is new"),
-            (Some(_), None) => format!("{topic} is gone"),
-        })
-        .collect();
-    if words.is_empty() {
-        return "its name or address".into();
-    }
-    let more = words.len().saturating_sub(3);
-    words.truncate(3);
-    let words = words.join(", ");
-    match more {
-        0 => words,
-        more => format!("{words} and {more} more"),
-    }
-}
-
-/// Version numbers have dots and fingerprints have none.
-fn is_version(value: &str) -> bool {
-    value.contains('.') && value.len() <= 32
 }

@@ -44,6 +44,7 @@ pub(super) fn entry(view: &View<'_>, item: &Item<'_>, is_founder: bool) -> Vec<L
         let action = Action::Join {
             duty: item.duty(),
             endpoint: view.endpoint.clone(),
+            document: view.documents_of(item).join.clone(),
             taints: view.wishes[item.wish].taints.clone(),
             prior,
         };
@@ -208,7 +209,6 @@ fn is_still_joined(item: &Item<'_>, cluster: &ClusterFacts) -> bool {
 fn register(item: &Item<'_>, taints: &BTreeSet<Taint>, prior: Prior, reason: String) -> Link {
     let duty = item.duty();
     let action = Action::Register {
-        duty,
         labels: wanted::role_labels(duty),
         taints: taints.clone(),
         prior,
@@ -271,12 +271,9 @@ fn entering(item: &Item<'_>) -> &'static [Wait] {
 }
 
 fn initialise(view: &View<'_>, item: &Item<'_>, prior: Prior) -> Link {
-    let network = &view.wanted.cluster.network;
     let action = Action::Init {
         endpoint: view.endpoint.clone(),
-        kubernetes: view.wanted.kubernetes,
-        pods: network.pods,
-        services: network.services,
+        document: view.documents_of(item).init.clone(),
         prior,
     };
     let reason = match prior {
@@ -378,11 +375,12 @@ pub(super) fn settling(
     let commands = pending(&wish.after, item.sight, |inside| &inside.after);
     if !commands.is_empty() {
         let reason = pending_reason(commands.len());
-        links.push(Link::new(
-            Stage::After,
-            Action::RunAfter { commands },
-            reason,
-        ));
+        let variables = view.documents_of(item).variables.clone();
+        let action = Action::RunAfter {
+            commands,
+            variables,
+        };
+        links.push(Link::new(Stage::After, action, reason));
     }
     links
 }
@@ -405,7 +403,7 @@ fn marking(view: &View<'_>, item: &Item<'_>, node: Option<&NodeFacts>, new: &str
                 .filter(|key| !labels.contains_key(*key))
                 .cloned()
                 .collect();
-            let kubeadm = wanted::control_plane_taint();
+            let kubeadm = mullion_render::control_plane_taint();
             drop_taints = node
                 .taints
                 .iter()

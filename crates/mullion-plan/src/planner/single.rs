@@ -7,11 +7,12 @@ use mullion_spec::value::MachineName;
 
 use super::{Mark, Sheet, etcd};
 use crate::action::{Action, Membership, SnapshotBefore};
+use crate::documents::Rollout;
 use crate::observed::Observed;
 use crate::obstacle::{Obstacle, left_alone_in};
 use crate::plan::Plan;
 use crate::stage::Stage;
-use crate::wanted::API_PORT;
+use mullion_render::API_PORT;
 
 /// What takes a machine out of its cluster, so that a plan after it joins it anew.
 ///
@@ -63,7 +64,12 @@ pub fn plan_reset(observed: &Observed, machine: &MachineName) -> Plan {
 /// is Ready. Those of `suites` that were proven before are proven again; one that was not may fail for another reason.
 ///
 /// Pure and total, as [`crate::plan()`] is. A machine that was not found gives an empty plan.
-pub fn plan_reboot(observed: &Observed, machine: &MachineName, suites: &[String]) -> Plan {
+pub fn plan_reboot(
+    observed: &Observed,
+    machine: &MachineName,
+    suites: &[String],
+    rollouts: &[Rollout],
+) -> Plan {
     if let Some(blocked) = blocked(observed, machine) {
         return blocked;
     }
@@ -101,7 +107,8 @@ pub fn plan_reboot(observed: &Observed, machine: &MachineName, suites: &[String]
     for suite in suites.iter().collect::<BTreeSet<_>>() {
         if proven.is_some_and(|proven| proven.contains(suite)) {
             let suite = suite.clone();
-            let action = Action::Verify { suite };
+            let rollouts = rollouts.to_vec();
+            let action = Action::Verify { suite, rollouts };
             let reason = format!("it passed before {machine} was started anew");
             sheet.push(Stage::Verify, None, action, reason, tail);
         }
@@ -170,6 +177,8 @@ mod tests {
                     joined: inside.joined.clone().filter(|_| name != "lb1"),
                     ..inside.clone()
                 }),
+                ground: None,
+                addresses: Vec::new(),
                 autostart: None,
                 claimed_by: None,
                 trouble: None,
@@ -205,7 +214,7 @@ mod tests {
     }
 
     fn reboot(observed: &Observed, name: &str) -> Plan {
-        plan_reboot(observed, &name.parse().unwrap(), &["smoke".into()])
+        plan_reboot(observed, &name.parse().unwrap(), &["smoke".into()], &[])
     }
 
     #[test]

@@ -5,12 +5,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use mullion_catalog::Catalog;
 use mullion_spec::words::{MachineAccess, Os};
 
 use super::machine::{Wait, Work};
 use super::view::View;
 use super::{Mark, Sheet};
-use crate::action::Action;
+use crate::action::{Action, TemplateSystem};
 use crate::address;
 use crate::stage::Stage;
 use crate::wanted::{self, TemplateId};
@@ -74,7 +75,6 @@ impl Sheet {
                 continue;
             }
             let action = Action::CheckStock {
-                os: *os,
                 parts: parts.into_iter().map(|part| (*part).clone()).collect(),
             };
             let reason = format!("machines with {os} need them all");
@@ -104,8 +104,14 @@ impl Sheet {
         let action = Action::BuildTemplate {
             template: id.clone(),
             driver: group.carrier.driver(),
-            os: group.system.os(),
+            system: TemplateSystem::from(&group.system),
             parts,
+            images: view.wanted.users_images(group.system.os()),
+            containerd: view
+                .documents
+                .stand_in_containerd
+                .clone()
+                .filter(|_| Catalog::builtin().is_stand_in(group)),
         };
         let step = self.push(Stage::Templates, None, action, reason, needs);
         self.templates.insert(id.clone(), step);

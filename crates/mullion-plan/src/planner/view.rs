@@ -9,21 +9,20 @@ use mullion_spec::value::{Endpoint, MachineName, Taint};
 use mullion_spec::words::Cni;
 
 use super::lasting;
-use crate::address::{self, Addresses};
-use crate::fingerprint::{Blueprint, Fingerprint, Topics};
+use crate::action::Names;
+use crate::address;
+use crate::document::Carried;
+use crate::documents::{Documents, MachineDocuments};
 use crate::observed::{
     ClusterFacts, ClusterId, Inside, Kubeadm, MachineFacts, Observed, Place, Power, Size,
 };
 use crate::obstacle::{Obstacle, left_alone_in};
-use crate::wanted::{
-    self, API_PORT, PLUGIN_PREFIX, TemplateId, TemplateWish, UserCommand, Wanted, user_commands,
-};
+use crate::wanted::{TemplateId, TemplateWish, UserCommand, Wanted, user_commands};
+use mullion_render::{API_PORT, PLUGIN_PREFIX, taints};
 
 /// What machines of one group have in common, worked out once.
 #[derive(Debug)]
 pub(super) struct GroupWish {
-    topics: Topics,
-    shared: Fingerprint,
     template: Option<TemplateWish>,
     pub(super) taints: BTreeSet<Taint>,
     pub(super) before: Vec<UserCommand>,
@@ -111,6 +110,9 @@ pub(super) enum Api<'a> {
 pub(super) struct View<'a> {
     pub(super) wanted: &'a Wanted<'a>,
     pub(super) observed: &'a Observed,
+    pub(super) documents: &'a Documents,
+    /// The names by which machines know each other.
+    pub(super) names: Carried<Names>,
     pub(super) items: Vec<Item<'a>>,
     pub(super) wishes: Vec<GroupWish>,
     pub(super) network: Option<Ipv4Net>,
@@ -123,13 +125,22 @@ impl<'a> View<'a> {
     pub(super) fn new(
         wanted: &'a Wanted<'a>,
         observed: &'a Observed,
+        documents: &'a Documents,
     ) -> Result<Self, BTreeSet<Obstacle>> {
         let mut obstacles: BTreeSet<_> = left_alone_in(observed).collect();
         let cluster = wanted.cluster;
         let machines: Vec<_> = cluster.machines().collect();
         let addresses = address::assign(wanted, observed, &machines, &mut obstacles);
         let endpoint = addresses.endpoint.clone().unwrap_or_default();
-        let wishes = group_wishes(wanted, &machines, &addresses, &endpoint);
+        let wishes = group_wishes(wanted);
+        let known = machines
+            .iter()
+            .enumerate()
+            .filter_map(|(position, machine)| {
+                let address = addresses.text(position).parse().ok()?;
+                Some((machine.name.clone(), address))
+            });
+        let names = Carried::new(Names(known.collect()));
         // Machines come group by group, so the wish changes where the group does.
         let numbered = cluster.groups.iter().enumerate();
         let wish_of = numbered.flat_map(|(wish, group)| group.numbers.iter().map(move |_| wish));
@@ -154,6 +165,8 @@ impl<'a> View<'a> {
             network: addresses.network,
             wanted,
             observed,
+            documents,
+            names,
             items,
             wishes,
             endpoint,
@@ -203,9 +216,8 @@ impl<'a> View<'a> {
         self.wanted.cluster.network.cni != Cni::None
     }
 
-    pub(super) fn blueprint(&self, item: &Item<'_>) -> Blueprint {
-        let wish = &self.wishes[item.wish];
-        wanted::blueprint(&wish.shared, &wish.topics, item.name(), &item.address)
+    pub(super) fn documents_of(&self, item: &Item<'_>) -> &'a MachineDocuments {
+        self.documents.of(item.name())
     }
 
     /// The template that a machine is made from; `None` when it exists already or its template is
@@ -330,12 +342,19 @@ impl<'a> View<'a> {
         if is_made && !has_seat {
             obstacles.insert(Obstacle::NoControlPlane);
         }
-        // Each blueprint includes the archive's digest. Without it, every node would seem changed.
-        let unusable = self.wanted.documents.unusable.iter();
-        obstacles.extend(unusable.map(|(file, unusable)| Obstacle::ArchiveUnusable {
-            file: file.clone(),
-            why: unusable.why.clone(),
-            remedy: unusable.remedy.clone(),
+        // Each document includes the archive's digest. Without it, every node would seem changed.
+        obstacles.extend(self.wanted.archives.iter().filter_map(|archive| {
+            let unusable = archive.unusable.as_ref()?;
+            Some(Obstacle::ArchiveUnusable {
+                file: archive.file.clone(),
+                why: unusable.why.clone(),
+                remedy: unusable.remedy.clone(),
+            })
+        }));
+        let faults = self.documents.faults.iter();
+        obstacles.extend(faults.map(|(what, why)| Obstacle::Unrendered {
+            what: what.clone(),
+            why: why.clone(),
         }));
         let Some(found) = &self.observed.cluster else {
             return;
@@ -392,30 +411,14 @@ impl<'a> View<'a> {
     }
 }
 
-fn group_wishes(
-    wanted: &Wanted<'_>,
-    machines: &[Machine<'_>],
-    addresses: &Addresses,
-    endpoint: &str,
-) -> Vec<GroupWish> {
-    let control_planes: Vec<_> = machines
-        .iter()
-        .enumerate()
-        .filter(|(_, machine)| machine.group.duty == Duty::ControlPlane)
-        .map(|(position, _)| addresses.text(position))
-        .collect();
+fn group_wishes(wanted: &Wanted<'_>) -> Vec<GroupWish> {
     let groups = wanted.cluster.groups.iter();
     groups
-        .map(|group| {
-            let topics = wanted.topics(group, endpoint, &control_planes);
-            GroupWish {
-                shared: Fingerprint::of(&topics),
-                topics,
-                template: wanted.template(group),
-                taints: wanted::taints(group),
-                before: user_commands(&group.before),
-                after: user_commands(&group.after),
-            }
+        .map(|group| GroupWish {
+            template: wanted.template(group),
+            taints: taints(group),
+            before: user_commands(&group.before),
+            after: user_commands(&group.after),
         })
         .collect()
 }

@@ -1,7 +1,7 @@
 //! Machines that start with their host.
 
-use mullion_plan::{Action, Observed, Plan, plan};
-use mullion_testkit::{Dice, Until, run};
+use mullion_plan::{Action, Observed, Plan};
+use mullion_testkit::{Dice, Until, plan, run};
 
 use crate::scene::{ids, look, planned, reason, up};
 use crate::sketch::{Sketch, read, wanted};

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use mullion_plan::{
     Action, Discover, Inside, Observed, Obstacle, Perform, Plan, Power, Prior, Reboot, Stage,
-    StepId, facts_schema, plan,
+    StepId, facts_schema,
 };
-use mullion_testkit::{Blow, Dice, Until, World, run};
+use mullion_testkit::{Blow, Dice, Until, World, plan, run};
 
 use crate::scene::{ids, look, of_machine, only_obstacle, planned, reason, up};
 use crate::sketch::{Sketch, read, wanted};
@@ -79,7 +79,7 @@ fn a_changed_part_is_named_with_both_versions() {
     let plan = planned(&sketch, &look(&world, &sketch));
     assert_eq!(
         reason(&plan, "apply/lin1"),
-        "blueprint changed: program containerd for linux 2.2.2 to 2.2.3"
+        "blueprint changed: containerd 2.2.2 to 2.2.3"
     );
     assert_eq!(
         reason(&plan, "ready/lin1"),

@@ -1,11 +1,14 @@
 //! Settings that a cluster keeps from its beginning, and a node from its joining.
 
+use std::collections::BTreeSet;
+
 use mullion_plan::{
-    Action, ClusterFacts, Documents, Fingerprint, Observed, Obstacle, Plan, Unusable, Wanted, plan,
-    plan_reset,
+    Action, Applied, Archive, ClusterFacts, Fingerprint, Observed, Obstacle, OlderMark, Plan,
+    StepKind, Unusable, Wanted, plan_reset,
 };
 use mullion_spec::words::MachineAccess;
-use mullion_testkit::{Dice, Until, World, run};
+use mullion_testkit::{Dice, Until, World, plan, run};
+use mullion_wire::{Content, Sha256Digest};
 
 use crate::scene::{ids, look, only_obstacle, planned, reason, up};
 use crate::sketch::{Sketch, read, wanted};
@@ -169,12 +172,11 @@ fn an_address_that_is_chosen_anew_is_said_to_wait_for_a_join() {
 fn patches_that_changed_are_laid_down_and_said_to_wait_for_a_join() {
     let sketch = Sketch::small();
     let world = sketch.world();
-    let cluster = sketch.cluster();
+    let patch = "etcd.yaml";
+    let patches = format!("kubernetes: {{patches: [{patch}]}}\nnetwork:");
+    let cluster = read(&sketch.text().replacen("network:", &patches, 1));
     let with = |contents: &str| Wanted {
-        documents: Documents {
-            patches: Some(Fingerprint::of(&contents)),
-            ..Documents::default()
-        },
+        contents: [(patch.into(), Content::Text(contents.into()))].into(),
         ..wanted(&cluster, &sketch)
     };
     let first = plan(&with("one"), &look(&world, &sketch));
@@ -182,15 +184,15 @@ fn patches_that_changed_are_laid_down_and_said_to_wait_for_a_join() {
     assert!(plan(&with("one"), &look(&world, &sketch)).is_empty());
     assert_eq!(
         reason(&plan(&with("two"), &look(&world, &sketch)), "apply/lin1"),
-        "blueprint changed: contents of kubeadm patches; a node takes patches when it joins, as after `mullion node \
-         reset lin1`"
+        "blueprint changed: file /etc/kubernetes/patches/etcd.yaml; a node takes patches when it joins, as after \
+         `mullion node reset lin1`"
     );
     // One that is no node takes them when it becomes one.
     let reset = plan_reset(&look(&world, &sketch), &"lin1".parse().unwrap());
     run(&reset, &world, Until::End, &mut Dice::new(3));
     assert_eq!(
         reason(&plan(&with("two"), &look(&world, &sketch)), "apply/lin1"),
-        "blueprint changed: contents of kubeadm patches"
+        "blueprint changed: file /etc/kubernetes/patches/etcd.yaml"
     );
 }
 
@@ -200,35 +202,34 @@ fn an_image_that_changed_is_brought_to_nodes_that_are_up() {
     let world = sketch.world();
     let images = "images: [{ref: app.lan/app:1, archive: ./app.tar}]\nnetwork:";
     let cluster = read(&sketch.text().replacen("network:", images, 1));
-    let with = |archive: Option<&str>| Wanted {
-        documents: Documents {
-            archives: archive.map(|archive| Fingerprint::of(&archive)),
-            ..Documents::default()
-        },
-        ..wanted(&cluster, &sketch)
+    let with = |archive: &str, unusable| {
+        let archive = Archive {
+            reference: "app.lan/app:1".into(),
+            file: "/srv/app.tar".into(),
+            sha256: Some(Sha256Digest::of(archive.as_bytes())),
+            unusable,
+        };
+        Wanted {
+            archives: vec![archive],
+            ..wanted(&cluster, &sketch)
+        }
     };
-    let first = plan(&with(Some("one")), &look(&world, &sketch));
+    let first = plan(&with("one", None), &look(&world, &sketch));
     run(&first, &world, Until::End, &mut Dice::new(7));
     let observed = look(&world, &sketch);
-    assert!(plan(&with(Some("one")), &observed).is_empty());
+    assert!(plan(&with("one", None), &observed).is_empty());
     let gone = Unusable {
         why: "it is gone".into(),
         remedy: "bring it back".into(),
     };
-    let unusable = Wanted {
-        documents: Documents {
-            unusable: [("/srv/app.tar".into(), gone)].into(),
-            ..Documents::default()
-        },
-        ..wanted(&cluster, &sketch)
-    };
+    let unusable = with("one", Some(gone));
     let words = only_obstacle(&plan(&unusable, &observed)).to_string();
     let expected = "the archive of images `/srv/app.tar` cannot be used: it is gone";
     assert_eq!(words, expected, "before anything is touched");
-    let changed = plan(&with(Some("two")), &observed);
+    let changed = plan(&with("two", None), &observed);
     assert_eq!(
         reason(&changed, "apply/lin1"),
-        "blueprint changed: contents of images"
+        "blueprint changed: image app.lan/app:1"
     );
     // No machine is made again, and none leaves the cluster.
     for step in changed.steps() {
@@ -260,28 +261,51 @@ fn a_feature_that_is_not_asked_for_any_more_is_said_to_stay() {
     let off = planned(&sketch, &observed);
     assert_eq!(
         reason(&off, "apply/oldwin1"),
-        format!("blueprint changed: system; {note}")
+        format!("blueprint changed: file /settings, feature Microsoft-Hyper-V is gone; {note}")
     );
     // It is said once, not with every other change.
     let text = format!("windows: {{hyperv: true, rdp: true}}\n{}", sketch.text());
     let on = plan(&wanted(&read(&text), &sketch), &observed);
-    assert_eq!(reason(&on, "apply/oldwin1"), "blueprint changed: system");
+    assert_eq!(
+        reason(&on, "apply/oldwin1"),
+        "blueprint changed: file /settings"
+    );
 }
 
 #[test]
-fn without_images_a_mark_of_an_older_version_is_no_change() {
+fn promise_06_a_mark_of_an_older_version_is_written_anew_and_nothing_is_made_or_reset() {
+    use StepKind::{ApplyBlueprint, AwaitApi, AwaitNodeNetwork, AwaitReady, Inspect, Verify};
+
     let sketch = Sketch::small();
     let cluster = sketch.cluster();
     let wanted = wanted(&cluster, &sketch);
-    let observed = look(&up(&sketch), &sketch);
-    let applied = observed
-        .machines
-        .values()
-        .filter_map(|machine| machine.inside.as_ref()?.blueprint.as_ref());
-    for blueprint in applied {
-        assert_eq!(blueprint.topics.get("contents of images"), None);
+    let mut observed = look(&up(&sketch), &sketch);
+    let older = OlderMark {
+        fingerprint: Fingerprint::of(&"older"),
+        topics: [("duty".into(), "worker".into())].into(),
+    };
+    for machine in observed.machines.values_mut() {
+        let inside = machine.inside.as_mut().unwrap();
+        inside.blueprint = Some(Applied::Older(older.clone()));
     }
-    assert!(plan(&wanted, &observed).is_empty());
+    let plan = plan(&wanted, &observed);
+    assert_eq!(
+        reason(&plan, "apply/lin1"),
+        "blueprint changed: an older version of Mullion wrote its mark"
+    );
+    let kinds: BTreeSet<_> = plan.steps().iter().map(|step| step.action.kind()).collect();
+    assert_eq!(
+        kinds,
+        [
+            ApplyBlueprint,
+            AwaitApi,
+            AwaitNodeNetwork,
+            AwaitReady,
+            Inspect,
+            Verify
+        ]
+        .into()
+    );
 }
 
 #[test]
@@ -297,11 +321,6 @@ fn other_dns_servers_reach_the_load_balancer_and_make_no_machine_again() {
     let now = |world: &World, cluster| plan(&wanted(cluster, &sketch), &look(world, &sketch));
     let world = sketch.world();
     run(&now(&world, &none), &world, Until::End, &mut Dice::new(7));
-    // As a load balancer of an older version.
-    let observed = look(&world, &sketch);
-    let inside = observed.machines[&"lb1".parse().unwrap()].inside.as_ref();
-    let mark = inside.unwrap().blueprint.as_ref().unwrap();
-    assert_eq!(mark.topics.get("DNS servers"), None);
     for cluster in [&one, &other, &none] {
         let changed = now(&world, cluster);
         let why = reason(&changed, "apply/lb1");

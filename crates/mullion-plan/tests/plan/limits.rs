@@ -1,10 +1,8 @@
 //! Networks, addresses, and what no step can cure.
 
-use mullion_plan::{
-    Action, ClusterId, Kubeadm, MachineFacts, Observed, Obstacle, Place, StepId, plan,
-};
+use mullion_plan::{Action, ClusterId, Kubeadm, MachineFacts, Observed, Obstacle, Place, StepId};
 use mullion_spec::words::Driver;
-use mullion_testkit::{Dice, Until, run};
+use mullion_testkit::{Dice, Until, plan, run};
 
 use crate::scene::{look, only_obstacle, planned, up};
 use crate::sketch::{Sketch, read, wanted};

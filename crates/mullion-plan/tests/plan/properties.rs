@@ -3,9 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use mullion_plan::{Action, Discover, Observed, Obstacle, Plan, STAGES, Stage, Wanted, plan};
+use mullion_plan::{Action, Discover, Observed, Obstacle, Plan, STAGES, Stage, Wanted};
 use mullion_testkit::ports::conforms;
-use mullion_testkit::{Blow, Dice, Fault, Outcome, Until, World, run};
+use mullion_testkit::{Blow, Dice, Fault, Outcome, Until, World, plan, run};
 
 use crate::scramble::scramble;
 use crate::sketch::{Sketch, wanted};
@@ -410,7 +410,12 @@ fn the_in_memory_world_keeps_the_contracts_of_the_ports() {
         let cluster = sketch.cluster();
         let wanted = wanted(&cluster, &sketch);
         let world = sketch.world();
-        conforms(&world, &wanted, || world.remove_whole())
-            .unwrap_or_else(|breach| panic!("seed {seed}: {breach}"));
+        conforms(
+            &world,
+            &wanted,
+            |observed| mullion_testkit::documents(&wanted, observed),
+            || world.remove_whole(),
+        )
+        .unwrap_or_else(|breach| panic!("seed {seed}: {breach}"));
     }
 }

@@ -1,7 +1,7 @@
 //! A world with a cluster in it, and what a plan says of it.
 
-use mullion_plan::{Discover as _, Observed, Obstacle, Plan, StepId, plan};
-use mullion_testkit::{Dice, Until, World, run};
+use mullion_plan::{Discover as _, Observed, Obstacle, Plan, StepId};
+use mullion_testkit::{Dice, Until, World, plan, run};
 
 use crate::sketch::{Sketch, wanted};
 

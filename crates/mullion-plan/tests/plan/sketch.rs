@@ -364,6 +364,7 @@ pub(crate) fn judge(sketch: &Sketch) -> Model {
 pub(crate) fn blinded(mut observed: Observed) -> Observed {
     for facts in observed.machines.values_mut().filter(|facts| !facts.made) {
         facts.inside = None;
+        facts.ground = None;
     }
     observed.cluster = None;
     observed
@@ -375,7 +376,8 @@ pub(crate) fn wanted<'a>(cluster: &'a Cluster, sketch: &Sketch) -> Wanted<'a> {
         cluster,
         kubernetes: "1.36.4".parse().unwrap(),
         parts: sketch.parts(),
-        documents: mullion_plan::Documents::default(),
+        contents: std::collections::BTreeMap::new(),
+        archives: Vec::new(),
     }
 }
 

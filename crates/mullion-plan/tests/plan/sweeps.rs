@@ -1,7 +1,7 @@
 //! Properties that go through all of something: every step, the whole way from the file, every machine unseen.
 
-use mullion_plan::{Wanted, plan};
-use mullion_testkit::{Dice, Fault, Until, run};
+use mullion_plan::Wanted;
+use mullion_testkit::{Dice, Fault, Until, plan, run};
 
 use crate::properties::{assert_empty, look, plan_now, run_clean};
 use crate::sketch::{Sketch, blinded, judge, wanted};

@@ -1,13 +1,14 @@
 //! Machines and clusters that nobody could look at, and what is kept, shared or awaited because of it.
 
 use mullion_plan::{
-    Action, ClusterUid, Kubeadm, MachineFacts, Observed, Obstacle, Prior, Stage, StepId, Trouble,
-    plan,
+    Action, ClusterUid, Documents, ExpectedProfile, Inspected, Kubeadm, MachineFacts, Observed,
+    Obstacle, Prior, Stage, StepId, Trouble, Wanted,
 };
-use mullion_testkit::{Blow, Dice, Until, run};
+use mullion_render::{Cgroups, Footing, Ground};
+use mullion_testkit::{Blow, Dice, Until, plan, run};
 
 use crate::scene::{ids, look, of_machine, planned, reason, up};
-use crate::sketch::{Sketch, blinded, read, wanted};
+use crate::sketch::{Sketch, blinded, judge, read, wanted};
 
 fn with_own_seats(count: u32) -> Sketch {
     let mut sketch = Sketch::small();
@@ -239,6 +240,56 @@ fn a_lost_control_plane_is_not_awaited_before_it_is_one_again() {
     let outcome = run(&plan, &world, Until::End, &mut Dice::new(8));
     assert!(outcome.failed.is_empty(), "{:?}", outcome.failed);
     assert!(planned(&sketch, &look(&world, &sketch)).is_empty());
+}
+
+#[test]
+fn a_machine_of_which_too_little_is_known_is_inspected_before_its_documents_are_rendered() {
+    let mut sketch = Sketch::small();
+    sketch.old_linux.count = 1;
+    let model = judge(&sketch);
+    let wanted = Wanted::of(&model);
+    let ground = Ground {
+        footing: Footing::Computer,
+        cgroups: Cgroups::V2,
+        can_raise_limits: true,
+        has_swap: false,
+        has_resolver: true,
+    };
+    let world = sketch.world().with_ground(ground);
+    let name = "oldlin1".parse().unwrap();
+    let planned = |observed: &Observed| {
+        let documents = Documents::render(&model, &wanted, observed);
+        let plan = mullion_plan::plan(&wanted, observed, &documents);
+        assert_eq!(plan.obstacles(), []);
+        let of = |id: &str| plan.get(&StepId::new(id)).unwrap().clone();
+        (documents, of("inspect/oldlin1"), of("apply/oldlin1"))
+    };
+    let seen = look(&world, &sketch);
+    let (documents, inspect, apply) = planned(&seen);
+    let known = documents.of(&name).machine.known().unwrap().clone();
+    assert!(
+        matches!(&inspect.action, Action::Inspect { profile: ExpectedProfile::Known(found), .. } if *found == ground)
+    );
+    assert!(
+        matches!(&apply.action, Action::ApplyBlueprint { document } if document.known() == Some(&known))
+    );
+    // Nobody can log in: what it stands on is found out in the run, and gives the same document.
+    let unseen = blinded(seen);
+    let (documents, inspect, apply) = planned(&unseen);
+    assert_eq!(documents.of(&name).machine.known(), None);
+    let title = inspect.title();
+    assert!(title.ends_with("then render its documents"), "{title}");
+    assert!(
+        matches!(&apply.action, Action::ApplyBlueprint { document } if document.known().is_none())
+    );
+    let found = Inspected {
+        ground: Some(ground),
+        ..Inspected::default()
+    };
+    let none = std::collections::BTreeMap::new();
+    let found = (&name, &found);
+    let rendered = Documents::after_inspection(&model, &wanted, &unseen, found, &none);
+    assert_eq!(rendered.unwrap().machine.known(), Some(&known));
 }
 
 #[test]

@@ -44,9 +44,9 @@ fn upstream(setting: &Setting<'_>) -> Option<String> {
         return Some(given.join(" "));
     }
     // It may run on any of them, and does not start on a file without a server.
-    let mut nodes = setting.linux_nodes();
-    nodes
-        .all(|seat| seat.ground.has_resolver)
+    let mut grounds = setting.linux_grounds();
+    grounds
+        .all(|ground| ground.has_resolver)
         .then(|| "/etc/resolv.conf".into())
 }
 

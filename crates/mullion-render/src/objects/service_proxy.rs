@@ -7,7 +7,7 @@ use super::{
     service_account, windows_binding,
 };
 use crate::error::RenderError;
-use crate::setting::Setting;
+use crate::setting::{Ground, Setting};
 
 const NAMESPACE: &str = "kube-system";
 const NAME: &str = "kube-proxy";
@@ -77,13 +77,13 @@ fn configuration(setting: &Setting<'_>) -> Value {
     if !gates.is_empty() {
         config["featureGates"] = json!(gates);
     }
-    if setting.linux_nodes().any(|seat| seat.ground.is_container()) {
+    if setting.linux_grounds().any(Ground::is_container) {
         // The table of connections is the computer's: a system container may not size it.
         config["conntrack"] = json!({"maxPerCore": 0, "min": 0});
     }
     if setting
-        .linux_nodes()
-        .any(|seat| !seat.ground.can_raise_limits)
+        .linux_grounds()
+        .any(|ground| !ground.can_raise_limits)
     {
         config["oomScoreAdj"] = 0.into();
     }

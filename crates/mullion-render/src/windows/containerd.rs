@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use crate::document::File;
 use mullion_catalog::BinKey;
 use mullion_spec::words::Os;
-use mullion_wire::{Definition, File, Service, ServiceState, Start};
+use mullion_wire::{Definition, Service, ServiceState, Start};
 
 use super::network::NETWORKS;
 use super::{backward, logs, recovery, windows_program_path};

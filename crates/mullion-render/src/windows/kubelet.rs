@@ -1,6 +1,7 @@
 //! kubelet on Windows: a service of its own, and what of its configuration depends on the system.
 
-use mullion_wire::{Definition, File, Service, ServiceState, Start};
+use crate::document::File;
+use mullion_wire::{Definition, Service, ServiceState, Start};
 use serde_json::{Map, Value, json};
 
 use super::containerd::proxy;

@@ -1,9 +1,10 @@
 //! flannel on Windows: its service, and the configuration of the pods' network.
 
+use crate::document::File;
 use mullion_catalog::{Catalog, HnsNetwork};
 use mullion_spec::words::{Backend, Cni};
 use mullion_wire::{
-    AdapterChoice, Attended, AttendedFile, AttendedProgram, Awaited, File, OverlayNetwork, Service,
+    AdapterChoice, Attended, AttendedFile, AttendedProgram, Awaited, OverlayNetwork, Service,
 };
 use serde_json::{Value, json};
 

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mullion_wire::{Attended, Definition, File, Service, ServiceState, Start};
+use crate::document::File;
+use mullion_wire::{Attended, Definition, Service, ServiceState, Start};
 use serde_json::json;
 
 use super::logs::logged;

@@ -1,8 +1,8 @@
 //! The programs of a Windows worker, and where each is.
 
+use crate::document::File;
 use mullion_catalog::Catalog;
 use mullion_spec::words::Cni;
-use mullion_wire::File;
 
 use super::PROGRAMS;
 use super::containerd::{FOLDER, PLUGINS};

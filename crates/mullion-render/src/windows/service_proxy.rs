@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use crate::document::File;
 use mullion_catalog::Catalog;
-use mullion_wire::{Attended, AttendedProgram, Awaited, File, Service};
+use mullion_wire::{Attended, AttendedProgram, Awaited, Service};
 
 use super::network::{HNS, Network, SHARE};
 use super::ours::Ours;

@@ -1,9 +1,10 @@
 //! What a stand-in for Windows is told otherwise: the catalog's table of its driver, how its twin of kube-router is
 //! called, and nothing else.
 
+use crate::document::Blueprint;
 use mullion_catalog::{BlueprintPart, Differs};
 use mullion_spec::words::Cni;
-use mullion_wire::{Blueprint, Exclusions, Service, ServiceState, Windows};
+use mullion_wire::{Exclusions, Service, ServiceState, Windows};
 use serde_json::json;
 
 use super::kubelet::{patch, patch_path};

@@ -1,11 +1,12 @@
 //! Joining, and kubelet.
 
 use mullion_catalog::Catalog;
-use mullion_render::{init_config, join_config, objects, windows_blueprint};
+use mullion_render::objects;
 use mullion_wire::{Blueprint, Content, ServiceState};
 use serde_json::{Map, Value, json};
 
 use crate::scene::{self, name};
+use crate::scene::{init_config, join_config, windows_blueprint};
 use crate::windows::{
     CONTAINERD, blueprint, blueprints, definition, file, json as read, model, text,
 };

@@ -1,11 +1,12 @@
 //! Windows machines to look at, and ways to look.
 
 use mullion_catalog::{Catalog, Model};
-use mullion_render::windows_blueprint;
+
 use mullion_spec::draft::{Draft, Surroundings};
 use mullion_spec::source::Source;
 use mullion_wire::{Attended, Blueprint, Content, Definition};
 
+use crate::scene::windows_blueprint;
 use crate::scene::{self, name};
 
 /// A machine that exists already, with the Windows and the Kubernetes that are asked for.

@@ -1,8 +1,6 @@
 //! Every document of two clusters, as it is.
 
-use mullion_render::{
-    discovery, init_config, join_config, load_balancer_blueprint, node_blueprint, objects,
-};
+use mullion_render::{discovery, objects};
 use mullion_wire::{Patience, Secret};
 use serde_json::{Value, json};
 
@@ -10,6 +8,7 @@ use crate::scene::{
     LARGE, SMALL, TRIO, computer, container, init_keys, join_keys, model, name, setting, show,
     versions,
 };
+use crate::scene::{init_config, join_config, load_balancer_blueprint, node_blueprint};
 
 fn yaml_like(objects: &[Value]) -> String {
     let texts: Vec<_> = objects
@@ -48,7 +47,7 @@ fn the_load_balancer_before_three_control_planes() {
     let blueprint = |setting: &_| show(&load_balancer_blueprint(setting, &name("lb1")).unwrap());
     insta::assert_snapshot!("trio-lb1", blueprint(&setting));
     for place in setting.machines.values_mut() {
-        place.ground.can_raise_limits = false;
+        place.ground.as_mut().unwrap().can_raise_limits = false;
     }
     assert!(blueprint(&setting).contains("no strict-limits"));
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use mullion_catalog::{ArtifactKind, Model};
 use mullion_render::{
-    Cgroups, Footing, Ground, RenderError, Setting, expected_preflight_errors, init, join,
-    load_balancer_blueprint, login_variables, node_blueprint, objects,
+    Cgroups, Footing, Ground, RenderError, Setting, expected_preflight_errors, login_variables,
+    objects,
 };
 use mullion_spec::version::Minor;
 use mullion_wire::{Content, Kubeadm, Secret};
@@ -15,6 +15,7 @@ use crate::scene::{
     KEY, LARGE, SMALL, TOKEN, TRIO, computer, container, init_keys, join_keys, model, name,
     setting, versions,
 };
+use crate::scene::{init, join, load_balancer_blueprint, node_blueprint};
 
 const SETS: [&str; 5] = [
     "network-flannel",
@@ -351,7 +352,7 @@ fn what_is_missing_is_named() {
     lacking.programs.remove("kubelet");
     assert_eq!(
         blueprint(&lacking, "cp1"),
-        Err(RenderError::NotStored("kubelet".into()))
+        Err(RenderError::NoProgram("kubelet".into()))
     );
     for path in ["files/motd", "patches/kube-apiserver+json.yaml", "ca.pem"] {
         let mut lacking = whole.clone();

@@ -5,14 +5,14 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use mullion_catalog::{ArtifactKind, Catalog, Model};
-use mullion_render::{Cgroups, Footing, Ground, InitKeys, JoinKeys, Place, Setting, Stored};
+use mullion_render::{Cgroups, Footing, Ground, InitKeys, JoinKeys, Place, RenderError, Setting};
 use mullion_spec::cluster::ControlPlane;
 use mullion_spec::draft::{Draft, Surroundings};
 use mullion_spec::finding::Severity;
 use mullion_spec::source::Source;
 use mullion_spec::value::MachineName;
 use mullion_spec::words::Os;
-use mullion_wire::{Blueprint, Content, Patience, Secret, Sha256Digest};
+use mullion_wire::{Blueprint, Content, Kubeadm, Named, Patience, Secret, Sha256Digest};
 
 /// One control plane and one worker in system containers on a small computer: groups of the first version, no way to
 /// raise limits, no resolver.
@@ -128,29 +128,25 @@ pub(crate) fn setting(model: &Model, ground: Ground) -> Setting<'_> {
             owner = Some((duty, format!("{address}:6443")));
         }
         let address = address.parse().unwrap();
-        machines.insert(machine.name.clone(), Place { address, ground });
+        machines.insert(
+            machine.name.clone(),
+            Place {
+                address,
+                ground: Some(ground),
+            },
+        );
     }
-    let programs = |os: Os| -> BTreeMap<String, Stored> {
+    let programs = |os: Os| -> BTreeMap<String, String> {
         let artifacts = model.artifacts().iter();
         let programs = artifacts
             .filter(|artifact| artifact.kind == ArtifactKind::Program && artifact.os == os);
-        let stored = programs.map(|artifact| {
-            let known = format!("{} {}", artifact.name, artifact.version);
-            let stored = Stored {
-                sha256: Sha256Digest::of(known.as_bytes()),
-                size: 1000,
-            };
-            (artifact.name.clone(), stored)
-        });
-        stored.collect()
+        programs
+            .map(|artifact| (artifact.name.clone(), artifact.version.clone()))
+            .collect()
     };
     let mut windows_programs: BTreeMap<_, _> = programs(Os::Windows);
     // Inside the program itself, and no artifact.
-    let agent = Stored {
-        sha256: Sha256Digest::of(b"mullion-agent"),
-        size: 1000,
-    };
-    windows_programs.insert("mullion-agent".to_owned(), agent);
+    windows_programs.insert("mullion-agent".to_owned(), String::new());
     let cluster = model.cluster();
     let files = cluster.groups.iter().flat_map(|group| &group.files);
     let contents = files
@@ -176,6 +172,7 @@ pub(crate) fn setting(model: &Model, ground: Ground) -> Setting<'_> {
         programs: programs(Os::Linux),
         windows_programs,
         contents,
+        images: BTreeMap::new(),
     }
 }
 
@@ -253,4 +250,86 @@ pub(crate) fn show(blueprint: &Blueprint) -> String {
         }
     }
     text
+}
+
+/// A blueprint as an agent gets it: what is in a program is its name and version.
+fn bound(blueprint: &mullion_render::Blueprint) -> Blueprint {
+    let bound = blueprint.bind(|named| -> Result<Content, std::convert::Infallible> {
+        Ok(match named {
+            Named::Text(text) => Content::Text(text.to_string()),
+            Named::Program { name, version, .. } => {
+                let known = format!("{name} {version}");
+                Content::Stored {
+                    sha256: Sha256Digest::of(known.trim_end().as_bytes()),
+                    size: 1000,
+                }
+            }
+            Named::UserFile { sha256, size } => Content::Stored {
+                sha256: sha256.clone(),
+                size: *size,
+            },
+        })
+    });
+    let Ok(bound) = bound;
+    bound
+}
+
+pub(crate) fn node_blueprint(
+    setting: &Setting<'_>,
+    machine: &MachineName,
+) -> Result<Blueprint, RenderError> {
+    mullion_render::node_blueprint(setting, machine).map(|blueprint| bound(&blueprint))
+}
+
+pub(crate) fn load_balancer_blueprint(
+    setting: &Setting<'_>,
+    machine: &MachineName,
+) -> Result<Blueprint, RenderError> {
+    mullion_render::load_balancer_blueprint(setting, machine).map(|blueprint| bound(&blueprint))
+}
+
+pub(crate) fn windows_blueprint(
+    setting: &Setting<'_>,
+    machine: &MachineName,
+) -> Result<Blueprint, RenderError> {
+    mullion_render::windows_blueprint(setting, machine).map(|blueprint| bound(&blueprint))
+}
+
+pub(crate) fn init(
+    setting: &Setting<'_>,
+    machine: &MachineName,
+    keys: &InitKeys,
+) -> Result<Kubeadm, RenderError> {
+    Ok(mullion_render::init(setting, machine)?.with(keys))
+}
+
+pub(crate) fn join(
+    setting: &Setting<'_>,
+    machine: &MachineName,
+    keys: &JoinKeys,
+    discovery: Secret,
+) -> Result<Kubeadm, RenderError> {
+    Ok(mullion_render::join(setting, machine)?.with(keys, discovery))
+}
+
+pub(crate) fn init_config(
+    setting: &Setting<'_>,
+    machine: &MachineName,
+    keys: &InitKeys,
+) -> Result<Secret, RenderError> {
+    match init(setting, machine, keys)? {
+        Kubeadm::Init { config, .. } => Ok(config),
+        other => panic!("{other:?}"),
+    }
+}
+
+pub(crate) fn join_config(
+    setting: &Setting<'_>,
+    machine: &MachineName,
+    keys: &JoinKeys,
+) -> Result<Secret, RenderError> {
+    match join(setting, machine, keys, Secret::new(""))? {
+        Kubeadm::Join { config, .. } => Ok(config),
+        other => panic!("{other:?}"),
+    }
 }

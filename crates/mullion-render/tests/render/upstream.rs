@@ -3,14 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use mullion_render::{
-    DISCOVERY_PATH, discovery, init_config, join_config, node_blueprint, objects,
-};
+use mullion_render::{DISCOVERY_PATH, discovery, objects};
 use mullion_wire::{Content, Patience, Secret};
 
 use crate::scene::{
     LARGE, SMALL, TRIO, computer, container, init_keys, join_keys, model, name, setting, versions,
 };
+use crate::scene::{init_config, join_config, node_blueprint};
 
 pub(crate) fn program(name: &str) -> PathBuf {
     let folder = std::env::var_os("MULLION_TEST_BIN")

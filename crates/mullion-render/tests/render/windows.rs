@@ -1,11 +1,12 @@
 //! Blueprints of Windows machines, and of what stands in for them.
 
 use mullion_catalog::{BlueprintPart, Catalog};
-use mullion_render::{join_config, windows_blueprint};
+
 use mullion_spec::words::Driver;
 use mullion_wire::{Attended, AttendedLog, Blueprint, Content, RegistryData, ServiceState};
 
 use crate::scene::{self, name};
+use crate::scene::{join_config, windows_blueprint};
 
 const REAL: &str = "machines:\n- {name: cp, role: control-plane}\n\
     - {name: win, os: windows, version: \"2022\", addresses: [192.0.2.9], ssh: {user: Administrator, hostKey: \"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ9pFwJ0rGDyzbGXQqYrVwqYZz0jv0mXqYp0wq5nYk3V\"}}\n";
@@ -604,7 +605,10 @@ fn a_path_as_windows_writes_it_is_laid_down_as_the_agent_does() {
     let model = scene::model(&REAL.replace("ssh:", own), "1.36");
     let setting = scene::setting(&model, scene::container());
     let blueprint = windows_blueprint(&setting, &name("win1")).unwrap();
-    assert_eq!(text(&blueprint, "C:/Tools/x"), "what is in ./x\n");
+    let mut files = blueprint.files.iter();
+    let copied = files.find(|file| file.path == "C:/Tools/x").unwrap();
+    let digest = mullion_wire::Sha256Digest::of(b"what is in ./x\n");
+    assert_eq!(copied.content.sha256(), digest);
     let mut paths = blueprint.files.iter().map(|file| &file.path);
     assert!(paths.all(|path| !path.contains('\\')));
 }

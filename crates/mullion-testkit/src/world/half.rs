@@ -106,10 +106,12 @@ impl State {
         let inside = &mut unit.inside;
         match action {
             // The agent takes its stamp away first and writes it last.
-            Action::ApplyBlueprint { blueprint, .. }
-                if inside.blueprint.as_ref() != Some(blueprint) =>
-            {
-                inside.blueprint = None;
+            Action::ApplyBlueprint { document } => {
+                let applied = inside.blueprint.as_ref();
+                let is_so = |document| applied.is_some_and(|applied| applied.is(document));
+                if !document.known().is_some_and(is_so) {
+                    inside.blueprint = None;
+                }
             }
             Action::EnableFeatures { features, .. } => {
                 let before = inside.features.len();
@@ -123,10 +125,10 @@ impl State {
                     unit.answers = false;
                 }
             }
-            Action::RunBefore { commands } => {
+            Action::RunBefore { commands, .. } => {
                 inside.before.extend(first(commands));
             }
-            Action::RunAfter { commands } => {
+            Action::RunAfter { commands, .. } => {
                 inside.after.extend(first(commands));
             }
             // Manifests are written, and nothing runs yet.

@@ -8,22 +8,27 @@ use mullion_spec::value::{MachineName, Taint};
 use super::perform::{Done, not_yet, refused, unreachable};
 use super::state::{Etcd, State, certificates};
 use mullion_plan::StepError;
+use mullion_plan::role_labels;
 use mullion_plan::{Action, Membership, Prior, SnapshotBefore};
 use mullion_plan::{ClusterId, Kubeadm, NodeFacts};
-use mullion_plan::{PLUGIN_PREFIX, control_plane_taint, role_labels};
+use mullion_render::{InitDocument, PLUGIN_PREFIX, control_plane_taint};
 
 impl State {
     pub(super) fn init(&mut self, name: &MachineName, action: &Action) -> Done {
         let Action::Init {
-            endpoint,
-            kubernetes,
-            pods,
-            services,
-            ..
+            endpoint, document, ..
         } = action
         else {
             return Err(refused("only init initialises"));
         };
+        let unrendered = || refused("nobody has rendered what the cluster begins with");
+        let document = document.known().ok_or_else(unrendered)?;
+        let unread = |what: &str| refused(format!("kubeadm cannot read `{what}`"));
+        let (kubernetes, pods, services) =
+            (document.kubernetes(), document.pods(), document.services());
+        let version = kubernetes.parse().map_err(|_| unread(kubernetes))?;
+        let pods = pods.parse().map_err(|_| unread(pods))?;
+        let services = services.parse().map_err(|_| unread(services))?;
         self.prepared(name)?;
         if let Some(etcd) = &self.etcd {
             if !etcd.members.contains(name) {
@@ -39,10 +44,11 @@ impl State {
         self.clusters += 1;
         self.etcd = Some(Etcd {
             id: ClusterId(format!("cluster-{}", self.clusters)),
-            kubernetes: *kubernetes,
+            kubernetes: version,
             endpoint: endpoint.clone(),
-            pods: *pods,
-            services: *services,
+            pods,
+            services,
+            pods_per_node: share_of(document),
             members: BTreeSet::new(),
             nodes: BTreeMap::new(),
             objects: BTreeMap::new(),
@@ -82,7 +88,7 @@ impl State {
             && inside.control_plane == is_seat
             && is_member == is_seat;
         if is_joined && !has_node {
-            return self.register_again(name, duty, &role_labels(duty), taints);
+            return self.register_again(name, &role_labels(duty), taints);
         }
         self.require_clean(name)?;
         if way != endpoint {
@@ -134,17 +140,14 @@ impl State {
     pub(super) fn register_again(
         &mut self,
         name: &MachineName,
-        duty: Duty,
         labels: &BTreeMap<String, String>,
         taints: &BTreeSet<Taint>,
     ) -> Done {
         self.prepared(name)?;
         let id = self.api()?.id.clone();
         let inside = &self.unit(name)?.inside;
-        let is_seat = duty == Duty::ControlPlane;
-        let is_node = inside.joined.as_ref() == Some(&id)
-            && inside.kubeadm == Some(Kubeadm::Finished)
-            && inside.control_plane == is_seat;
+        let is_node =
+            inside.joined.as_ref() == Some(&id) && inside.kubeadm == Some(Kubeadm::Finished);
         if !is_node {
             return Err(refused(format!("{name} has not joined")));
         }
@@ -370,4 +373,14 @@ impl State {
             .get_mut(name)
             .ok_or_else(|| refused(format!("{name} is no node")))
     }
+}
+
+/// The size of a node's share of the pods' network, where a real document says it.
+fn share_of(document: &InitDocument) -> Option<u8> {
+    let mut documents = document.configuration.iter();
+    let arguments =
+        documents.find_map(|found| found["controllerManager"]["extraArgs"].as_array())?;
+    let mut arguments = arguments.iter();
+    let share = arguments.find(|argument| argument["name"] == "node-cidr-mask-size")?;
+    share["value"].as_str()?.parse().ok()
 }

@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mullion_spec::cluster::Cluster;
+use mullion_spec::cluster::{Carrier, Cluster};
 use mullion_spec::value::MachineName;
+use mullion_spec::words::Os;
 
 use super::state::{Etcd, State, Unit};
 use mullion_plan::{
-    ClusterFacts, FactsVersion, Inside, Kubeadm, MachineFacts, NodeFacts, Observed,
+    ClusterFacts, FactsVersion, Inside, Kubeadm, MachineFacts, NodeFacts, Observed, Place,
 };
 
 impl State {
@@ -21,18 +22,28 @@ impl State {
             .units
             .iter()
             .filter(|(name, unit)| is_seen(name, unit))
-            .map(|(name, unit)| (name.clone(), facts(unit)))
+            .map(|(name, unit)| (name.clone(), self.facts(unit)))
             .collect();
         let hosts = self.hosts.iter();
+        let mut hosts: BTreeMap<_, _> = hosts
+            .filter(|(_, host)| host.has_network() || !host.foreign.is_empty())
+            .map(|(place, host)| (place.clone(), host.clone()))
+            .collect();
+        for group in &cluster.groups {
+            if let (Some(ground), Carrier::Made { driver, host, .. }) =
+                (self.ground, &group.carrier)
+            {
+                let host = hosts.entry(Place::from(host.as_ref())).or_default();
+                host.grounds.insert(*driver, ground);
+            }
+        }
         Observed {
             version: FactsVersion::V1,
             artifacts: self.cache.clone(),
             templates: self.templates.keys().cloned().collect(),
-            hosts: hosts
-                .filter(|(_, host)| host.has_network() || !host.foreign.is_empty())
-                .map(|(place, host)| (place.clone(), host.clone()))
-                .collect(),
+            hosts,
             machines,
+            grounds: BTreeMap::new(),
             cluster: self.etcd.as_ref().and_then(|etcd| self.look_at(etcd)),
         }
     }
@@ -60,8 +71,8 @@ impl State {
             endpoint: Some(etcd.endpoint.clone()),
             pods: Some(etcd.pods),
             services: Some(etcd.services),
-            // What kubeadm alone is told, this world does not keep.
-            pods_per_node: None,
+            pods_per_node: etcd.pods_per_node,
+            // What else kubeadm alone is told, this world does not keep.
             domain: None,
             feature_gates: None,
             members: self.members(etcd, answers),
@@ -88,8 +99,12 @@ impl State {
 
     fn nodes(&self, etcd: &Etcd) -> BTreeMap<String, NodeFacts> {
         let version = |name: &MachineName| {
-            let applied = self.units.get(name)?.inside.blueprint.as_ref()?;
-            applied.topics.get("kubernetes")?.parse().ok()
+            let unit = self.units.get(name)?;
+            unit.inside.blueprint.as_ref()?;
+            let mut kubelets = unit.holds.iter();
+            let kubelet =
+                kubelets.find(|part| part.os == unit.os && part.name.starts_with("kubelet"))?;
+            kubelet.version.parse().ok()
         };
         let nodes = etcd.nodes.iter();
         nodes
@@ -114,20 +129,32 @@ fn seen(inside: &Inside) -> Inside {
     }
 }
 
-fn facts(unit: &Unit) -> MachineFacts {
-    MachineFacts {
-        ours: unit.made || unit.inside.agent.is_some(),
-        made: unit.made,
-        whole: unit.whole,
-        driver: unit.driver,
-        place: unit.place.clone(),
-        power: unit.power,
-        size: unit.size,
-        template: unit.template.clone(),
-        address: Some(unit.address),
-        inside: unit.is_reachable().then(|| seen(&unit.inside)),
-        autostart: unit.autostart,
-        claimed_by: None,
-        trouble: None,
+impl State {
+    fn facts(&self, unit: &Unit) -> MachineFacts {
+        let tells = unit.is_reachable() && unit.os == Os::Linux;
+        MachineFacts {
+            ours: unit.made || unit.inside.agent.is_some(),
+            made: unit.made,
+            whole: unit.whole,
+            driver: unit.driver,
+            place: unit.place.clone(),
+            power: unit.power,
+            size: unit.size,
+            template: unit.template.clone(),
+            address: Some(unit.address),
+            inside: unit.is_reachable().then(|| seen(&unit.inside)),
+            ground: self.ground.filter(|_| tells),
+            addresses: if self.ground.is_some() && unit.is_reachable() {
+                vec![
+                    format!("eth0 {}/24", unit.address),
+                    "eth1 198.51.100.7/24".into(),
+                ]
+            } else {
+                Vec::new()
+            },
+            autostart: unit.autostart,
+            claimed_by: None,
+            trouble: None,
+        }
     }
 }

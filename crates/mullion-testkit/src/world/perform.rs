@@ -11,10 +11,12 @@ use mullion_spec::words::{Driver, MachineAccess, Os};
 use super::state::{State, Unit};
 use mullion_plan::Action;
 use mullion_plan::Step;
-use mullion_plan::{Blueprint, Fingerprint, Topics};
+use mullion_plan::{Applied, Document, Fingerprint};
 use mullion_plan::{ErrorClass, StepError};
 use mullion_plan::{Inside, Place, Power, Size};
 use mullion_plan::{Part, TemplateId, UserCommand};
+use mullion_render::MachineDocument;
+use mullion_wire::Named;
 
 pub(super) type Done = Result<(), StepError>;
 
@@ -57,7 +59,7 @@ impl State {
                 self.cache.insert(part.clone());
                 Ok(())
             }
-            Action::CheckStock { parts, .. } => self.require_parts(parts),
+            Action::CheckStock { parts } => self.require_parts(parts),
             Action::BuildTemplate {
                 template, parts, ..
             } => {
@@ -73,17 +75,16 @@ impl State {
             } => self.make_network(place, *network, *access),
             Action::RemoveNetwork { place } => self.remove_network(place),
             Action::AwaitApi { .. } => self.api().map(|_| ()),
-            Action::ApplyObjects {
-                set, fingerprint, ..
-            } => {
-                self.api()?.objects.insert(set.clone(), fingerprint.clone());
+            Action::ApplyObjects { set, objects } => {
+                let fingerprint = objects.fingerprint();
+                self.api()?.objects.insert(set.clone(), fingerprint);
                 Ok(())
             }
             Action::RemoveObjects { set } => {
                 self.api()?.objects.remove(set);
                 Ok(())
             }
-            Action::Verify { suite } => self.verify(suite),
+            Action::Verify { suite, .. } => self.verify(suite),
             other => Err(refused(format!(
                 "{} is for a machine, and none is named",
                 other.kind().word()
@@ -110,10 +111,10 @@ impl State {
                 };
                 self.make(name, &plot, *driver, template, *os, *size)
             }
-            Action::StartMachine => self.start(name),
+            Action::StartMachine { .. } => self.start(name),
             Action::SetAutostart { autostart } => self.set_autostart(name, *autostart),
             Action::Reach { .. } => self.reach(name),
-            Action::Inspect { os } => {
+            Action::Inspect { os, .. } => {
                 let unit = self.reachable(name)?;
                 if unit.os == *os {
                     Ok(())
@@ -122,11 +123,11 @@ impl State {
                 }
             }
             Action::InstallAgent { version, .. } => self.install_agent(name, version.as_deref()),
-            Action::RunBefore { commands } => {
+            Action::RunBefore { commands, .. } => {
                 self.agent(name)?.before.extend(marks(commands));
                 Ok(())
             }
-            Action::RunAfter { commands } => {
+            Action::RunAfter { commands, .. } => {
                 self.agent(name)?.after.extend(marks(commands));
                 Ok(())
             }
@@ -137,7 +138,7 @@ impl State {
                 }
                 Ok(())
             }
-            Action::ApplyBlueprint { blueprint, .. } => self.apply(name, blueprint),
+            Action::ApplyBlueprint { document } => self.apply(name, document),
             Action::AwaitApi { .. } => self.await_own_api(name),
             Action::Init { .. } => self.init(name, action),
             Action::Join {
@@ -145,13 +146,9 @@ impl State {
                 endpoint,
                 taints,
                 prior,
-            } => self.join(name, *duty, endpoint, taints, *prior),
-            Action::Register {
-                duty,
-                labels,
-                taints,
                 ..
-            } => self.register_again(name, *duty, labels, taints),
+            } => self.join(name, *duty, endpoint, taints, *prior),
+            Action::Register { labels, taints, .. } => self.register_again(name, labels, taints),
             Action::SaveEtcd { before } => self.save_etcd(name, *before),
             Action::Renew { endpoint } => self.renew(name, endpoint.as_deref()),
             Action::Reset { keeps_etcd } => self.reset(name, *keeps_etcd),
@@ -346,36 +343,53 @@ impl State {
         Ok(())
     }
 
-    fn apply(&mut self, name: &MachineName, blueprint: &Blueprint) -> Done {
+    fn apply(&mut self, name: &MachineName, document: &Document<MachineDocument>) -> Done {
+        let unrendered = || refused(format!("nobody has rendered the blueprint of {name}"));
+        let document = document.known().ok_or_else(unrendered)?;
         if self.agent(name)?.reboot_pending {
             return Err(refused(format!("{name} waits for a reboot")));
         }
         let cache = self.cache.clone();
         let unit = self.unit(name)?;
-        if unit.inside.blueprint.as_ref() == Some(blueprint) {
+        let applied = unit.inside.blueprint.as_ref();
+        if applied.is_some_and(|applied| applied.is(document)) {
             return Ok(());
         }
         if unit.is_real_windows() && !unit.inside.features.contains("Containers") {
             return Err(refused(format!("{name} has no containers")));
         }
-        let is_laid = |topic: &str, version: Option<&str>| {
-            let is_it =
-                |part: &&Part| part.topic() == topic && Some(part.version.as_str()) == version;
+        let is_there = |(wanted, os, version): (&str, &str, &str)| {
+            let is_it = |part: &&Part| {
+                part.name == wanted && part.os.to_string() == os && part.version == version
+            };
             cache.iter().chain(&unit.holds).find(is_it).cloned()
         };
         let mut laid = BTreeSet::new();
-        for (topic, _, version) in Topics::default().changes(&blueprint.topics) {
-            if !Part::is_topic(topic) {
+        for file in &document.blueprint.files {
+            let Named::Program {
+                name: part,
+                os,
+                version,
+            } = &file.content
+            else {
+                continue;
+            };
+            // It brings itself.
+            if part == "mullion-agent" {
                 continue;
             }
-            match is_laid(topic, version) {
+            match is_there((part, os, version)) {
                 Some(part) => laid.insert(part),
-                None => return Err(refused(format!("{topic} is nowhere for {name}"))),
+                None => return Err(refused(format!("{part} {version} is nowhere for {name}"))),
             };
         }
-        unit.holds.retain(Part::is_agent);
+        let is_other = |part: &Part| {
+            let mut laid = laid.iter();
+            part.is_agent() || !laid.any(|one| (&one.name, one.os) == (&part.name, part.os))
+        };
+        unit.holds.retain(is_other);
         unit.holds.extend(laid);
-        unit.inside.blueprint = Some(blueprint.clone());
+        unit.inside.blueprint = Some(Applied::of(document));
         Ok(())
     }
 

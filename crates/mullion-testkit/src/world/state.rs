@@ -9,16 +9,18 @@ use mullion_spec::version::Patch;
 use mullion_spec::words::{Driver, Os};
 
 use super::Blow;
-use mullion_plan::Fingerprint;
 use mullion_plan::{Certificate, CertificateFacts};
 use mullion_plan::{ClusterId, HostFacts, Inside, NodeFacts, Place, Power, Size};
 use mullion_plan::{EtcdFacts, Health, MemberFacts};
-use mullion_plan::{PLUGIN_PREFIX, Part, TemplateId};
+use mullion_plan::{Fingerprint, Part, TemplateId};
+use mullion_render::{Ground, PLUGIN_PREFIX};
 
 /// All of it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct State {
     pub(super) hosts: BTreeMap<Place, HostFacts>,
+    /// What Linux machines stand on, where they tell.
+    pub(super) ground: Option<Ground>,
     pub(super) cache: BTreeSet<Part>,
     pub(super) templates: BTreeMap<TemplateId, Vec<Part>>,
     pub(super) units: BTreeMap<MachineName, Unit>,
@@ -64,6 +66,8 @@ pub(super) struct Etcd {
     pub(super) endpoint: String,
     pub(super) pods: Ipv4Net,
     pub(super) services: Ipv4Net,
+    /// The size of a node's share of the pods' network.
+    pub(super) pods_per_node: Option<u8>,
     pub(super) members: BTreeSet<MachineName>,
     /// Whether one is Ready, and its version, follow from its machine.
     pub(super) nodes: BTreeMap<MachineName, NodeFacts>,

@@ -70,7 +70,7 @@ pub fn down(
     }
     let mut report = None;
     if !plan.is_empty() {
-        adapter.seat(mullion_plan::Roster::of(&adapter.wanted(), &observed));
+        adapter.seat(&adapter.wanted(), &observed);
         let errand = Errand {
             command: line,
             again: invocation.next(name, &["down"]),

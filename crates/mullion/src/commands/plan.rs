@@ -4,7 +4,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use mullion_catalog::{Judgement, Model};
-use mullion_plan::{MachineKinds, Observed, ObstacleClass, Plan, Took, Wanted, plan as planned};
+use mullion_plan::{
+    Documents, MachineKinds, Observed, ObstacleClass, Plan, SavedPlan, Took, Wanted,
+    plan as planned,
+};
 use mullion_rights::Opened;
 use mullion_rights::read_record;
 use schemars::JsonSchema;
@@ -13,15 +16,16 @@ use serde::Serialize;
 use super::up::plan_now;
 use super::validate::{refuse, tell};
 use crate::arguments::PlanArguments;
-use crate::console::{BAD, Console, Format, document};
+use crate::console::{BAD, Console, Format};
 use crate::environment::Environment;
 use crate::failure::{Class, Failure, indented};
 use crate::output_file::{self, Readers, Replace};
+use crate::views::diff::{self, PlanDiff};
 use crate::views::findings::{FindingRow, Validation};
 use crate::views::plan::Detail;
 use crate::views::reads::{self, ReadRow};
 use crate::views::{graph, plan as view};
-use crate::workshop;
+use crate::{saved_plan, workshop};
 
 /// Facts of ten thousand machines take a few megabytes.
 const MOST_FACTS: u64 = 1 << 30;
@@ -44,6 +48,9 @@ pub struct PlanDocument<'a> {
     /// The files and environment variables that the run reads because the cluster file names them, the variables that
     /// lead downloads or machines elsewhere, and the mirror whose own word the run takes.
     pub reads: Vec<ReadRow>,
+    /// What the steps change, where it was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub diff: Option<PlanDiff>,
     /// The plan itself.
     #[serde(flatten)]
     pub plan: &'a Plan,
@@ -74,9 +81,25 @@ pub fn plan(
         .map(std::path::PathBuf::as_path)
         .collect();
     output_file::all_different(&files)?;
-    let plan = match wishes.facts.as_deref() {
-        Some(facts) => planned(&Wanted::of(model), &recorded(facts, environment)?),
-        None => plan_now(&workshop::open(model, environment)?, model)?.2,
+    let mut differences = None;
+    let mut saved = None;
+    let plan = if let Some(facts) = wishes.facts.as_deref() {
+        let observed = recorded(facts, environment)?;
+        let wanted = Wanted {
+            contents: workshop::texts(model, environment)?,
+            ..Wanted::of(model)
+        };
+        let documents = Documents::render(model, &wanted, &observed);
+        planned(&wanted, &observed, &documents)
+    } else {
+        let adapter = workshop::open(model, environment)?;
+        let (_, observed, plan) = plan_now(&adapter, model)?;
+        differences = wishes.diff.then(|| adapter.differences(&plan, &observed));
+        if wishes.out.is_some() {
+            let text = judgement.verdict.source.text();
+            saved = Some(saved_plan::of(&plan, &adapter, text)?);
+        }
+        plan
     };
     let took = durations(&environment.state)?;
     let content = PlanDocument {
@@ -88,12 +111,21 @@ pub fn plan(
         ),
         findings: Validation::new(&judgement.verdict).findings,
         reads: reads::reads(model.cluster(), environment),
+        diff: differences.as_ref().map(PlanDiff::new),
         plan: &plan,
     };
-    write_files(&content, wishes, environment)?;
+    // A plan that something is in the way of has no steps to run.
+    let saved = saved.filter(|_| plan.obstacles().is_empty());
+    write_files(&content, saved.as_ref(), wishes, environment)?;
     match console.format {
         Format::Json => console.json("Plan", &content)?,
-        Format::Text => show(console, model, &content, (&took, detail), wishes)?,
+        Format::Text => {
+            show(console, model, &content, (&took, detail), wishes)?;
+            if let Some(differences) = &differences {
+                let text = diff::plan_text(differences, console.out_colour);
+                console.out.write_all(text.as_bytes())?;
+            }
+        }
     }
     if !plan.obstacles().is_empty() {
         return Ok(obstructed(&plan));
@@ -165,12 +197,12 @@ fn whole_seconds(longest: Duration) -> Option<u64> {
 
 fn write_files(
     content: &PlanDocument<'_>,
+    saved: Option<&SavedPlan>,
     wishes: &PlanArguments,
     environment: &Environment,
 ) -> Result<(), Failure> {
-    if let Some(path) = &wishes.out {
-        let text = document("Plan", content).map_err(std::io::Error::from)?;
-        write(&environment.folder, path, &text)?;
+    if let (Some(path), Some(saved)) = (&wishes.out, saved) {
+        saved_plan::write(&environment.folder, path, saved)?;
     }
     if let Some(path) = &wishes.graph {
         let picture = graph::svg(content.plan);
@@ -196,7 +228,9 @@ fn show(
     if !read.is_empty() {
         write!(console.out, "\n{read}")?;
     }
-    for (path, what) in [(&wishes.out, "the plan"), (&wishes.graph, "the picture")] {
+    let is_saved = plan.obstacles().is_empty();
+    let out = wishes.out.as_ref().filter(|_| is_saved);
+    for (path, what) in [(out, "the plan"), (wishes.graph.as_ref(), "the picture")] {
         if let Some(path) = path {
             writeln!(console.err, "wrote {what} to {}", path.display())?;
         }

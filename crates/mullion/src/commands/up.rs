@@ -6,7 +6,7 @@ use mullion_catalog::Model;
 use mullion_engine::{Report, RunOutcome, select};
 use mullion_live::{Adapter, StateError};
 use mullion_plan::{
-    Discover as _, Observed, Obstacle, Plan, Roster, Stage, Wanted, plan as planned,
+    Discover as _, Observed, Obstacle, Plan, SavedPlan, Stage, Wanted, plan as planned,
 };
 use mullion_spec::value::MachineName;
 
@@ -22,7 +22,7 @@ use crate::failure::{Class, Failure};
 use crate::file::Judged;
 use crate::invocation::Invocation;
 use crate::views::{reads, run as view};
-use crate::workshop;
+use crate::{saved_plan, workshop};
 
 /// A run that finds more to do when it is through, because it could not look before, is followed by another.
 const ROUNDS: usize = 3;
@@ -51,7 +51,7 @@ pub fn up(
     let mut locks = None;
     for round in 1..=ROUNDS {
         let judged = again.as_deref().unwrap_or(judged);
-        let moves = if round < ROUNDS {
+        let moves = if round < ROUNDS && wishes.plan.is_none() {
             Moves::May
         } else {
             Moves::No
@@ -86,8 +86,12 @@ fn attempt(
     if console.format == Format::Text {
         tell(console, &judgement.verdict)?;
     }
-    // A name that nobody has is told before anybody is asked for root.
+    // A name that nobody has, and a plan that nobody may run, are told before anybody is asked for root.
     chosen(model, wishes)?;
+    let cluster = model.cluster().name.as_str();
+    let saved = wishes.plan.as_deref();
+    let saved = saved.map(|path| saved_plan::open(path, environment, cluster));
+    let saved = saved.transpose()?;
     let reasons = workshop::reasons_for_root(model, environment);
     elevate(console, environment, model, invocation.arguments, &reasons)?;
     let adapter = workshop::open(model, environment)?;
@@ -105,15 +109,9 @@ fn attempt(
         return Ok(Attempt::Moved(other));
     }
     let text = judgement.verdict.source.text();
-    let state = adapter.state();
-    let folders = (
-        environment.file_folder.as_path(),
-        environment.real_file_folder.as_path(),
-    );
-    let kept = state.keep_file(text, &environment.paths, folders);
-    kept.map_err(|error| {
-        Failure::new(Class::ThisComputer, "the cluster file could not be kept").because(&error)
-    })?;
+    if saved.is_none() {
+        keep_file(&adapter, environment, text)?;
+    }
     let move_away = || match moves {
         Moves::May => elsewhere(judged, environment),
         Moves::No => Ok(None),
@@ -121,7 +119,7 @@ fn attempt(
     make_so(
         console,
         model,
-        wishes,
+        (wishes, saved.as_ref(), text),
         environment,
         &adapter,
         invocation,
@@ -156,10 +154,22 @@ fn keep_networks(adapter: &Adapter<'_>, model: &Model) -> Result<(), Failure> {
     kept.map_err(|error| unkept(&error))
 }
 
+/// Keeps the cluster file for commands that name the cluster.
+fn keep_file(adapter: &Adapter<'_>, environment: &Environment, text: &str) -> Result<(), Failure> {
+    let folders = (
+        environment.file_folder.as_path(),
+        environment.real_file_folder.as_path(),
+    );
+    let kept = adapter.state().keep_file(text, &environment.paths, folders);
+    kept.map_err(|error| {
+        Failure::new(Class::ThisComputer, "the cluster file could not be kept").because(&error)
+    })
+}
+
 fn make_so(
     console: &mut Console<'_>,
     model: &Model,
-    wishes: &UpArguments,
+    (wishes, saved, text): (&UpArguments, Option<&SavedPlan>, &str),
     environment: &Environment,
     adapter: &Adapter<'_>,
     invocation: Invocation<'_>,
@@ -171,10 +181,12 @@ fn make_so(
         until: wishes.until,
         ..view::Part::WHOLE
     };
+    // Whether the last round only found that what it was planned with is no longer so.
+    let mut was_outdated = false;
     for round in 0..ROUNDS {
         let wanted = adapter.wanted();
         let observed = look(adapter, model)?;
-        let whole = planned(&wanted, &observed);
+        let whole = planned(&wanted, &observed, &adapter.documents(&observed));
         if !whole.obstacles().is_empty() {
             if last.is_none()
                 && meets_only_networks(&whole)
@@ -185,17 +197,23 @@ fn make_so(
             view::obstructed(console, model, &whole, last.as_ref())?;
             return Ok(Attempt::Ended(obstructed(&whole)));
         }
+        if let (Some(path), Some(saved)) = (&wishes.plan, saved) {
+            saved_plan::hold(path, saved, &saved_plan::of(&whole, adapter, text)?)?;
+            keep_file(adapter, environment, text)?;
+        }
         keep_networks(adapter, model)?;
         let (total, all_suites) = (whole.steps().len(), suites(&whole));
         let plan = selected(model, whole, wishes)?;
         part.left_out = total - plan.steps().len();
         part.leaves_suites = suites(&plan) < all_suites;
         if plan.is_empty() {
+            // What that round could not do needs nobody any more.
+            last = last.filter(|_| !was_outdated);
             break;
         }
         let only_looks = plan.steps().iter().all(|step| step.action.only_looks());
         part.only_looks = only_looks && (round == 0 || part.only_looks);
-        adapter.seat(Roster::of(&wanted, &observed));
+        adapter.seat(&wanted, &observed);
         if console.format == Format::Text {
             view::begin(console, model, &plan, round)?;
             if round == 0 {
@@ -220,8 +238,12 @@ fn make_so(
         {
             return move_to(console, other);
         }
+        let is_outdated = meets_other_facts(&report);
         last = Some(report);
-        if !is_done || !looks_again(&plan) {
+        // A saved plan is run, and no other one after it.
+        was_outdated = is_outdated;
+        let goes_on = is_outdated || (is_done && looks_again(&plan));
+        if wishes.plan.is_some() || !goes_on {
             break;
         }
     }
@@ -331,6 +353,13 @@ fn lost_its_network(report: &Report) -> bool {
     !report.causes.is_empty() && report.causes.iter().all(is_taken)
 }
 
+/// Whether the run came to nothing because what it was planned with is no longer so: planning again gives other steps.
+fn meets_other_facts(report: &Report) -> bool {
+    let is_outdated =
+        |cause: &mullion_engine::Cause| cause.error.class == mullion_engine::FailureClass::Outdated;
+    !report.causes.is_empty() && report.causes.iter().all(is_outdated)
+}
+
 /// What planning makes of what there is now: for whoever only shows it.
 pub fn plan_now<'a>(
     adapter: &Adapter<'a>,
@@ -338,6 +367,6 @@ pub fn plan_now<'a>(
 ) -> Result<(Wanted<'a>, Observed, Plan), Failure> {
     let wanted = adapter.wanted();
     let observed = look(adapter, model)?;
-    let plan = planned(&wanted, &observed);
+    let plan = planned(&wanted, &observed, &adapter.documents(&observed));
     Ok((wanted, observed, plan))
 }

@@ -5,11 +5,13 @@
 
 mod machine;
 mod objects;
+mod plan;
 mod rows;
 mod unified;
 
 pub use machine::machine_text;
 pub use objects::set_text;
+pub use plan::{PlanDiff, plan_text};
 pub use rows::{
     DifferenceRow, FieldRow, MachineDiff, ObjectChangeWord, ObjectRow, SetDiff, SideRow,
 };

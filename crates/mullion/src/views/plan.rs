@@ -9,6 +9,7 @@ use mullion_engine::stand_in_mark;
 use mullion_plan::{MachineKinds, Plan, Reboot, STAGES, Step, Took};
 use mullion_spec::render::Colour;
 use mullion_wire::duration;
+use mullion_wire::text::visible;
 
 use super::findings::plural;
 use crate::console::{FAINT, STRONG};
@@ -76,7 +77,7 @@ pub fn text(plan: &Plan, model: &Model, took: &Took, detail: Detail, colour: Col
         for step in steps {
             let name = step.machine.as_ref().map_or("", |name| name.as_str());
             let gap = if names == 0 { "" } else { "  " };
-            let mut reason = step.reason.clone();
+            let mut reason = visible(&step.reason).into_owned();
             if step.reboot() == Reboot::MayFollow {
                 reason.push_str("; a restart may follow");
             }

@@ -21,6 +21,7 @@ use crate::views::artifacts::{
 use crate::views::findings::Validation;
 use crate::views::run::RunDocument;
 use crate::views::runs::{RunRecordDocument, RunsDocument};
+use mullion_plan::SavedPlan;
 
 /// The schema of every document, by its kind.
 pub fn all() -> Vec<(&'static str, Value)> {
@@ -46,6 +47,7 @@ pub fn all() -> Vec<(&'static str, Value)> {
         ("Init", schema::<Init>("Init")),
         ("Kubeconfig", schema::<KubeconfigDocument>("Kubeconfig")),
         ("Plan", schema::<PlanDocument<'static>>("Plan")),
+        ("SavedPlan", schemars::schema_for!(SavedPlan).into()),
         ("Run", schema::<RunDocument<'static>>("Run")),
         (
             "RunRecord",

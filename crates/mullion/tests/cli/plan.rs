@@ -1,7 +1,10 @@
 //! `plan`: what is shown, written and answered.
 
+use std::os::unix::fs::PermissionsExt as _;
+
 use mullion_catalog::Catalog;
-use mullion_plan::{Discover as _, Observed, Perform as _, Wanted, plan};
+use mullion_plan::{Discover as _, Documents, Observed, Perform as _, Wanted, plan};
+use mullion_render::{Cgroups, Footing, Ground};
 use mullion_spec::draft::{Draft, Surroundings};
 use mullion_spec::source::Source;
 use mullion_testkit::World;
@@ -10,13 +13,23 @@ use crate::Bench;
 
 const FILE: &str = "machines: {linux: 1, windows: 1}\nmetadata: {name: demo}\n";
 
+const GROUND: Ground = Ground {
+    footing: Footing::SystemContainer,
+    cgroups: Cgroups::V2,
+    can_raise_limits: true,
+    has_swap: false,
+    has_resolver: true,
+};
+
 /// The facts of a world in which the plan was carried out.
 fn facts_when_done(file: &str) -> Observed {
     let draft = Draft::read(Source::new("f", file), &Surroundings::default());
     let model = Catalog::builtin().judge(draft).model.unwrap();
-    let world = World::default();
+    let world = World::default().with_ground(GROUND);
     let wanted = Wanted::of(&model);
-    for step in plan(&wanted, &world.observe(model.cluster()).unwrap()).steps() {
+    let observed = world.observe(model.cluster()).unwrap();
+    let documents = Documents::render(&model, &wanted, &observed);
+    for step in plan(&wanted, &observed, &documents).steps() {
         world.perform(step, &mullion_plan::Unattended).unwrap();
     }
     world.observe(model.cluster()).unwrap()
@@ -104,12 +117,20 @@ fn the_plan_and_its_picture_are_written_whole() {
     bench.write("cluster.yaml", FILE);
     let ran = bench.run(&["plan", "--out", "plan.json", "--graph", "plan.svg"]);
     assert_eq!(ran.code, 0, "{}", ran.err);
+    let saved = bench.read("plan.json");
+    let again = bench.run(&["plan", "--out", "again.json"]);
+    assert_eq!(again.code, 0, "{}", again.err);
+    assert_eq!(bench.read("again.json"), saved, "the same bytes each time");
+    let saved: mullion_plan::SavedPlan = serde_json::from_str(&saved).unwrap();
     let shown = bench.run(&["plan", "--json"]);
-    assert_eq!(
-        bench.read("plan.json"),
-        shown.out,
-        "the same document, and the same bytes each time"
-    );
+    let shown: serde_json::Value = serde_json::from_str(&shown.out).unwrap();
+    let steps = shown["steps"].as_array().unwrap();
+    assert_eq!(steps.len(), saved.steps.len());
+    for (step, saved) in steps.iter().zip(&saved.steps) {
+        assert_eq!(step["action"], saved.action, "{}", saved.id);
+    }
+    let mode = bench.path().join("plan.json").metadata().unwrap();
+    assert_eq!(mode.permissions().mode() & 0o777, 0o600);
     let picture = bench.read("plan.svg");
     assert!(picture.starts_with("<svg") && picture.trim_end().ends_with("</svg>"));
     assert!(picture.contains("win1") && picture.contains("<path"));

@@ -2,23 +2,24 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
 
 use mullion::environment::Environment;
 use mullion::workshop;
 use mullion_catalog::{Catalog, Model};
-use mullion_live::{Adapter, Agent, Outfit, chosen_address};
-use mullion_plan::{Discover as _, Documents, Fingerprint, Observed, Wanted, plan};
+use mullion_live::{Adapter, Agent, Outfit};
+use mullion_plan::{Archive, Discover as _, Documents, Observed, Wanted, chosen_address, plan};
 use mullion_render::{
-    Cgroups, Footing, Ground, InitKeys, JoinKeys, Place, Setting, Stored, init_config, join_config,
-    load_balancer_blueprint, node_blueprint, objects, stand_in_containerd, windows_blueprint,
+    Cgroups, Footing, Ground, Place, Setting, init, join, machine_document, objects,
+    stand_in_containerd,
 };
-use mullion_spec::cluster::{ControlPlane, Duty, Machine};
+use mullion_spec::cluster::{ControlPlane, Duty};
 use mullion_spec::draft::{Draft, Surroundings};
 use mullion_spec::finding::Severity;
 use mullion_spec::source::Source;
 use mullion_spec::words::Os;
 use mullion_testkit::{Dice, Until, World, run};
-use mullion_wire::{Blueprint, Content, Patience, Secret, Sha256Digest};
+use mullion_wire::{Content, Sha256Digest};
 use serde_json::Value;
 
 /// Texts by kind, or the codes of the rules that refuse the file.
@@ -96,7 +97,7 @@ impl Scene {
     /// where one of the two is refused.
     pub(crate) fn later(before: &Value, after: &Value) -> Option<bool> {
         let (before, after) = (judged(before)?, judged(after)?);
-        let mut world = World::default();
+        let mut world = World::default().with_ground(GROUND);
         for machine in before.cluster().machines() {
             let address = machine.given_address().map(ToString::to_string);
             if let Some(address) = address.and_then(|address| address.parse().ok()) {
@@ -107,7 +108,9 @@ impl Scene {
         }
         let planned = |model: &Model| {
             let observed = world.observe(model.cluster()).unwrap();
-            plan(&wanted(model), &observed)
+            let wanted = wanted(model);
+            let documents = Documents::render(model, &wanted, &observed);
+            plan(&wanted, &observed, &documents)
         };
         let outcome = run(&planned(&before), &world, Until::End, &mut Dice::new(7));
         assert!(outcome.failed.is_empty(), "{:?}", outcome.failed);
@@ -164,67 +167,42 @@ fn judged(file: &Value) -> Option<Model> {
     Catalog::builtin().judge(draft).model
 }
 
-/// What planning is given: the file, and the fingerprints of what is rendered from it.
+/// What planning is given: the file, and what is in the files that it names.
 fn wanted(model: &Model) -> Wanted<'_> {
-    let setting = setting(model);
-    let mut documents = Documents::default();
-    for machine in model.cluster().machines() {
-        let blueprint = blueprint(&setting, &machine);
-        let name = machine.group.name.clone();
-        let first = documents.groups.entry(name);
-        first.or_insert_with(|| Fingerprint::of(&blueprint));
-    }
-    for set in SETS {
-        if let Some(objects) = objects(&setting, set).unwrap() {
-            let fingerprint = Fingerprint::of(&objects);
-            documents.sets.insert((*set).into(), fingerprint);
-        }
-    }
+    let images = model.cluster().images.iter();
+    let archives = images.filter_map(|image| {
+        let file = image.archive.as_ref()?.display().to_string();
+        Some(Archive {
+            reference: image.reference.clone(),
+            sha256: Some(Sha256Digest::of(file.as_bytes())),
+            file,
+            unusable: None,
+        })
+    });
     Wanted {
-        documents,
+        contents: contents(model),
+        archives: archives.collect(),
         ..Wanted::of(model)
     }
-}
-
-fn blueprint(setting: &Setting<'_>, machine: &Machine<'_>) -> Blueprint {
-    let name = &machine.name;
-    let blueprint = match (machine.group.duty, machine.group.system.os()) {
-        (Duty::LoadBalancer, _) => load_balancer_blueprint(setting, name),
-        (_, Os::Windows) => windows_blueprint(setting, name),
-        (_, Os::Linux) => node_blueprint(setting, name),
-    };
-    blueprint.unwrap()
 }
 
 /// Blueprints, kubeadm's configurations and objects.
 fn documents(model: &Model) -> BTreeMap<&'static str, String> {
     let setting = setting(model);
     let (mut blueprints, mut configurations, mut sets) = (Vec::new(), Vec::new(), Vec::new());
-    let token = || Secret::new("abcdef.0123456789abcdef");
     for machine in model.cluster().machines() {
         let (name, group) = (&machine.name, machine.group);
-        let blueprint = blueprint(&setting, &machine);
-        blueprints.push(serde_json::to_string(&blueprint).unwrap());
+        let document = machine_document(&setting, name).unwrap();
+        blueprints.push(serde_json::to_string(&document).unwrap());
         match group.duty {
             Duty::LoadBalancer => {}
             Duty::ControlPlane => {
-                let keys = InitKeys {
-                    token: token(),
-                    token_description: "mullion",
-                    certificate_key: None,
-                    patience: Patience::USUAL,
-                };
-                let document = init_config(&setting, name, &keys).unwrap();
-                configurations.push(document.reveal().to_owned());
+                let document = init(&setting, name).unwrap();
+                configurations.push(serde_json::to_string(&document).unwrap());
             }
             Duty::Worker => {
-                let keys = JoinKeys {
-                    token: token(),
-                    certificate_key: None,
-                    patience: Patience::USUAL,
-                };
-                let document = join_config(&setting, name, &keys).unwrap();
-                configurations.push(document.reveal().to_owned());
+                let document = join(&setting, name).unwrap();
+                configurations.push(serde_json::to_string(&document).unwrap());
             }
         }
     }
@@ -241,10 +219,6 @@ fn documents(model: &Model) -> BTreeMap<&'static str, String> {
 
 fn setting(model: &Model) -> Setting<'_> {
     let cluster = model.cluster();
-    let nothing = Stored {
-        sha256: Sha256Digest::of(b""),
-        size: 0,
-    };
     let mut machines = BTreeMap::new();
     for (index, machine) in cluster.machines().enumerate() {
         let given = machine.given_address().map(ToString::to_string);
@@ -260,7 +234,7 @@ fn setting(model: &Model) -> Setting<'_> {
         let address = wish.map_or(address, |wish| chosen_address(wish, &lines).unwrap());
         let place = Place {
             address,
-            ground: GROUND,
+            ground: Some(GROUND),
         };
         machines.insert(machine.name, place);
     }
@@ -268,19 +242,10 @@ fn setting(model: &Model) -> Setting<'_> {
         let artifacts = model.artifacts().iter();
         let of_os = artifacts.filter(|artifact| artifact.os == os);
         of_os
-            .map(|artifact| (artifact.name.clone(), nothing.clone()))
-            .chain([("mullion-agent".to_owned(), nothing.clone())])
+            .map(|artifact| (artifact.name.clone(), artifact.version.clone()))
+            .chain([("mullion-agent".to_owned(), String::new())])
             .collect()
     };
-    let copied = cluster.groups.iter().flat_map(|group| &group.files);
-    let contents = copied
-        .map(|file| &file.from)
-        .chain(&cluster.kubernetes.patches)
-        .chain(&cluster.trust)
-        .map(|path| {
-            let text = format!("what is in {}\n", path.display());
-            (path.clone(), Content::Text(text))
-        });
     let endpoint = match &cluster.control_plane {
         ControlPlane::Made {
             endpoint: Some(endpoint),
@@ -291,17 +256,34 @@ fn setting(model: &Model) -> Setting<'_> {
         model,
         endpoint,
         machine_network: cluster.network.machines,
-        contents: contents.collect(),
+        contents: contents(model),
+        images: BTreeMap::new(),
         programs: programs(Os::Linux),
         windows_programs: programs(Os::Windows),
         machines,
     }
 }
 
-/// The steps on computers where nothing was made yet, with what they carry. A blueprint's fingerprint is left out: it
-/// covers every field of a group, also one that the blueprint itself does nothing with.
+/// What is in every file that the cluster file names.
+fn contents(model: &Model) -> BTreeMap<PathBuf, Content> {
+    let cluster = model.cluster();
+    let copied = cluster.groups.iter().flat_map(|group| &group.files);
+    let named = copied
+        .map(|file| &file.from)
+        .chain(&cluster.kubernetes.patches)
+        .chain(&cluster.trust)
+        .map(|path| {
+            let text = format!("what is in {}\n", path.display());
+            (path.clone(), Content::Text(text))
+        });
+    named.collect()
+}
+
+/// The steps on computers where nothing was made yet, with what they carry besides documents.
 fn steps(model: &Model) -> String {
-    let plan = plan(&Wanted::of(model), &Observed::default());
+    let (wanted, observed) = (wanted(model), Observed::default());
+    let documents = Documents::render(model, &wanted, &observed);
+    let plan = plan(&wanted, &observed, &documents);
     let mut value = serde_json::to_value(&plan).unwrap();
     forget(&mut value);
     format!("{value} {:?}", plan.obstacles())
@@ -310,7 +292,10 @@ fn steps(model: &Model) -> String {
 fn forget(value: &mut Value) {
     match value {
         Value::Object(fields) => {
-            fields.remove("blueprint");
+            // What documents hold are effects of their own.
+            for digest in ["document", "objects", "names"] {
+                fields.remove(digest);
+            }
             // A template's identity is an effect of its own.
             fields.remove("fingerprint");
             fields.values_mut().for_each(forget);

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use mullion_catalog::Model;
 use mullion_engine::RunOutcome;
-use mullion_plan::{Observed, Plan, Power, Roster, plan_reboot, plan_reset};
+use mullion_live::Adapter;
+use mullion_plan::{Observed, Plan, Power, plan_reboot, plan_reset};
 use mullion_spec::cluster::Duty;
 use mullion_spec::value::MachineName;
 use mullion_wire::duration;
@@ -44,7 +45,7 @@ pub(super) fn reset(
         "take {machine} out of the cluster and join it anew, while its pods move elsewhere"
     );
     let treatment = Treatment {
-        planned: &|observed| plan_reset(observed, machine),
+        planned: &|_, observed| plan_reset(observed, machine),
         allowed: may_be_reset,
         what,
     };
@@ -72,7 +73,10 @@ pub(super) fn reboot(
     let machine = errand.machine;
     let suites = &model.cluster().verify;
     let treatment = Treatment {
-        planned: &|observed| plan_reboot(observed, machine, suites),
+        planned: &|adapter, observed| {
+            let rollouts = adapter.documents(observed).rollouts();
+            plan_reboot(observed, machine, suites, &rollouts)
+        },
         allowed: may_be_started_anew,
         what: format!("start {machine} anew, and stop what runs on it until then"),
     };
@@ -95,7 +99,7 @@ pub(super) fn reboot(
 }
 
 struct Treatment<'a> {
-    planned: &'a dyn Fn(&Observed) -> Plan,
+    planned: &'a dyn Fn(&Adapter<'_>, &Observed) -> Plan,
     allowed: fn(&Model, &Observed, &MachineName) -> Result<(), Failure>,
     what: String,
 }
@@ -126,14 +130,14 @@ fn treat(
     let line = invocation.line();
     let locks = take_locks(environment, &adapter, &line)?;
     let observed = look(&adapter, model)?;
-    let plan = (treatment.planned)(&observed);
+    let plan = (treatment.planned)(&adapter, &observed);
     if !plan.obstacles().is_empty() {
         view::obstructed(console, model, &plan, None)?;
         return Ok(Treated::Failed(obstructed(&plan)));
     }
     (treatment.allowed)(model, &observed, machine)?;
     consent(console, &treatment.what, errand.yes)?;
-    adapter.seat(Roster::of(&adapter.wanted(), &observed));
+    adapter.seat(&adapter.wanted(), &observed);
     let errand = conduct::Errand {
         command: line.clone(),
         again: line,

@@ -35,8 +35,14 @@ fn promise_12_a_difference_is_one_line_whatever_a_file_or_a_machine_has_in_it() 
     );
     let model = Catalog::builtin().judge(draft).model.unwrap();
     let mut wanted = mullion_plan::Wanted::of(&model);
-    wanted.documents.unusable = [("app.tar".to_owned(), unusable)].into();
-    let plan = mullion_plan::plan(&wanted, &Observed::default());
+    wanted.archives.push(mullion_plan::Archive {
+        reference: "app:1".into(),
+        file: "app.tar".into(),
+        sha256: None,
+        unusable: Some(unusable),
+    });
+    let documents = mullion_plan::Documents::default();
+    let plan = mullion_plan::plan(&wanted, &Observed::default(), &documents);
     let lines = differences(&plan);
     assert!(
         lines.iter().any(|line| line.contains("app.tar")),
