@@ -11,7 +11,7 @@
 //!   beside its place; swap them all; then kernel modules, settings, firewall, on Windows features, registry and the
 //!   like; and only those services whose files or definitions changed.
 //! - *compare*: the same apply, on a system that reads the machine and keeps every change in memory
-//!   (`system/rehearsal.rs`); each change that it reports is told with what is there and what will be.
+//!   (`system/rehearsal.rs`). The answer lists each change with both sides: what the machine has, and what it will have.
 //! - *kubeadm*: its configuration exists in memory-backed files while it runs; half-made work of a killed run is
 //!   cleared first.
 //! - *resume*: on Windows an apply that waits for a start of the machine is kept, and a task runs the agent at that start
@@ -34,7 +34,7 @@
 //! - A firewall group opens ports where nothing else closes them: the kernel asks every table, and what another one
 //!   drops (`firewalld`, `ufw`) stays dropped.
 //! - A comparison does not know what only the system knows: services that a package would start, programs that it would
-//!   bring (without `nft`, nothing is told of the firewall that `nft` would set), whether an optional feature needs a
+//!   bring (the answer has no firewall where `nft` is not installed yet), whether an optional feature needs a
 //!   restart (it is taken to need one), and which services Windows starts at that restart.
 //! - Kernel modules that were loaded stay loaded after a revert; they are only no longer loaded at the next start.
 //! - A reset does not unmount volumes of pods itself: `kubeadm reset` does, where it is there and runs.

@@ -20,7 +20,7 @@ pub struct FieldDifference {
 /// What stands in place of a value of a `Secret`.
 pub const HIDDEN: &str = "(hidden)";
 
-/// Fields whose values are whole files: each is told by itself, also where the map comes or goes as a whole.
+/// Fields that hold whole files. The comparison lists each file, even if the whole map is added or removed.
 const OF_FILES: &[&str] = &["binaryData", "data", "stringData"];
 
 /// Fields of an object's metadata that the API server keeps itself.

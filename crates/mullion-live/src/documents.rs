@@ -22,7 +22,7 @@ impl Adapter<'_> {
     }
 
     /// Contents of every file that the cluster file names.
-    pub(super) fn contents(&self) -> BTreeMap<PathBuf, Content> {
+    pub fn contents(&self) -> BTreeMap<PathBuf, Content> {
         let files = self.outfit.contents.iter();
         files
             .map(|(name, file)| (name.clone(), file.content.clone()))
@@ -164,11 +164,10 @@ impl Adapter<'_> {
                     let agent = &self.windows_outfit()?.agent;
                     (agent.sha256.clone(), agent.bytes.len() as u64)
                 } else {
-                    let parts = Wanted::of(self.model).parts;
                     let is_it = |part: &&Part| {
                         part.name == *name && part.os.to_string() == *os && part.version == *version
                     };
-                    self.stored_program(name, parts.iter().find(is_it))?
+                    self.stored_program(name, self.parts().iter().find(is_it))?
                 };
                 Ok(Content::Stored { sha256, size })
             }
@@ -201,6 +200,11 @@ impl Adapter<'_> {
             }
         }
         programs
+    }
+
+    /// The parts of the model.
+    pub(super) fn parts(&self) -> &[Part] {
+        self.parts.get_or_init(|| Wanted::of(self.model).parts)
     }
 
     fn stored_program(

@@ -23,6 +23,14 @@ struct Kept {
     machines: Grounds,
 }
 
+/// What machines told in this run.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    machines: Grounds,
+    /// Whether the state folder may have something else.
+    is_unkept: bool,
+}
+
 impl ClusterState {
     /// What each machine stood on when it told last.
     pub fn grounds(&self) -> Result<Grounds, StateError> {
@@ -38,13 +46,14 @@ impl ClusterState {
 impl Adapter<'_> {
     /// A machine has told what it stands on.
     pub(super) fn stands_on(&self, machine: &MachineName, ground: Ground) {
-        lock(&self.grounds).insert(machine.clone(), ground);
+        let mut told = lock(&self.grounds);
+        told.is_unkept |= told.machines.insert(machine.clone(), ground) != Some(ground);
     }
 
     /// Adds what machines of the file told last to facts in which they tell nothing.
     pub(super) fn recall_grounds(&self, observed: &mut Observed) -> Result<(), StateError> {
         let mut kept = self.state.grounds()?;
-        kept.extend(lock(&self.grounds).clone());
+        kept.extend(lock(&self.grounds).machines.clone());
         let is_silent = |machine: &MachineName| {
             let facts = observed.machines.get(machine);
             facts.is_none_or(|facts| facts.ground.is_none())
@@ -56,11 +65,14 @@ impl Adapter<'_> {
 
     /// Keeps what machines told in this run; those that the file no longer has go.
     pub(super) fn keep_grounds(&self) -> Result<(), StepError> {
-        let told = lock(&self.grounds);
+        let mut told = lock(&self.grounds);
+        if !told.is_unkept {
+            return Ok(());
+        }
         let keep = || {
             let kept = self.state.grounds()?;
             let mut all = kept.clone();
-            all.extend(told.clone());
+            all.extend(told.machines.clone());
             all.retain(|machine, _| self.group(machine).is_some());
             if all == kept {
                 return Ok(());
@@ -70,12 +82,14 @@ impl Adapter<'_> {
         keep().map_err(|error: StateError| {
             let words = "what the machines stand on could not be kept";
             StepError::new(ErrorClass::Refused, words).because(&error)
-        })
+        })?;
+        told.is_unkept = false;
+        Ok(())
     }
 
     /// A machine is gone, or is made anew: what it stood on counts no more.
     pub(super) fn forget_ground(&self, machine: &MachineName) -> Result<(), StepError> {
-        lock(&self.grounds).remove(machine);
+        lock(&self.grounds).machines.remove(machine);
         let forget = || {
             let mut kept = self.state.grounds()?;
             if kept.remove(machine).is_none() {

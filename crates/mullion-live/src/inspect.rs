@@ -8,9 +8,6 @@ use mullion_spec::cluster::{Duty, Group, System};
 
 use super::fitness::{Body, Least};
 
-/// `CAP_SYS_RESOURCE` among the capabilities of a process.
-const RAISE_LIMITS: u64 = 1 << 24;
-
 /// What was found on a machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Found {
@@ -49,7 +46,7 @@ pub(super) fn read(text: &str) -> Result<Found, StepError> {
                 "hybrid" => Cgroups::Hybrid,
                 _ => Cgroups::V1,
             },
-            can_raise_limits: capabilities & RAISE_LIMITS != 0,
+            can_raise_limits: Ground::may_raise_limits(capabilities),
             has_swap: number("swaps")? > 0,
             has_resolver: word("resolver")? == "yes",
         },

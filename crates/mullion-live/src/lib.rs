@@ -64,7 +64,6 @@ use mullion_plan::{
     Action, Attend, ClusterUid, Discover, DiscoverError, ErrorClass, MachineDocuments, Observed,
     Part, PartKind, Perform, Plan, Roster, Step, StepError, StepId, Unusable, Wanted,
 };
-use mullion_render::Ground;
 use mullion_rights::Opened;
 use mullion_spec::cluster::Cluster;
 use mullion_spec::value::{ClusterName, MachineName, SecretRef};
@@ -241,8 +240,10 @@ pub struct Adapter<'a> {
     drivers: Drivers,
     ssh: Ssh,
     sessions: Mutex<BTreeMap<MachineName, Session>>,
+    /// The parts of the model, once they were needed.
+    parts: OnceLock<Vec<Part>>,
     /// What machines stand on, as they told in this run.
-    grounds: Mutex<BTreeMap<MachineName, Ground>>,
+    grounds: Mutex<grounds::Told>,
     /// The documents that inspections of this run led to.
     rendered: Mutex<BTreeMap<MachineName, MachineDocuments>>,
     /// By which address machines are nodes, as far as that was found out.
@@ -300,6 +301,7 @@ impl<'a> Adapter<'a> {
             drivers: Drivers::new(drivers),
             ssh: Ssh::new().map_err(AdapterError::Ssh)?,
             sessions: Mutex::default(),
+            parts: OnceLock::new(),
             grounds: Mutex::default(),
             rendered: Mutex::default(),
             node_addresses: Mutex::default(),

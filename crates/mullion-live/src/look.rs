@@ -56,10 +56,7 @@ fn refused(error: &StepError) -> Trouble {
 
 /// An error with its causes, in one line.
 fn whole(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(error.source(), |cause| cause.source());
-    causes.fold(error.to_string(), |words, cause| {
-        format!("{words}: {cause}")
-    })
+    mullion_wire::error_chain(error).join(": ")
 }
 
 impl Adapter<'_> {

@@ -472,9 +472,8 @@ impl Adapter<'_> {
 
     /// The file of this computer with those bytes.
     fn find_content(&self, sha256: &Sha256Digest) -> Option<Opened> {
-        let wanted = mullion_plan::Wanted::of(self.model);
-        let part = wanted
-            .parts
+        let part = self
+            .parts()
             .iter()
             .find(|part| self.store.digest(part).as_ref() == Some(sha256));
         let of_part = part.and_then(|part| self.store.path(part));

@@ -56,7 +56,7 @@ mod tests {
 
     use super::*;
 
-    const AGENT: &str = "C:/Program Files/mullion-agent/mullion-agent.exe";
+    const AGENT: &str = mullion_wire::AGENT_ON_WINDOWS;
     const FOLDER: &str = r"C:\Program Files\mullion-agent";
 
     /// A machine whose agent runs for so many more commands that would remove it.

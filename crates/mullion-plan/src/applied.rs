@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use mullion_render::{MachineDocument, PATCHES_FOLDER};
+use mullion_render::{MachineDocument, PATCHES_FOLDER, WINDOWS_PATCHES_FOLDER};
 use mullion_wire::text::visible;
 use mullion_wire::{Named, Sha256Digest};
 use schemars::JsonSchema;
@@ -54,7 +54,7 @@ const FEATURE: &str = "feature ";
 /// The entry of the address by which a machine is a node.
 const ADDRESS: &str = "node address";
 /// The folders from which kubeadm takes patches, on Linux and on Windows.
-const PATCHES: [&str; 2] = [PATCHES_FOLDER, "C:/etc/kubernetes/patches"];
+const PATCHES: [&str; 2] = [PATCHES_FOLDER, WINDOWS_PATCHES_FOLDER];
 
 impl Applied {
     /// The mark of a document.

@@ -133,16 +133,12 @@ impl Documents {
                     let objects = Carried::new(ObjectSet(objects));
                     documents.sets.push((set, objects));
                 }
-                Ok(None) => {
-                    let why = "this release has no such objects";
-                    documents
-                        .faults
-                        .insert(format!("the objects {set}"), why.into());
-                }
-                Err(error) => {
-                    documents
-                        .faults
-                        .insert(format!("the objects {set}"), error.to_string());
+                missing => {
+                    let why = match missing {
+                        Err(error) => error.to_string(),
+                        Ok(_) => "this release has no such objects".into(),
+                    };
+                    documents.faults.insert(format!("the objects {set}"), why);
                 }
             }
         }
@@ -312,10 +308,10 @@ impl<'a> Renderer<'a> {
 
     /// Whether every control plane has an address: a load balancer that left one out would stay so.
     fn knows_control_planes(&self) -> bool {
-        let known: BTreeSet<_> = self.setting.machines.keys().collect();
+        let known = &self.setting.machines;
         let mut machines = self.setting.model.cluster().machines();
         machines.all(|machine| {
-            machine.group.duty != Duty::ControlPlane || known.contains(&machine.name)
+            machine.group.duty != Duty::ControlPlane || known.contains_key(&machine.name)
         })
     }
 }

@@ -185,12 +185,7 @@ impl StepError {
     /// Adds an error and the causes behind it.
     #[must_use]
     pub fn because(mut self, cause: &dyn std::error::Error) -> Self {
-        self.causes.push(cause.to_string());
-        let mut inner = cause.source();
-        while let Some(cause) = inner {
-            self.causes.push(cause.to_string());
-            inner = cause.source();
-        }
+        self.causes.extend(mullion_wire::error_chain(cause));
         self
     }
 

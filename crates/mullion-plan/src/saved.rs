@@ -154,13 +154,14 @@ impl SavedPlan {
         Err(Unrunnable::Changed(differences))
     }
 
+    fn by_id(&self) -> BTreeMap<&str, &SavedStep> {
+        let steps = self.steps.iter();
+        steps.map(|step| (step.id.as_str(), step)).collect()
+    }
+
     /// How the plan that is made now differs, a line each.
     fn differences(&self, now: &Self) -> Vec<String> {
-        let by_id = |plan: &Self| -> BTreeMap<String, SavedStep> {
-            let steps = plan.steps.iter();
-            steps.map(|step| (step.id.clone(), step.clone())).collect()
-        };
-        let (old, new) = (by_id(self), by_id(now));
+        let (old, new) = (self.by_id(), now.by_id());
         let mut lines = Vec::new();
         for (id, step) in &old {
             match new.get(id) {
@@ -190,18 +191,14 @@ impl SavedPlan {
         let inputs = names.into_iter();
         let inputs = inputs.filter(|name| self.inputs.get(*name) != now.inputs.get(*name));
         lines.extend(inputs.map(|name| format!("`{name}` is another file")));
-        let order = |plan: &Self| -> Vec<String> {
-            let steps = plan.steps.iter();
-            steps.map(|step| step.id.clone()).collect()
-        };
-        if lines.is_empty() && order(self) != order(now) {
+        let (own, others) = (self.steps.iter(), now.steps.iter());
+        let in_order = own.clone().map(|step| &step.id);
+        if lines.is_empty() && !in_order.eq(others.clone().map(|step| &step.id)) {
             lines.push("the steps would have another order".into());
         }
-        let titles = |plan: &Self| -> Vec<String> {
-            let steps = plan.steps.iter();
-            steps.map(|step| step.title.clone()).collect()
-        };
-        if lines.is_empty() && (titles(self) != titles(now) || self.documents != now.documents) {
+        let titles = own.map(|step| &step.title);
+        let is_shown = titles.eq(others.map(|step| &step.title));
+        if lines.is_empty() && (!is_shown || self.documents != now.documents) {
             lines.push("what it shows is not what its steps and digests say".into());
         }
         lines

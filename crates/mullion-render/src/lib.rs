@@ -58,6 +58,7 @@ pub use load_balancer::load_balancer_blueprint;
 pub use objects::{ADDON_PREFIX, PLUGIN_PREFIX, WRITE_NETWORK, objects, sets};
 pub use outward::login_variables;
 pub use setting::{Cgroups, Footing, Ground, Place, Setting};
+pub use windows::PATCHES_FOLDER as WINDOWS_PATCHES_FOLDER;
 pub use windows::{NETWORK_SETTINGS, windows_blueprint, windows_program_path};
 
 /// The port of the API server on control planes.

@@ -102,6 +102,12 @@ impl CgroupDriver {
 }
 
 impl Ground {
+    /// Whether a process with those capabilities, as the kernel tells them in hexadecimal digits, can raise limits
+    /// (`CAP_SYS_RESOURCE`).
+    pub const fn may_raise_limits(capabilities: u64) -> bool {
+        capabilities & (1 << 24) != 0
+    }
+
     pub(crate) const fn is_container(self) -> bool {
         matches!(self.footing, Footing::SystemContainer)
     }

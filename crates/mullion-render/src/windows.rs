@@ -33,7 +33,8 @@ pub use programs::windows_program_path;
 const PROGRAMS: &str = "C:/k";
 /// Where kubelet and kubeadm reach the container runtime.
 pub(crate) const PIPE: &str = "npipe:////./pipe/containerd-containerd";
-pub(crate) const PATCHES_FOLDER: &str = "C:/etc/kubernetes/patches";
+/// The folder of patches on Windows.
+pub const PATCHES_FOLDER: &str = "C:/etc/kubernetes/patches";
 /// What every program that asks the API server logs in with: kubelet's own certificate, which it renews.
 const KUBECONFIG: &str = "C:/etc/kubernetes/kubelet.conf";
 

@@ -22,7 +22,7 @@ pub fn of(plan: &Plan, adapter: &Adapter<'_>, text: &str) -> Result<SavedPlan, F
     })?;
     let cluster = adapter.cluster_name().as_str();
     let programs = adapter.programs_of(plan);
-    let named = adapter.wanted().contents.into_iter();
+    let named = adapter.contents().into_iter();
     let named = named.map(|(path, content)| (path.display().to_string(), content.sha256()));
     let file = ("cluster file".to_owned(), Sha256Digest::of(text.as_bytes()));
     let inputs = named.chain([file]).collect();
@@ -58,11 +58,9 @@ pub fn open(path: &Path, environment: &Environment, cluster: &str) -> Result<Sav
             "save a plan with `mullion plan --out FILE`; nobody else may write or read the file",
         )
     })?;
-    let unfit = saved.is_of(VERSION, cluster).err();
-    match unfit {
-        None => Ok(saved),
-        Some(why) => Err(refused(path, &why)),
-    }
+    let is_of = saved.is_of(VERSION, cluster);
+    is_of.map_err(|why| refused(path, &why))?;
+    Ok(saved)
 }
 
 /// Refuses a plan that is not the one that was saved.

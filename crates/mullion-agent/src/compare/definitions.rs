@@ -8,7 +8,7 @@ use super::sides::shown;
 use crate::failure::AgentError;
 use crate::system::System;
 
-/// How a service is defined; none where nobody knows it.
+/// The definition of a service, or none if the system has no such service.
 pub(super) fn of(system: &dyn System, name: &str) -> Result<Option<Side>, AgentError> {
     let Some(definition) = system.definition(name)? else {
         return Ok(None);

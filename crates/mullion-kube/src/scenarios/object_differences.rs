@@ -185,7 +185,7 @@ fn what_others_changed_and_took_over_is_told_as_an_apply_finds_it() {
     let differences = check_told(&fake, &objects);
     assert_eq!(differences.len(), 1);
     assert_eq!(differences[0].fields[0].before, Some("theirs".into()));
-    // An object that somebody made anew is not the set's any more.
+    // If another client deletes an object and creates it again, the set no longer owns it.
     fake.put(SETTINGS, json!({"metadata": {"labels": {}}}));
     let fewer: Vec<_> = objects
         .into_iter()

@@ -7,9 +7,6 @@ use mullion_render::{Cgroups, Footing, Ground};
 
 use super::seed;
 
-/// `CAP_SYS_RESOURCE` among the capabilities of a process.
-const RAISE_LIMITS: u64 = 1 << 24;
-
 /// The groups of this computer; the program that runs containers gives them the same.
 const GROUPS: &str = "/sys/fs/cgroup";
 
@@ -20,7 +17,7 @@ pub(super) fn ground() -> Option<Ground> {
     Some(Ground {
         footing: Footing::SystemContainer,
         cgroups: cgroups()?,
-        can_raise_limits: capabilities(&status)? & RAISE_LIMITS != 0,
+        can_raise_limits: Ground::may_raise_limits(capabilities(&status)?),
         has_swap: swaps.lines().count() > 1,
         has_resolver: seed::has_resolver().ok()?,
     })
@@ -54,7 +51,7 @@ mod tests {
     fn what_may_be_raised_is_read_from_the_bounding_set() {
         let status =
             |bound: &str| format!("Name:\tx\nCapEff:\t0000000000000000\nCapBnd:\t{bound}\n");
-        let may = |bound| capabilities(&status(bound)).unwrap() & RAISE_LIMITS != 0;
+        let may = |bound| Ground::may_raise_limits(capabilities(&status(bound)).unwrap());
         assert!(may("000001ffffffffff"));
         assert!(!may("000001fffeffffff"));
         assert_eq!(capabilities("Name:\tx\n"), None);

@@ -132,13 +132,8 @@ fn arrival(view: &View<'_>, item: &Item<'_>) -> Vec<Link> {
             _ => vec![reach(format!("nobody has looked at {name} yet"))],
         };
     };
-    let start = |reason: String| {
-        let action = Action::StartMachine {
-            names: view.names.clone(),
-            name_servers: view.wanted.cluster.network.upstream_dns.clone(),
-        };
-        Link::new(Stage::Machines, action, reason).waits(&[Wait::Network])
-    };
+    let start =
+        |reason: String| Link::new(Stage::Machines, view.start(), reason).waits(&[Wait::Network]);
     match item.sight {
         Sight::Seen(_) => Vec::new(),
         Sight::Blind if item.is_off() => vec![

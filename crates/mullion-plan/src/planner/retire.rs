@@ -72,10 +72,7 @@ impl Sheet {
             let mut needs = Vec::new();
             if facts.made && facts.power == Power::Off {
                 needs.extend(self.networks.get(&facts.place).copied());
-                let action = Action::StartMachine {
-                    names: view.names.clone(),
-                    name_servers: view.wanted.cluster.network.upstream_dns.clone(),
-                };
+                let action = view.start();
                 let start = self.push(Stage::Machines, Some(name), action, reason.clone(), needs);
                 needs = vec![start];
             }

@@ -9,7 +9,7 @@ use mullion_spec::value::{Endpoint, MachineName, Taint};
 use mullion_spec::words::Cni;
 
 use super::lasting;
-use crate::action::Names;
+use crate::action::{Action, Names};
 use crate::address;
 use crate::document::Carried;
 use crate::documents::{Documents, MachineDocuments};
@@ -210,6 +210,14 @@ impl<'a> View<'a> {
     /// Whether the control plane is ours to change.
     pub(super) fn runs_control_plane(&self) -> bool {
         matches!(self.wanted.cluster.control_plane, ControlPlane::Made { .. })
+    }
+
+    /// What starts a machine: it learns the names of the others, and where to ask for further names.
+    pub(super) fn start(&self) -> Action {
+        Action::StartMachine {
+            names: self.names.clone(),
+            name_servers: self.wanted.cluster.network.upstream_dns.clone(),
+        }
     }
 
     pub(super) fn has_network_plugin(&self) -> bool {

@@ -38,7 +38,7 @@ impl OnlyWindows for Rehearsal<'_> {
         if let Some(changed) = self.windows.borrow().descriptors.get(path) {
             return Ok(Some(changed.clone()));
         }
-        // Whoever asks keeps what was there before, which the machine has.
+        // The rehearsal has not changed it: the machine's own descriptor is the answer.
         self.base.descriptor(path)
     }
 
